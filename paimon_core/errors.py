@@ -1,0 +1,170 @@
+"""Every error that Caretaker raises on purpose.
+
+::
+
+    PaimonError
+    |-- InvalidArgument            the caller asked for something that cannot be (usage)
+    |-- CatalogError
+    |   |-- NotFound               database, table, snapshot, tag, branch, consumer
+    |   `-- AlreadyExists
+    |-- SchemaError                a schema or schema change that Java Paimon refuses too
+    |-- CorruptTable               metadata or data contradicts itself, or cannot be decoded
+    |-- UnsupportedFeature         the table uses something that this version does not know
+    |-- CommitError
+    |   |-- CommitConflict         another commit changed what this one builds on: plan anew
+    |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
+    `-- MaintenanceError
+        |-- GuardTripped           the plan would do more than the guards allow
+        `-- StalePlan              the table moved on since the plan was made
+
+A message says what is wrong and where (table, file, snapshot); `next_step` says what the operator
+does about it and ends the printed text.
+"""
+
+from __future__ import annotations
+
+
+class PaimonError(Exception):
+    """Base of the tree.  `table`, `file` and `snapshot` say where, where that is known."""
+
+    default_next_step = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        file: str | None = None,
+        snapshot: int | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.table = table
+        self.file = file
+        self.snapshot = snapshot
+        self.next_step = self.default_next_step if next_step is None else next_step
+
+    def __str__(self) -> str:
+        places = [
+            f"{name} {value}"
+            for name, value in (
+                ("table", self.table),
+                ("snapshot", self.snapshot),
+                ("file", self.file),
+            )
+            if value is not None and str(value) not in self.message
+        ]
+        text = self.message
+        if places:
+            text += f" [{', '.join(places)}]"
+        if self.next_step:
+            text += f" -> {self.next_step}"
+        return text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only attributes must survive the way back from a Spark executor.
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(cls: type[PaimonError], state: dict[str, object]) -> PaimonError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, state.get("message", ""))
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidArgument(PaimonError, ValueError):
+    """An argument that can never work, whatever the table holds."""
+
+    default_next_step = "correct the argument and run again"
+
+
+class CatalogError(PaimonError):
+    """A database, table or reference is not where it should be."""
+
+
+class NotFound(CatalogError, LookupError):
+    """The named database, table, snapshot, tag, branch or consumer does not exist."""
+
+    default_next_step = "check the name; `caretaker inspect` lists what is there"
+
+
+class AlreadyExists(CatalogError):
+    """The name is taken."""
+
+    default_next_step = "choose another name, or drop the existing one first"
+
+
+class SchemaError(PaimonError):
+    """A schema, or a change of one, that Java Paimon would refuse as well."""
+
+    default_next_step = "correct the schema change and run again"
+
+
+class CorruptTable(PaimonError):
+    """Something stored contradicts itself or cannot be decoded; nothing was changed."""
+
+    default_next_step = "run `caretaker verify` on the table; nothing was changed"
+
+
+class UnsupportedFeature(PaimonError):
+    """The table needs `feature`, which this version does not know; nothing was touched."""
+
+    default_next_step = (
+        "nothing was read or written; use Java Paimon for this table, or upgrade Caretaker"
+    )
+
+    def __init__(
+        self,
+        feature: str,
+        message: str | None = None,
+        *,
+        table: str | None = None,
+        file: str | None = None,
+        snapshot: int | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(
+            message or f"unsupported table feature: {feature}",
+            table=table,
+            file=file,
+            snapshot=snapshot,
+            next_step=next_step,
+        )
+        self.feature = feature
+
+
+class CommitError(PaimonError):
+    """A commit did not (certainly) happen."""
+
+
+class CommitConflict(CommitError):
+    """A concurrent commit changed what this one builds on; its files were cleaned up."""
+
+    default_next_step = "run again: a new plan sees the other commit"
+
+
+class CommitStateUnknown(CommitError):
+    """The outcome of a commit could not be learned; no file was deleted."""
+
+    default_next_step = (
+        "look at the newest snapshots for this commit user and identifier before running again; "
+        "files of a commit that did not happen are orphans, which remove_orphan_files finds"
+    )
+
+
+class MaintenanceError(PaimonError):
+    """A maintenance job stopped by itself."""
+
+
+class GuardTripped(MaintenanceError):
+    """The plan would delete or rewrite more than the guards allow; nothing was changed."""
+
+    default_next_step = "read the plan; if it is right, run again with --force"
+
+
+class StalePlan(MaintenanceError):
+    """The table moved on since the plan was made; nothing was changed."""
+
+    default_next_step = "make a new plan"

@@ -1,0 +1,264 @@
+"""Table options: typed access to the strings that a schema stores (Java: `CoreOptions`).
+
+    >>> Options({"bucket": "4"}).value(BUCKET)
+    4
+
+Only options that Caretaker acts on are named here.  An option with an unreadable value raises
+InvalidArgument that names key and value; nothing falls back silently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from paimon_core.errors import InvalidArgument
+
+T = TypeVar("T")
+
+_MEMORY_UNITS: Final = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    "k": 1024,
+    "kb": 1024,
+    "kibibytes": 1024,
+    "m": 1024**2,
+    "mb": 1024**2,
+    "mebibytes": 1024**2,
+    "g": 1024**3,
+    "gb": 1024**3,
+    "gibibytes": 1024**3,
+    "t": 1024**4,
+    "tb": 1024**4,
+    "tebibytes": 1024**4,
+}
+_NANOS: Final = {
+    "ns": 1,
+    "nano": 1,
+    "nanos": 1,
+    "nanosecond": 1,
+    "nanoseconds": 1,
+    "µs": 1_000,
+    "micro": 1_000,
+    "micros": 1_000,
+    "microsecond": 1_000,
+    "microseconds": 1_000,
+    "": 1_000_000,
+    "ms": 1_000_000,
+    "milli": 1_000_000,
+    "millis": 1_000_000,
+    "millisecond": 1_000_000,
+    "milliseconds": 1_000_000,
+    "s": 10**9,
+    "sec": 10**9,
+    "secs": 10**9,
+    "second": 10**9,
+    "seconds": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "mins": 60 * 10**9,
+    "minute": 60 * 10**9,
+    "minutes": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "hour": 3600 * 10**9,
+    "hours": 3600 * 10**9,
+    "d": 86400 * 10**9,
+    "day": 86400 * 10**9,
+    "days": 86400 * 10**9,
+}
+_NUMBER_UNIT: Final = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
+
+
+def parse_memory_size(text: str) -> int:
+    """Bytes of a size such as "128 mb" (Java: `MemorySize.parse`)."""
+    match = _NUMBER_UNIT.match(text)
+    unit = match and _MEMORY_UNITS.get(match.group(2).lower())
+    if not match or unit is None:
+        raise InvalidArgument(f"not a memory size: {text!r} (expected for example '128 mb')")
+    return int(match.group(1)) * unit
+
+
+def parse_duration_millis(text: str) -> int:
+    """Milliseconds of a duration such as "1 d" or "90 min" (Java: `TimeUtils.parseDuration`).
+
+    A bare number is milliseconds; what is below a millisecond is cut off.
+    """
+    match = _NUMBER_UNIT.match(text)
+    unit = match and _NANOS.get(match.group(2).lower())
+    if not match or unit is None:
+        raise InvalidArgument(f"not a duration: {text!r} (expected for example '1 d' or '90 min')")
+    return int(match.group(1)) * unit // 1_000_000
+
+
+def parse_bool(text: str) -> bool:
+    """True or False of the words "true" and "false", in any case."""
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise InvalidArgument(f"not a boolean: {text!r} (expected 'true' or 'false')")
+    return lowered == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """A key, how its text is read, what holds when it is absent, and older names of it."""
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    fallback_keys: tuple[str, ...] = ()
+
+
+class Options(Mapping[str, str]):
+    """An immutable mapping of option keys to texts, as stored in a schema."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Options({self._values!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, Options) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def value(self, option: Option[T]) -> T:
+        """The option's value, its default if absent; InvalidArgument if it cannot be read."""
+        for key in (option.key, *option.fallback_keys):
+            text = self._values.get(key)
+            if text is None:
+                continue
+            try:
+                return option.parse(text)
+            except ValueError as e:
+                raise InvalidArgument(
+                    f"table option {key!r} has the unreadable value {text!r}: {e}",
+                    next_step="correct the option with ALTER TABLE ... SET and run again",
+                ) from e
+        return option.default
+
+    def has(self, option: Option[T]) -> bool:
+        """Whether the option (or an older name of it) is set."""
+        return any(k in self._values for k in (option.key, *option.fallback_keys))
+
+    def matching(self, prefix: str, suffix: str = "") -> dict[str, str]:
+        """The part between prefix and suffix -> value, of every key that has both."""
+        end = len(suffix)
+        return {
+            k[len(prefix) : len(k) - end]: v
+            for k, v in self._values.items()
+            if k.startswith(prefix) and k.endswith(suffix) and len(k) > len(prefix) + end
+        }
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+def _optional_int(text: str) -> int | None:
+    return int(text)
+
+
+def _optional_size(text: str) -> int | None:
+    return parse_memory_size(text)
+
+
+def _optional_duration(text: str) -> int | None:
+    return parse_duration_millis(text)
+
+
+def _optional_text(text: str) -> str | None:
+    return text
+
+
+MB: Final = 1024**2
+
+# --- layout -------------------------------------------------------------------------------------
+BUCKET: Final = Option("bucket", int, -1)
+BUCKET_FUNCTION: Final = Option("bucket-function.type", _lower, "default")
+PATH: Final = Option("path", _optional_text, None)
+FILE_FORMAT: Final = Option("file.format", _lower, "parquet")
+FILE_COMPRESSION: Final = Option("file.compression", _lower, "zstd")
+ZSTD_LEVEL: Final = Option("file.compression.zstd-level", int, 1)
+DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
+CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", str, "changelog-")
+FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option("file.suffix.include.compression", parse_bool, False)
+DATA_FILE_PATH_DIRECTORY: Final = Option("data-file.path-directory", _optional_text, None)
+PARTITION_DEFAULT_NAME: Final = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
+PARTITION_LEGACY_NAME: Final = Option("partition.legacy-name", parse_bool, True)
+DATA_FILE_THIN_MODE: Final = Option("data-file.thin-mode", parse_bool, False)
+STATS_MODE: Final = Option("metadata.stats-mode", _lower, "truncate(16)")
+STATS_DENSE_STORE: Final = Option("metadata.stats-dense-store", parse_bool, True)
+STATS_KEEP_FIRST_N: Final = Option("metadata.stats-keep-first-n-columns", int, -1)
+MANIFEST_FORMAT: Final = Option("manifest.format", _lower, "avro")
+MANIFEST_COMPRESSION: Final = Option("manifest.compression", _lower, "zstd")
+MANIFEST_TARGET_SIZE: Final = Option("manifest.target-file-size", parse_memory_size, 8 * MB)
+MANIFEST_MERGE_MIN_COUNT: Final = Option("manifest.merge-min-count", int, 30)
+MANIFEST_FULL_COMPACTION_SIZE: Final = Option(
+    "manifest.full-compaction-threshold-size", parse_memory_size, 16 * MB
+)
+
+# --- merging ------------------------------------------------------------------------------------
+MERGE_ENGINE: Final = Option("merge-engine", _lower, "deduplicate")
+IGNORE_DELETE: Final = Option(
+    "ignore-delete",
+    parse_bool,
+    False,
+    (
+        "first-row.ignore-delete",
+        "deduplicate.ignore-delete",
+        "partial-update.ignore-delete",
+    ),
+)
+IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", parse_bool, False)
+SEQUENCE_FIELD: Final = Option("sequence.field", _names, ())
+SEQUENCE_FIELD_SORT_ORDER: Final = Option("sequence.field.sort-order", _lower, "ascending")
+ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
+CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")
+DELETION_VECTORS_ENABLED: Final = Option("deletion-vectors.enabled", parse_bool, False)
+FORCE_LOOKUP: Final = Option("force-lookup", parse_bool, False)
+RECORD_LEVEL_EXPIRE_TIME: Final = Option("record-level.expire-time", _optional_duration, None)
+
+# --- writing and compaction ---------------------------------------------------------------------
+WRITE_ONLY: Final = Option("write-only", parse_bool, False, ("write.compaction-skip",))
+TARGET_FILE_SIZE: Final = Option("target-file-size", _optional_size, None)
+NUM_SORTED_RUN_TRIGGER: Final = Option("num-sorted-run.compaction-trigger", int, 5)
+NUM_LEVELS: Final = Option("num-levels", _optional_int, None)
+MAX_SIZE_AMPLIFICATION: Final = Option("compaction.max-size-amplification-percent", int, 200)
+SIZE_RATIO: Final = Option("compaction.size-ratio", int, 1)
+COMPACTION_MIN_FILE_NUM: Final = Option("compaction.min.file-num", int, 5)
+COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
+    "compaction.optimization-interval", _optional_duration, None
+)
+COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
+    "compaction.force-rewrite-all-files", parse_bool, False
+)
+COMMIT_TIMEOUT: Final = Option("commit.timeout", _optional_duration, None)
+COMMIT_MAX_RETRIES: Final = Option("commit.max-retries", int, 10)
+COMMIT_MIN_RETRY_WAIT: Final = Option("commit.min-retry-wait", parse_duration_millis, 10)
+COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_millis, 10_000)
+DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse_bool, True)
+OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
+SNAPSHOT_IGNORE_EMPTY_COMMIT: Final = Option(
+    "snapshot.ignore-empty-commit", _optional_text, None
+)
+ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)

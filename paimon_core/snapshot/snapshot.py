@@ -1,0 +1,64 @@
+"""A snapshot: one version of a table (Java: `Snapshot`, and `Changelog`, which has the same JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+"""Identifier of every batch commit: that is why each batch needs a commit user of its own."""
+
+
+class CommitKind(StrEnum):
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The JSON of `snapshot/snapshot-N`; fields that this version does not know are in `extra`.
+
+    `time_millis` is milliseconds since the epoch; record counts are physical rows, before merging.
+    """
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    version: int = 3
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    total_record_count: int | None = None
+    delta_record_count: int | None = None
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] | None = None
+    next_row_id: int | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[int, str, int, CommitKind, int]:
+        """What tells this snapshot from another of the same id (rollback reuses ids)."""
+        return (
+            self.id,
+            self.commit_user,
+            self.commit_identifier,
+            self.commit_kind,
+            self.time_millis,
+        )
+
+    @property
+    def written_by_2_0(self) -> bool:
+        """Whether Java 2.0 made it, so that its reading rules apply (JAVA_RULES, Choices)."""
+        return "uuid" in self.extra

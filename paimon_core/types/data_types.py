@@ -1,0 +1,177 @@
+"""Paimon's data types as frozen values (Java: `org.apache.paimon.types`).
+
+The SQL text of a type ("DECIMAL(10, 2) NOT NULL", or the JSON objects that schema files hold for
+nested types) is read and written by `paimon_core.types.sql`.
+
+Inside the core a single value is held in its *internal* form, the one that Paimon's BinaryRow
+holds too:
+
+=====================  ==========================================================
+BOOLEAN                bool
+TINYINT .. BIGINT      int
+FLOAT, DOUBLE          float
+DECIMAL                decimal.Decimal, always with exactly `scale` digits
+CHAR, VARCHAR          str
+BINARY, VARBINARY      bytes
+DATE                   int, days since 1970-01-01
+TIME                   int, milliseconds of the day
+TIMESTAMP, LTZ         int, nanoseconds since 1970-01-01T00:00:00 (LTZ: in UTC)
+ARRAY                  list;  MAP and MULTISET: list of (key, value);  ROW: tuple
+=====================  ==========================================================
+
+Columns are Arrow arrays; the mapping is in `paimon_core.types.arrow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+class TypeRoot(StrEnum):
+    """The kind of a type, written as in SQL."""
+
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BOOLEAN = "BOOLEAN"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DECIMAL = "DECIMAL"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP WITH LOCAL TIME ZONE"
+    VARIANT = "VARIANT"
+    BLOB = "BLOB"
+    ARRAY = "ARRAY"
+    MULTISET = "MULTISET"
+    MAP = "MAP"
+    ROW = "ROW"
+    VECTOR = "VECTOR"
+
+
+MAX_LENGTH = 2**31 - 1
+"""Length of STRING and BYTES: VARCHAR and VARBINARY of the greatest length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataType:
+    """Base of all types; equality includes nullability."""
+
+    nullable: bool = True
+
+    @property
+    def root(self) -> TypeRoot:
+        raise TypeError(f"{type(self).__name__} has no root")
+
+    def with_nullable(self, nullable: bool) -> DataType:  # noqa: FBT001 - the one thing it sets
+        """The same type with this nullability."""
+        return self if self.nullable == nullable else replace(self, nullable=nullable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtomicType(DataType):
+    """A type without children.
+
+    `length` for CHAR, VARCHAR, BINARY, VARBINARY; `precision` for DECIMAL, TIME, TIMESTAMP and
+    TIMESTAMP_LTZ; `scale` for DECIMAL; None everywhere else.
+    """
+
+    kind: TypeRoot
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+
+    @property
+    def root(self) -> TypeRoot:
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayType(DataType):
+    element: DataType
+
+    @property
+    def root(self) -> TypeRoot:
+        return TypeRoot.ARRAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorType(DataType):
+    element: DataType
+    length: int
+
+    @property
+    def root(self) -> TypeRoot:
+        return TypeRoot.VECTOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapType(DataType):
+    key: DataType
+    value: DataType
+
+    @property
+    def root(self) -> TypeRoot:
+        return TypeRoot.MAP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultisetType(DataType):
+    """Stored as a map from the element to its count (INT NOT NULL)."""
+
+    element: DataType
+
+    @property
+    def root(self) -> TypeRoot:
+        return TypeRoot.MULTISET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataField:
+    """A column, or a field of a ROW: `id` never changes, the name may."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default_value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowType(DataType):
+    fields: tuple[DataField, ...] = field(default=())
+
+    @property
+    def root(self) -> TypeRoot:
+        return TypeRoot.ROW
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        return tuple(f.type for f in self.fields)
+
+    def __iter__(self) -> Iterator[DataField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def get(self, name: str) -> DataField | None:
+        """The field of this name, or None."""
+        return next((f for f in self.fields if f.name == name), None)
+
+    def project(self, names: Sequence[str]) -> RowType:
+        """The row of these fields in this order; KeyError for a name that is not there."""
+        by_name = {f.name: f for f in self.fields}
+        return RowType(nullable=self.nullable, fields=tuple(by_name[n] for n in names))
