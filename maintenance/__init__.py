@@ -1,0 +1,13 @@
+"""The jobs that keep tables healthy, and everything that runs them.
+
+::
+
+    cli            the command line                 spark_app   many tables in one Spark application
+    runner         inspect -> plan -> guards -> re-check -> execute -> commit -> verify -> report
+    jobs/<job>     what one job does: its plan and its work; jobs never import each other
+    job            the shape of a job and its arguments        spark, engine   where units run
+    guards, report, metrics, tables, health
+    plan, exit_codes
+
+A layer imports only what stands below it.  Nothing here knows Airflow; only `spark` knows PySpark.
+"""

@@ -1,0 +1,231 @@
+"""Arguments of jobs: names, kinds and help, from which the CLI, Airflow forms and checks are made.
+
+Names are those of Paimon's procedures.  An argument reads raw values from any outside (a command
+line gives texts, a form JSON) into one typed value, or raises InvalidArgument that names it.
+This module is light: DAG files import it, so it needs nothing but the standard library and
+`paimon_core.options`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import parse_bool, parse_duration_millis, parse_memory_size
+
+_ESCAPED_SEPARATOR: Final = re.compile(r"(?<!\\),")
+
+
+class Kind(StrEnum):
+    """What an argument's value is, once read."""
+
+    TEXT = "text"  # str
+    CHOICE = "choice"  # str, one of `choices`
+    INTEGER = "integer"  # int
+    BOOLEAN = "boolean"  # bool
+    DURATION = "duration"  # int, milliseconds; written "1 d", "90 min"
+    SIZE = "size"  # int, bytes; written "128 mb"
+    PARTITIONS = "partitions"  # tuple of dicts; written "dt=1,hh=2", repeated or joined by ";"
+    OPTIONS = "options"  # dict of str; written "key=value", repeated or joined by ","
+    TEXTS = "texts"  # tuple of str; repeated or joined by ","
+
+
+_SCHEMA_TYPES: Final[Mapping[Kind, list[str]]] = {
+    Kind.TEXT: ["string", "null"],
+    Kind.CHOICE: ["string", "null"],
+    Kind.INTEGER: ["integer", "null"],
+    Kind.BOOLEAN: ["boolean"],
+    Kind.DURATION: ["string", "null"],
+    Kind.SIZE: ["string", "null"],
+    Kind.PARTITIONS: ["array", "null"],
+    Kind.OPTIONS: ["object", "null"],
+    Kind.TEXTS: ["array", "null"],
+}
+REPEATABLE: Final = frozenset({Kind.PARTITIONS, Kind.OPTIONS, Kind.TEXTS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument of a job.
+
+    `name` is the procedure's name with underscores; `flag` its word on the command line, without
+    the leading dashes, when that is not simply the name with dashes.  `aliases` are other names
+    under which it is accepted in JSON.  `default` is a typed value.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: object = None
+    choices: tuple[str, ...] = ()
+    flag: str | None = None
+    aliases: tuple[str, ...] = ()
+    example: str | None = None
+
+    @property
+    def option(self) -> str:
+        """The option on the command line: "--partition-idle-time"."""
+        return f"--{self.flag or self.name.replace('_', '-')}"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the option may be given more than once."""
+        return self.kind in REPEATABLE
+
+    def read(self, raw: object) -> object:
+        """The typed value of what the outside gave; the default for None and for blank texts."""
+        if raw is None or (isinstance(raw, str) and not raw.strip()):
+            return self.default
+        try:
+            return _READERS[self.kind](self, raw)
+        except (ValueError, TypeError) as e:
+            reason = e.message if isinstance(e, InvalidArgument) else str(e)
+            raise InvalidArgument(f"argument {self.option}: {reason}") from e
+
+    def json_schema(self) -> dict[str, object]:
+        """The JSON schema of a form field, as Airflow's Params take it (without the default)."""
+        schema: dict[str, object] = {
+            "title": self.name.replace("_", " "),
+            "description": self.help,
+            "type": list(_SCHEMA_TYPES[self.kind]),
+        }
+        if self.choices:
+            schema["enum"] = [*self.choices] if self.default is not None else [*self.choices, None]
+        if self.kind in (Kind.PARTITIONS, Kind.TEXTS):
+            schema["items"] = {"type": "string"}
+        if self.kind is Kind.OPTIONS:
+            schema["additionalProperties"] = {"type": "string"}
+        if self.example is not None:
+            schema["examples"] = [self.example]
+        if len(schema["type"]) == 1:  # type: ignore[arg-type] # a list, made above
+            schema["type"] = schema["type"][0]  # type: ignore[index] # a list, made above
+        return schema
+
+    def json_default(self) -> object:
+        """The default as a form shows it: JSON, None where there is none."""
+        if isinstance(self.default, tuple):
+            return list(self.default) or None
+        if isinstance(self.default, Mapping):
+            return dict(self.default) or None
+        return self.default
+
+
+def _text(_: Argument, raw: object) -> str:
+    return str(raw)
+
+
+def _choice(argument: Argument, raw: object) -> str:
+    text = str(raw).strip().lower()
+    if text not in argument.choices:
+        raise ValueError(f"{raw!r} is not one of {', '.join(argument.choices)}")
+    return text
+
+
+def _integer(_: Argument, raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int | str):
+        raise TypeError(f"{raw!r} is not a whole number")
+    try:
+        return int(raw)
+    except ValueError as e:
+        raise ValueError(f"{raw!r} is not a whole number") from e
+
+
+def _boolean(_: Argument, raw: object) -> bool:
+    return raw if isinstance(raw, bool) else parse_bool(str(raw))
+
+
+def _duration(_: Argument, raw: object) -> int:
+    return parse_duration_millis(str(raw))
+
+
+def _size(_: Argument, raw: object) -> int:
+    return parse_memory_size(str(raw))
+
+
+def _items(raw: object, separator: str) -> list[object]:
+    if isinstance(raw, str):
+        return [part for part in raw.split(separator) if part.strip()]
+    if isinstance(raw, Sequence):
+        return [
+            item
+            for each in raw
+            for item in (_items(each, separator) if isinstance(each, str) else [each])
+        ]
+    raise TypeError(f"expected a list of texts, got {raw!r}")
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"expected key=value, got {text.strip()!r}")
+    return key.strip(), value.strip()
+
+
+def _partitions(_: Argument, raw: object) -> tuple[dict[str, str], ...]:
+    specs = []
+    for item in _items(raw, ";"):
+        if isinstance(item, Mapping):
+            spec = {str(k): str(v) for k, v in item.items()}
+        else:
+            # A comma inside a value is written "\,".
+            parts = _ESCAPED_SEPARATOR.split(str(item))
+            spec = dict(_key_value(part.replace("\\,", ",")) for part in parts if part.strip())
+        if not spec:
+            raise ValueError("an empty partition")
+        specs.append(spec)
+    return tuple(specs)
+
+
+def _options(_: Argument, raw: object) -> dict[str, str]:
+    if isinstance(raw, Mapping):
+        return {str(k): str(v) for k, v in raw.items()}
+    if isinstance(raw, str):
+        # One text holds several options as in the procedures: "a=1,b=2".
+        return dict(_key_value(part) for part in raw.split(",") if part.strip())
+    # Each repeated --option holds exactly one, so that its value may hold commas.
+    return dict(_key_value(str(part)) for part in _items(raw, "\0"))
+
+
+def _texts(_: Argument, raw: object) -> tuple[str, ...]:
+    return tuple(str(item).strip() for item in _items(raw, ","))
+
+
+_READERS: Final = {
+    Kind.TEXT: _text,
+    Kind.CHOICE: _choice,
+    Kind.INTEGER: _integer,
+    Kind.BOOLEAN: _boolean,
+    Kind.DURATION: _duration,
+    Kind.SIZE: _size,
+    Kind.PARTITIONS: _partitions,
+    Kind.OPTIONS: _options,
+    Kind.TEXTS: _texts,
+}
+
+
+def read_arguments(arguments: Iterable[Argument], raw: Mapping[str, object]) -> dict[str, object]:
+    """Every argument's typed value, defaults included; InvalidArgument for unknown names."""
+    known = {name: a for a in arguments for name in (a.name, *a.aliases)}
+    values = {a.name: a.default for a in known.values()}
+    for name, value in raw.items():
+        argument = known.get(name.replace("-", "_"))
+        if argument is None:
+            names = ", ".join(sorted({a.name for a in known.values()}))
+            raise InvalidArgument(f"unknown argument {name!r} (known: {names})")
+        if value is not None:
+            values[argument.name] = argument.read(value)
+    return values
+
+
+def shown_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The typed values as JSON, those that say nothing left out: for plans and reports."""
+    shown: dict[str, object] = {}
+    for name, value in arguments.items():
+        if value is None or value in ((), {}, False):
+            continue
+        shown[name] = list(value) if isinstance(value, tuple) else value
+    return shown

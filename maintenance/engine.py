@@ -1,0 +1,118 @@
+"""Where units of work run: the protocol of engines, and the engine in this process.
+
+A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The
+same jobs run in this process (tests, small or metadata-only work) and on Spark
+(`maintenance.spark`), and cannot tell the difference.  A unit that fails yields its error as its
+result; the other units go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkUnit:
+    """One piece of work: what to do, how many bytes it will read, and a name for people."""
+
+    payload: bytes
+    expected_bytes: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult:
+    """What became of the unit at `index`: either a payload or an error, and the seconds it took."""
+
+    index: int
+    payload: bytes | None = None
+    error: Exception | None = None
+    seconds: float = 0.0
+
+
+class Engine(Protocol):
+    """Runs units, in any order, possibly elsewhere and more than once."""
+
+    @property
+    def name(self) -> str:
+        """ "local" or "spark", for reports."""
+
+    def run_units(
+        self,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        *,
+        on_done: Callable[[UnitResult], None] | None = None,
+    ) -> list[UnitResult]:
+        """One result a unit, in the units' order.
+
+        Errors of `run` are results.  What is raised is the failure of the engine itself; then
+        nothing is known of any unit.  `on_done` is called for progress, from any thread.
+        """
+
+    def close(self) -> None:
+        """Give back what the engine started; it can be called at any time, and twice."""
+
+
+def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitResult:
+    """The result of one unit: the payload that `run` returned, or the error that it raised."""
+    started = time.perf_counter()
+    try:
+        result = run(payload)
+    except Exception as e:  # noqa: BLE001 - one unit's failure is its result
+        logger.debug("unit %d failed", index, exc_info=True)
+        return UnitResult(index=index, error=e, seconds=time.perf_counter() - started)
+    return UnitResult(index=index, payload=result, seconds=time.perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Runs units in this process, on `threads` threads."""
+
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        """The engine's name in reports."""
+        return "local"
+
+    def run_units(
+        self,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        *,
+        on_done: Callable[[UnitResult], None] | None = None,
+    ) -> list[UnitResult]:
+        """One result a unit, in the units' order (see `Engine`)."""
+        results = []
+        if self.threads <= 1 or len(units) <= 1:
+            for index, unit in enumerate(units):
+                result = run_unit(index, unit.payload, run)
+                results.append(result)
+                if on_done is not None:
+                    on_done(result)
+            return results
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="unit") as pool:
+            # Largest first, so that no thread is left alone with a big one at the end.
+            order = sorted(range(len(units)), key=lambda i: -units[i].expected_bytes)
+            futures = [pool.submit(run_unit, i, units[i].payload, run) for i in order]
+            try:
+                for future in as_completed(futures):
+                    result = future.result()
+                    results.append(result)
+                    if on_done is not None:
+                        on_done(result)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return sorted(results, key=lambda r: r.index)
+
+    def close(self) -> None:
+        """Nothing was started."""

@@ -1,0 +1,130 @@
+"""The shape of every job: a light definition, and the steps that do it.
+
+A `Job` is what help texts, forms and registries read; it costs nothing to import.  Its `steps`
+are loaded when a plan is made or run.  The runner alone calls them, in this order::
+
+    inspect   read the table's metadata, once: the state that everything after it starts from
+    plan      choose what to do, from that state: pure, and cheap enough for a dry run
+    recheck   look again right before anything is changed; may drop from the plan, never add
+    batches   cut the plan into parts that are committed one by one (most jobs: one)
+    execute   do the work of a batch; writes only files with fresh names
+    commit    make the work of a batch visible, or delete what the plan says
+    verify    job-specific checks after the commits (the runner does the general ones)
+    summary   what the report says about it
+
+A step raises errors of `paimon_core.errors`.  CommitConflict from `commit` makes the runner plan
+anew when `Job.replans` is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from maintenance.arguments import Argument, read_arguments
+
+if TYPE_CHECKING:
+    from maintenance.engine import Engine
+    from maintenance.plan import Plan
+    from maintenance.report import BucketChange, FailedUnit
+    from paimon_core.environment import Environment
+    from paimon_core.file_store_table import FileStoreTable
+
+S = TypeVar("S")  # the state that inspect reads
+P = TypeVar("P", bound="Plan")
+B = TypeVar("B")  # a batch
+R = TypeVar("R")  # the result of executing a batch
+
+
+class Progress(Protocol):
+    """Told how far a run is; implementations draw bars, log, or do nothing."""
+
+    def phase(self, name: str) -> None:
+        """A phase begins."""
+
+    def expect(self, units: int, size: int) -> None:
+        """So many units of so many bytes altogether will be executed."""
+
+    def advance(self, units: int, size: int) -> None:
+        """So much more is done.  Called from any thread."""
+
+
+class Quiet:
+    """Progress that nobody watches."""
+
+    def phase(self, name: str) -> None:
+        """Say nothing."""
+
+    def expect(self, units: int, size: int) -> None:
+        """Say nothing."""
+
+    def advance(self, units: int, size: int) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What a run gives to its steps.
+
+    `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
+    user is what tells them apart (JAVA_RULES A5).
+    """
+
+    run_id: str
+    commit_user: str
+    env: Environment
+    engine: Engine
+    local: Engine
+    progress: Progress = field(default_factory=Quiet)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What a batch's commit did: snapshots made, oldest first, and what became of it."""
+
+    snapshots: tuple[int, ...] = ()
+    changes: tuple[BucketChange, ...] = ()
+    failed_units: tuple[FailedUnit, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(Generic[S, P, B, R]):
+    """The heavy half of a job; the module's docstring says what each step does."""
+
+    inspect: Callable[[FileStoreTable, Mapping[str, object], RunContext], S]
+    plan: Callable[[FileStoreTable, S, Mapping[str, object], RunContext], P]
+    recheck: Callable[[FileStoreTable, P], P]
+    batches: Callable[[P], Iterable[B]]
+    execute: Callable[[FileStoreTable, P, B, RunContext], R]
+    commit: Callable[[FileStoreTable, P, R, RunContext], Committed]
+    verify: Callable[[FileStoreTable, P, Sequence[Committed]], list[Mapping[str, object]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job, named after Paimon's procedure.
+
+    `summary` is one line.  `changes`, `protects` and `undo` tell the operator what the job does to
+    a table, what keeps data safe, and how to go back; help texts and DAG documentation are made
+    of them.  `replans`: whether a commit conflict is answered with a new plan.
+    """
+
+    name: str
+    summary: str
+    changes: str
+    protects: str
+    undo: str
+    arguments: tuple[Argument, ...]
+    load: Callable[[], Steps[Any, Any, Any, Any]]
+    examples: tuple[str, ...] = ()
+    replans: bool = False
+
+    def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
+        """Typed values of all arguments; InvalidArgument names what is wrong."""
+        return read_arguments(self.arguments, raw)
+
+    def argument(self, name: str) -> Argument:
+        """The argument of this name; KeyError if the job has none."""
+        return next(a for a in self.arguments if a.name == name)

@@ -1,0 +1,1 @@
+"""Compaction: fewer, larger, merged files with the same rows (Paimon's procedure `compact`)."""

@@ -1,0 +1,109 @@
+"""What `compact` is called, takes and promises; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maintenance.arguments import Argument, Kind
+from maintenance.job import Job, Steps
+
+STRATEGY = Argument(
+    name="strategy",
+    kind=Kind.CHOICE,
+    choices=("full", "minor"),
+    default="full",
+    aliases=("compact_strategy",),
+    help="full: merge every bucket into its top level; minor: only what Paimon's own picker would "
+    "(tables with bucket=-1 always go by their small files)",
+    example="minor",
+)
+PARTITIONS = Argument(
+    name="partitions",
+    flag="partition",
+    aliases=("partition",),
+    kind=Kind.PARTITIONS,
+    default=(),
+    help="only these partitions: key=value, several keys joined by commas (and), given again or "
+    "joined by semicolons (or); a part of the partition keys is enough; not with where",
+    example="dt=2024-01-01,hh=10",
+)
+WHERE = Argument(
+    name="where",
+    kind=Kind.TEXT,
+    help="only partitions for which this SQL condition over partition columns holds; not with "
+    "partition",
+    example="dt >= '2024-01-01'",
+)
+PARTITION_IDLE_TIME = Argument(
+    name="partition_idle_time",
+    kind=Kind.DURATION,
+    help="only partitions that received no new file for this long",
+    example="1 h",
+)
+OPTIONS = Argument(
+    name="options",
+    flag="option",
+    aliases=("option",),
+    kind=Kind.OPTIONS,
+    default={},
+    help="table options for this run only: key=value, given again for more",
+    example="target-file-size=256 mb",
+)
+PARALLELISM = Argument(
+    name="parallelism",
+    kind=Kind.INTEGER,
+    help="how many tasks Spark is given at most, or threads with --engine local "
+    "(default: from the bytes to rewrite and the cores there are)",
+    example="8",
+)
+COMMIT_BYTES = Argument(
+    name="commit_bytes",
+    kind=Kind.SIZE,
+    help="commit each time about this much was rewritten, so that a huge job keeps what is done "
+    "if it fails later; a bucket is never split over two commits (default: one commit)",
+    example="100 gb",
+)
+
+
+def _load() -> Steps[Any, Any, Any, Any]:
+    from maintenance.jobs.compact.steps import STEPS  # noqa: PLC0415 - pyarrow, only when it runs
+
+    return STEPS
+
+
+COMPACT = Job(
+    name="compact",
+    summary="merge small files and sorted runs into few large ones; the rows stay the same",
+    changes=(
+        "Rewrites the files of the chosen buckets into fewer, sorted ones and commits one snapshot "
+        "of kind COMPACT that replaces exactly the files it read. A full compaction also drops "
+        "rows that deletes have hidden."
+    ),
+    protects=(
+        "Rows that others append meanwhile survive: only files that were read are replaced. "
+        "A concurrent compaction of the same files is a conflict; a new plan is then made. "
+        "Old files stay on storage until snapshots expire, so older snapshots and tags read on."
+    ),
+    undo=(
+        "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "
+        "back to the snapshot before (named as `planned_from` in the report) while it has not "
+        "expired."
+    ),
+    arguments=(
+        STRATEGY,
+        PARTITIONS,
+        WHERE,
+        PARTITION_IDLE_TIME,
+        OPTIONS,
+        PARALLELISM,
+        COMMIT_BYTES,
+    ),
+    examples=(
+        "caretaker plan compact db.orders -w /lake",
+        "caretaker run compact db.orders -w /lake --strategy minor",
+        "caretaker run compact db.orders -w /lake --partition dt=2024-01-01 --engine local",
+        "caretaker run compact 'db.*' -w s3://lake --excluding 'db\\.tmp_.*' --dry-run",
+    ),
+    load=_load,
+    replans=True,
+)

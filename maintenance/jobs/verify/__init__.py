@@ -1,0 +1,1 @@
+"""Verification: whether everything a table refers to is there and fits together."""

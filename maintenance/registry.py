@@ -1,0 +1,20 @@
+"""Every job by its name.  Importing this is cheap: definitions only, no pyarrow, no pyspark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from maintenance.job import Job
+from maintenance.jobs.compact.definition import COMPACT
+from paimon_core.errors import InvalidArgument
+
+JOBS: Final[Mapping[str, Job]] = {job.name: job for job in (COMPACT,)}
+
+
+def job_named(name: str) -> Job:
+    """The job of this name, dashes or underscores; InvalidArgument lists what there is."""
+    job = JOBS.get(name.replace("-", "_"))
+    if job is None:
+        raise InvalidArgument(f"no job is called {name!r} (there are: {', '.join(sorted(JOBS))})")
+    return job

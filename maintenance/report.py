@@ -1,0 +1,221 @@
+"""What a run did to one table: sizes before and after, seconds, snapshots, findings, error.
+
+A report is made for every table of every run, also for those with nothing to do and for those
+that failed.  Its JSON (docs/cli.md) is what the CLI prints with `--json`, what the Spark
+application writes for each table, and what Airflow shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from maintenance.exit_codes import ExitCode, exit_code_of
+from maintenance.plan import SnapshotPin, human_bytes
+from paimon_core.errors import PaimonError, UnsupportedFeature
+
+MAX_PRINTED_BUCKETS = 20
+
+
+class Status(StrEnum):
+    """How a run ended for one table."""
+
+    SUCCESS = "success"
+    NOTHING_TO_DO = "nothing_to_do"
+    DRY_RUN = "dry_run"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much there is: live data files, their bytes, physical rows, and sorted runs.
+
+    `sorted_runs` is None where files are not sorted runs (tables without primary key).
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    sorted_runs: int | None = None
+
+    def __add__(self, other: Size) -> Size:
+        """Both together; runs add up where either side knows them."""
+        known = [r for r in (self.sorted_runs, other.sorted_runs) if r is not None]
+        return Size(
+            files=self.files + other.files,
+            bytes=self.bytes + other.bytes,
+            rows=self.rows + other.rows,
+            sorted_runs=sum(known) if known else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The size as reports print it."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "rows": self.rows,
+            "sorted_runs": self.sorted_runs,
+        }
+
+    def line(self) -> str:
+        """The size for people."""
+        runs = "" if self.sorted_runs is None else f", {self.sorted_runs:,} sorted runs"
+        return f"{self.files:,} files, {human_bytes(self.bytes)}, {self.rows:,} rows{runs}"
+
+
+def total(sizes: Sequence[Size]) -> Size:
+    """The sum of the sizes."""
+    result = Size()
+    for size in sizes:
+        result = result + size
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketChange:
+    """One bucket before and after.  `partition` is its text, "" for an unpartitioned table."""
+
+    partition: str
+    bucket: int
+    before: Size
+    after: Size
+
+    def to_json(self) -> dict[str, object]:
+        """The change as reports print it."""
+        return {
+            "partition": self.partition,
+            "bucket": self.bucket,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+        }
+
+    @property
+    def label(self) -> str:
+        """Partition and bucket for people."""
+        return f"{self.partition or '(no partition)'} bucket {self.bucket}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedUnit:
+    """A unit of work that failed while others of the same run went through."""
+
+    label: str
+    error: BaseException
+
+    def to_json(self) -> dict[str, object]:
+        """The failure as reports print it."""
+        return {"unit": self.label, "error": error_json(self.error)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything about one run on one table.
+
+    `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values).
+    `before` and `after` speak of what the plan touched, not of the whole table.
+    """
+
+    job: str
+    table: str
+    warehouse: str
+    run_id: str
+    status: Status
+    branch: str | None = None
+    engine: str | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    plan: Mapping[str, object] | None = None
+    pin: SnapshotPin | None = None
+    snapshots: tuple[int, ...] = ()
+    attempts: int = 1
+    before: Size = Size()
+    after: Size = Size()
+    buckets: tuple[BucketChange, ...] = ()
+    failed_units: tuple[FailedUnit, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    findings: tuple[Mapping[str, object], ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+    error: BaseException | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a process that did only this."""
+        if self.error is not None:
+            return exit_code_of(self.error)
+        if self.status is Status.NOTHING_TO_DO:
+            return ExitCode.NOTHING_TO_DO
+        return ExitCode.SUCCESS
+
+    def to_json(self) -> dict[str, object]:
+        """The report as one JSON object (docs/cli.md)."""
+        return {
+            "job": self.job,
+            "table": self.table,
+            "warehouse": self.warehouse,
+            "branch": self.branch,
+            "run_id": self.run_id,
+            "status": str(self.status),
+            "exit_code": int(self.exit_code),
+            "engine": self.engine,
+            "arguments": dict(self.arguments),
+            "planned_from": None if self.pin is None else self.pin.to_json(),
+            "snapshots": list(self.snapshots),
+            "attempts": self.attempts,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "buckets": [b.to_json() for b in self.buckets],
+            "failed_units": [f.to_json() for f in self.failed_units],
+            "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
+            "findings": [dict(f) for f in self.findings],
+            "details": dict(self.details),
+            "plan": None if self.plan is None else dict(self.plan),
+            "error": None if self.error is None else error_json(self.error),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        place = self.table if self.branch in (None, "main") else f"{self.table}@{self.branch}"
+        head = f"{self.job} {place}: {str(self.status).replace('_', ' ')}"
+        if self.snapshots:
+            head += f", snapshot {', '.join(map(str, self.snapshots))}"
+        if self.attempts > 1:
+            head += f" after {self.attempts} attempts"
+        yield head
+        if self.before != self.after:
+            yield f"  before  {self.before.line()}"
+            yield f"  after   {self.after.line()}"
+        for change in self.buckets[:MAX_PRINTED_BUCKETS]:
+            yield f"    {change.label}: {change.before.line()} -> {change.after.line()}"
+        if len(self.buckets) > MAX_PRINTED_BUCKETS:
+            yield f"    ... and {len(self.buckets) - MAX_PRINTED_BUCKETS:,} more buckets"
+        for failed in self.failed_units:
+            yield f"  failed  {failed.label}: {failed.error}"
+        for finding in self.findings:
+            yield f"  finding {finding.get('message', finding)}"
+        if self.seconds:
+            spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
+            yield f"  seconds {spent}"
+
+
+def error_json(error: BaseException) -> dict[str, object]:
+    """An error as the CLI, reports and Airflow show it; missing places are None."""
+    if not isinstance(error, PaimonError):
+        return {
+            "type": type(error).__name__,
+            "message": str(error) or type(error).__name__,
+            "next_step": None,
+            "table": None,
+            "snapshot": None,
+            "file": None,
+        }
+    found: dict[str, object] = {
+        "type": type(error).__name__,
+        "message": error.message,
+        "next_step": error.next_step or None,
+        "table": error.table,
+        "snapshot": error.snapshot,
+        "file": error.file,
+    }
+    if isinstance(error, UnsupportedFeature):
+        found["feature"] = error.feature
+    return found
