@@ -1,0 +1,44 @@
+"""The real clocks, ids and waiting (see `paimon_core.environment`)."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from datetime import UTC, datetime
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from paimon_core.environment import Environment
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _local_millis(zone: str | None) -> int:
+    now = datetime.now(UTC)
+    local = now.astimezone(ZoneInfo(zone)) if zone else now.astimezone()
+    return int(local.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _sleep_millis(millis: int) -> None:
+    time.sleep(millis / 1000)
+
+
+def system_environment(zone: str | None = None) -> Environment:
+    """The machine's own clock and ids; `zone` (an IANA name) stands in for the process's zone.
+
+    It can be pickled, so that Spark executors use the same zone as the driver.
+    """
+    return Environment(
+        now_millis=_now_millis,
+        local_millis=partial(_local_millis, zone),
+        new_uuid=_new_uuid,
+        sleep_millis=_sleep_millis,
+        jitter=random.random,
+    )

@@ -1,0 +1,254 @@
+"""Commits (Java: `operation/FileStoreCommitImpl`; JAVA_RULES A).
+
+One attempt: read the newest snapshot, check that the changes still fit, write manifests and
+manifest lists, then create `snapshot/snapshot-N`, which must not exist yet.  Everything before the
+last step leaves garbage at worst.  The last step has three outcomes:
+
+- *won*: the commit is there;
+- *lost*: another commit took the number; the same changes are tried on top of it;
+- *unknown*: the reply was lost.  The next attempt first looks whether its own snapshot is there
+  (user, identifier and kind, after the snapshot that the attempt was based on), and nothing is
+  deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from paimon_core.commit.changes import Changes, append_changes, compact_changes
+from paimon_core.commit.conflict import SortKey, check_conflicts
+from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.options import (
+    COMMIT_MAX_RETRIES,
+    COMMIT_MAX_RETRY_WAIT,
+    COMMIT_MIN_RETRY_WAIT,
+    COMMIT_TIMEOUT,
+)
+from paimon_core.retry import backoff_millis
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+
+log = logging.getLogger(__name__)
+
+Provide = Callable[[Snapshot | None], Changes]
+
+
+def commit(
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    user: str,
+    env: Environment,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    ignore_empty: bool = True,
+    check_append: bool = False,
+) -> tuple[Snapshot, ...]:
+    """The snapshots made of the messages: APPEND for new files, then COMPACT for replaced ones.
+
+    No snapshot for no change, unless `ignore_empty` is False (a streaming commit that only moves
+    identifier and watermark).  An append that deletes files or carries deletion vectors becomes an
+    OVERWRITE and is checked.  Errors: CommitConflict (nothing of it is there, the caller may delete
+    the files of the messages), CommitStateUnknown (delete nothing), UnsupportedFeature.
+    """
+    check_committable(table)
+    made: list[Snapshot] = []
+    appended = append_changes(messages)
+    if not appended.is_empty or not ignore_empty:
+        deletes = appended.deletes_something()
+        made.append(
+            commit_changes(
+                table,
+                lambda _: appended,
+                CommitRequest(
+                    user=user,
+                    kind=CommitKind.OVERWRITE if deletes else CommitKind.APPEND,
+                    identifier=identifier,
+                    watermark=watermark,
+                    properties=properties,
+                    check=deletes or check_append,
+                ),
+                env=env,
+            )
+        )
+    compacted = compact_changes(messages)
+    if not compacted.is_empty:
+        made.append(
+            commit_changes(
+                table,
+                lambda _: compacted,
+                CommitRequest(
+                    user=user,
+                    kind=CommitKind.COMPACT,
+                    identifier=identifier,
+                    watermark=watermark,
+                    properties=properties,
+                ),
+                env=env,
+            )
+        )
+    return tuple(made)
+
+
+def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:
+    """The identifiers that `user` has not committed yet: those above its newest snapshot's.
+
+    For a streaming writer that replays after a failure (JAVA_RULES A6).  The input must be sorted
+    upwards, without repetition.
+    """
+    if any(a >= b for a, b in zip(identifiers, identifiers[1:], strict=False)):
+        raise ValueError("identifiers must be sorted upwards before filtering")
+    newest = latest_of_user(table, user)
+    return [i for i in identifiers if newest is None or i > newest.commit_identifier]
+
+
+def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
+    """The newest snapshot that `user` committed, or None."""
+    for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
+        try:
+            snapshot = table.snapshots.get(snapshot_id)
+        except NotFound:
+            return None  # expired while we looked; so are all older ones
+        if snapshot.commit_user == user:
+            return snapshot
+    return None
+
+
+def commit_changes(
+    table: FileStoreTable, provide: Provide, request: CommitRequest, *, env: Environment
+) -> Snapshot:
+    """The snapshot that holds the changes, after as many attempts as the table's options allow.
+
+    `provide` gives the changes for the snapshot that an attempt builds on; it is asked again for
+    each attempt (an overwrite deletes what is there *then*).
+    """
+    options = table.options
+    timeout = options.value(COMMIT_TIMEOUT)
+    started = env.now_millis()
+    attempt = 0
+    base: Snapshot | None = None
+    failed: BaseException | None = None
+    manifests = PreparedManifests()
+    sort_key = stored_key_order(table.schema.key_type) if table.has_primary_key else None
+    while True:
+        latest = table.snapshots.latest()
+        if attempt:
+            own = _find_own(table, request, base, latest)
+            if own is not None:
+                log.info("table=%s snapshot=%d own commit found", table.name, own.id)
+                return own
+        changes = provide(latest)
+        if latest is not None and request.check:
+            _check(table, latest, changes, request, sort_key)
+        snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
+        try:
+            won = table.snapshots.try_commit(snapshot)
+            failed = None
+        except Exception as e:  # noqa: BLE001 - whatever it was, the outcome is unknown
+            log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
+            won, failed = False, e
+        if won:
+            log.info(
+                "table=%s snapshot=%d kind=%s committed", table.name, snapshot.id, snapshot.commit_kind
+            )
+            return snapshot
+        base = latest
+        waited = env.now_millis() - started
+        if attempt >= options.value(COMMIT_MAX_RETRIES) or (timeout is not None and waited > timeout):
+            return _give_up(table, request, base, snapshot, attempt, failed)
+        env.sleep_millis(
+            backoff_millis(
+                attempt,
+                least=options.value(COMMIT_MIN_RETRY_WAIT),
+                most=options.value(COMMIT_MAX_RETRY_WAIT),
+                jitter=env.jitter(),
+            )
+        )
+        attempt += 1
+
+
+def _check(
+    table: FileStoreTable,
+    latest: Snapshot,
+    changes: Changes,
+    request: CommitRequest,
+    sort_key: SortKey | None,
+) -> None:
+    partitions = changes.partitions()
+    check_conflicts(
+        table=table.name,
+        latest=latest,
+        base=scan_files(table, latest, partitions=partitions) if partitions else [],
+        delta=changes.files,
+        kind=request.kind,
+        sort_key=sort_key,
+        exact=request.exact,
+    )
+
+
+def _find_own(
+    table: FileStoreTable, request: CommitRequest, base: Snapshot | None, latest: Snapshot | None
+) -> Snapshot | None:
+    """This request's snapshot among those after `base`, or None if it is certainly not there."""
+    first = 1 if base is None else base.id + 1
+    last = 0 if latest is None else latest.id
+    for snapshot_id in range(first, last + 1):
+        try:
+            snapshot = table.snapshots.get(snapshot_id)
+        except NotFound as e:
+            if base is None and snapshot_id < (table.snapshots.earliest_id() or 1):
+                continue
+            raise CommitStateUnknown(
+                f"cannot tell whether a commit to table {table.name} happened: snapshot "
+                f"{snapshot_id} expired before it could be looked at",
+                table=table.name,
+                snapshot=snapshot_id,
+            ) from e
+        if (
+            snapshot.commit_user == request.user
+            and snapshot.commit_identifier == request.identifier
+            and snapshot.commit_kind == request.kind
+        ):
+            return snapshot
+    return None
+
+
+def _give_up(
+    table: FileStoreTable,
+    request: CommitRequest,
+    base: Snapshot | None,
+    tried: Snapshot,
+    attempt: int,
+    failed: BaseException | None,
+) -> Snapshot:
+    try:
+        latest = table.snapshots.latest()
+        own = _find_own(table, request, base, latest)
+    except OSError as e:
+        latest, own, failed = base, None, failed or e
+    if own is not None:
+        return own
+    taken = latest is not None and latest.id >= tried.id
+    if failed is not None and not taken:
+        raise CommitStateUnknown(
+            f"the outcome of snapshot {tried.id} of table {table.name} by user {request.user} is "
+            f"unknown after {attempt + 1} attempts: {failed}",
+            table=table.name,
+            snapshot=tried.id,
+        ) from failed
+    raise CommitConflict(
+        f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
+        f"were always faster",
+        table=table.name,
+        snapshot=tried.id,
+        next_step="raise commit.max-retries or commit less often, then run again",
+    )

@@ -1,0 +1,66 @@
+"""The index manifest after a commit (Java: `manifest/IndexManifestFileHandler`; JAVA_RULES C)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_core.commit.changes import DELETION_VECTORS_INDEX, HASH_INDEX
+from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry
+
+_KNOWN = (DELETION_VECTORS_INDEX, HASH_INDEX)
+
+
+def combine_index_files(
+    previous: Sequence[IndexManifestEntry],
+    changes: Sequence[IndexManifestEntry],
+    *,
+    bucket_unaware: bool,
+) -> list[IndexManifestEntry]:
+    """The live index entries after `changes`.
+
+    Bucketed tables hold one file for each partition, bucket and type; Java lets an ADD replace it
+    silently, so a lost update goes unseen.  Here the changes must name what they replace:
+    CommitConflict if that is no longer there, or if something stands where nothing was expected.
+    Unaware tables hold deletion vectors by file name, each data file in one vector at most.
+    UnsupportedFeature for changes to an index type that is not known here.
+    """
+    for entry in changes:
+        if entry.index_file.index_type not in _KNOWN:
+            raise UnsupportedFeature(f"index type {entry.index_file.index_type}")
+    live = {e.index_file.file_name: e for e in previous}
+    for entry in changes:
+        name = entry.index_file.file_name
+        if entry.kind is FileKind.DELETE and live.pop(name, None) is None:
+            raise CommitConflict(
+                f"index file {name}, which this commit replaces, is no longer there", file=name
+            )
+    for entry in changes:
+        if entry.kind is FileKind.ADD:
+            name = entry.index_file.file_name
+            if name in live:
+                raise CommitConflict(f"index file {name} is added twice", file=name)
+            live[name] = entry
+    _check_unique(list(live.values()), bucket_unaware=bucket_unaware)
+    return list(live.values())
+
+
+def _check_unique(entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool) -> None:
+    seen: set[object] = set()
+    for entry in entries:
+        file = entry.index_file
+        if file.index_type not in _KNOWN:
+            continue
+        keys: list[object]
+        if file.index_type == DELETION_VECTORS_INDEX and bucket_unaware:
+            keys = [r.data_file for r in file.dv_ranges or ()]
+        else:
+            keys = [(entry.partition, entry.bucket, file.index_type)]
+        for key in keys:
+            if key in seen:
+                raise CommitConflict(
+                    f"index file {file.file_name} would stand beside another one for the same "
+                    f"{'data file' if bucket_unaware else 'bucket'}",
+                    file=file.file_name,
+                )
+            seen.add(key)

@@ -1,0 +1,120 @@
+"""Which manifests become one (Java: `operation/ManifestFileMerger`; JAVA_RULES B).
+
+The base list of a new snapshot names the manifests of the previous base and delta, merged when
+they became many or hold many deletions:
+
+- *full*: once the manifests that are small or hold deletions sum up to the threshold, every
+  deletion is read and applied, and manifests that change are rewritten;
+- *minor* otherwise: neighbours are joined up to the target size; what is left at the end only when
+  there are many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.merge_entries import merge_entries
+
+Read = Callable[[ManifestFileMeta], Iterable[ManifestEntry]]
+Write = Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
+MayHold = Callable[[ManifestFileMeta, frozenset[bytes]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeThresholds:
+    """Sizes in bytes; `min_count` manifests at the end are merged though they are small."""
+
+    target_size: int
+    min_count: int
+    full_size: int
+
+
+def merge_manifests(
+    manifests: Sequence[ManifestFileMeta],
+    thresholds: MergeThresholds,
+    *,
+    read: Read,
+    write: Write,
+    may_hold: MayHold,
+) -> tuple[list[ManifestFileMeta], list[ManifestFileMeta]]:
+    """The manifests of the new base, and which of them were written just now.
+
+    `may_hold` tells whether a manifest's partition range may hold any of the given partitions.
+    Nothing is cleaned up here when `read` or `write` raises: `write` tells its caller what it wrote.
+    """
+    full = _full(manifests, thresholds, read, write, may_hold)
+    return full if full is not None else _minor(manifests, thresholds, read, write)
+
+
+def _minor(
+    manifests: Sequence[ManifestFileMeta], thresholds: MergeThresholds, read: Read, write: Write
+) -> tuple[list[ManifestFileMeta], list[ManifestFileMeta]]:
+    result: list[ManifestFileMeta] = []
+    written: list[ManifestFileMeta] = []
+
+    def merge(candidates: list[ManifestFileMeta]) -> None:
+        if len(candidates) == 1:
+            result.append(candidates[0])
+            return
+        merged: dict[FileIdentity, ManifestEntry] = {}
+        for manifest in candidates:
+            # A DELETE whose ADD lies in an older manifest must stay, and stay in order.
+            merge_entries(read(manifest), into=merged)
+        if merged:
+            new = write(list(merged.values()))
+            result.extend(new)
+            written.extend(new)
+
+    candidates: list[ManifestFileMeta] = []
+    size = 0
+    for manifest in manifests:
+        size += manifest.file_size
+        candidates.append(manifest)
+        if size >= thresholds.target_size:
+            merge(candidates)
+            candidates, size = [], 0
+    if candidates and len(candidates) >= thresholds.min_count:
+        merge(candidates)
+    else:
+        result.extend(candidates)
+    return result, written
+
+
+def _full(
+    manifests: Sequence[ManifestFileMeta],
+    thresholds: MergeThresholds,
+    read: Read,
+    write: Write,
+    may_hold: MayHold,
+) -> tuple[list[ManifestFileMeta], list[ManifestFileMeta]] | None:
+    def must_change(m: ManifestFileMeta) -> bool:
+        return m.num_deleted_files > 0 or m.file_size < thresholds.target_size
+
+    if sum(m.file_size for m in manifests if must_change(m)) < thresholds.full_size:
+        return None
+    deleted = {
+        entry.identity
+        for m in manifests
+        if m.num_deleted_files > 0
+        for entry in read(m)
+        if entry.kind is FileKind.DELETE
+    }
+    partitions = frozenset(identity.partition for identity in deleted)
+    untouched = [m for m in manifests if not must_change(m) and not may_hold(m, partitions)]
+    skip = {m.file_name for m in untouched}
+    to_merge = [m for m in manifests if m.file_name not in skip]
+    if len(to_merge) <= 1:
+        return None
+    kept: list[ManifestFileMeta] = []
+    rewritten: list[ManifestEntry] = []
+    for manifest in to_merge:
+        entries = [e for e in read(manifest) if e.kind is FileKind.ADD]
+        live = [e for e in entries if e.identity not in deleted]
+        if must_change(manifest) or len(live) < len(entries):
+            rewritten += live
+        else:
+            kept.append(manifest)
+    written = write(rewritten) if rewritten else []
+    return [*untouched, *kept, *written], written

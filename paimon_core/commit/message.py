@@ -1,0 +1,60 @@
+"""What a writer or a compaction hands to the committer (Java: `table/sink/CommitMessageImpl`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """The changes of one bucket.
+
+    `new_files`, `deleted_files`, `changelog_files` and the plain index files make the APPEND part,
+    the `compact_*` fields the COMPACT part; a commit with both makes two snapshots.
+    `partition` is stored row bytes.  Order matters: a file in `compact_before` that comes back
+    under the same name in `compact_after` is an upgrade.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFileMeta, ...] = ()
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+    compact_changelog: tuple[DataFileMeta, ...] = ()
+    compact_new_index_files: tuple[IndexFileMeta, ...] = ()
+    compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.new_files
+            or self.deleted_files
+            or self.changelog_files
+            or self.new_index_files
+            or self.deleted_index_files
+            or self.compact_before
+            or self.compact_after
+            or self.compact_changelog
+            or self.compact_new_index_files
+            or self.compact_deleted_index_files
+        )
+
+    def written_files(self) -> tuple[DataFileMeta, ...]:
+        """The files that exist only because of this message: what an abort deletes.
+
+        An upgraded file stands in `compact_after` too, but it was there before.
+        """
+        before = {f.file_name for f in self.compact_before}
+        return (
+            *self.new_files,
+            *self.changelog_files,
+            *(f for f in self.compact_after if f.file_name not in before),
+            *self.compact_changelog,
+        )

@@ -1,0 +1,211 @@
+"""The files of a snapshot to be, all but the snapshot file itself.
+
+What is written here is garbage until the snapshot names it.  When preparing fails, it is deleted
+again; after that it never is (JAVA_RULES A7).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.index_changes import combine_index_files
+from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
+from paimon_core.manifest.manifest_file import write_manifests
+from paimon_core.manifest.manifest_list import write_manifest_list
+from paimon_core.options import (
+    MANIFEST_FULL_COMPACTION_SIZE,
+    MANIFEST_MERGE_MIN_COUNT,
+    MANIFEST_TARGET_SIZE,
+)
+from paimon_core.scan.manifests import data_manifests, manifest_may_hold, read_entries
+from paimon_core.snapshot.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class PreparedManifests:
+    """Manifests of the changes, reused when the same changes are tried again after a lost race."""
+
+    changes: Changes | None = None
+    delta: list[ManifestFileMeta] = field(default_factory=list)
+    changelog: list[ManifestFileMeta] = field(default_factory=list)
+
+
+class _Written:
+    """Paths written by this attempt, to be deleted if it fails before the snapshot."""
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self._table = table
+        self._paths: list[str] = []
+
+    def manifest(self, name: str) -> None:
+        self._paths.append(self._table.paths.manifest(name))
+
+    def undo(self) -> None:
+        for path in self._paths:
+            try:
+                self._table.io.delete(path)
+            except OSError:
+                continue  # an orphan; the failure that brought us here is the one to report
+
+
+def prepare_snapshot(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    changes: Changes,
+    request: CommitRequest,
+    prepared: PreparedManifests,
+    *,
+    env: Environment,
+) -> Snapshot:
+    """The snapshot that follows `latest`, with its manifests and lists written.
+
+    Its schema id is the newest schema's; total = previous + delta; the watermark never goes back;
+    statistics are carried on only while the schema stays (JAVA_RULES A10).
+    """
+    written = _Written(table)
+    try:
+        return _prepare(table, latest, changes, request, prepared, env, written)
+    except BaseException:
+        prepared.changes = None
+        written.undo()
+        raise
+
+
+def _prepare(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    changes: Changes,
+    request: CommitRequest,
+    prepared: PreparedManifests,
+    env: Environment,
+    written: _Written,
+) -> Snapshot:
+    schema = table.schemas.latest()
+    if schema is None:
+        raise CorruptTable(f"table {table.name} has no schema file", table=table.name)
+
+    def write(entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+        metas = write_manifests(
+            table.io,
+            table.paths,
+            entries,
+            options=table.options,
+            partition_type=table.schema.partition_type,
+            schema_id=schema.id,
+            new_uuid=env.new_uuid,
+        )
+        for meta in metas:
+            written.manifest(meta.file_name)
+        return metas
+
+    def write_list(metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        name, size = write_manifest_list(
+            table.io, table.paths, metas, options=table.options, new_uuid=env.new_uuid
+        )
+        written.manifest(name)
+        return name, size
+
+    previous = data_manifests(table, latest) if latest is not None else []
+    base, _ = merge_manifests(
+        previous,
+        MergeThresholds(
+            target_size=table.options.value(MANIFEST_TARGET_SIZE),
+            min_count=table.options.value(MANIFEST_MERGE_MIN_COUNT),
+            full_size=table.options.value(MANIFEST_FULL_COMPACTION_SIZE),
+        ),
+        read=lambda meta: read_entries(table, meta),
+        write=write,
+        may_hold=lambda meta, partitions: manifest_may_hold(table, meta, partitions),
+    )
+    base_list = write_list(base)
+    if prepared.changes is not changes:
+        prepared.delta = write(changes.files)
+        prepared.changelog = write(changes.changelog)
+        prepared.changes = changes
+    delta_list = write_list(prepared.delta)
+    changelog_list = write_list(prepared.changelog) if changes.changelog else (None, None)
+    delta_rows = sum(
+        e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in changes.files
+    )
+    total = (latest.total_record_count or 0) if latest is not None else 0
+    watermarks = [
+        w for w in (request.watermark, latest.watermark if latest else None) if w is not None
+    ]
+    return Snapshot(
+        id=1 if latest is None else latest.id + 1,
+        schema_id=schema.id,
+        base_manifest_list=base_list[0],
+        base_manifest_list_size=base_list[1],
+        delta_manifest_list=delta_list[0],
+        delta_manifest_list_size=delta_list[1],
+        changelog_manifest_list=changelog_list[0],
+        changelog_manifest_list_size=changelog_list[1],
+        index_manifest=_index_manifest(table, latest, changes, env, written),
+        commit_user=request.user,
+        commit_identifier=request.identifier,
+        commit_kind=request.kind,
+        time_millis=env.now_millis(),
+        total_record_count=total + delta_rows,
+        delta_record_count=delta_rows,
+        changelog_record_count=(
+            sum(e.file.row_count for e in changes.changelog) if changes.changelog else None
+        ),
+        watermark=max(watermarks) if watermarks else None,
+        statistics=request.statistics or _carried_statistics(table, latest, schema.id),
+        properties=dict(request.properties) if request.properties else None,
+        next_row_id=(latest.next_row_id or 0) if latest is not None else 0,
+        # Which Java a table lives with is told by its newest snapshot (JAVA_RULES, Choices).
+        extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
+    )
+
+
+def _index_manifest(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    changes: Changes,
+    env: Environment,
+    written: _Written,
+) -> str | None:
+    old = latest.index_manifest if latest is not None else None
+    if not changes.index_files:
+        return old
+    previous = read_index_manifest(table.io, table.paths.manifest(old)) if old else []
+    combined = combine_index_files(
+        previous,
+        changes.index_files,
+        bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
+    )
+    if not combined:
+        return None
+    name = write_index_manifest(
+        table.io, table.paths, combined, options=table.options, new_uuid=env.new_uuid
+    )
+    written.manifest(name)
+    return name
+
+
+def _carried_statistics(
+    table: FileStoreTable, latest: Snapshot | None, schema_id: int
+) -> str | None:
+    if latest is None or latest.statistics is None:
+        return None
+    path = table.paths.statistics(latest.statistics)
+    try:
+        stats_schema = json.loads(table.io.read_bytes(path))["schemaId"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise CorruptTable(
+            f"statistics file {latest.statistics} of table {table.name} cannot be read: {e}",
+            table=table.name,
+            file=path,
+            snapshot=latest.id,
+        ) from e
+    return latest.statistics if stats_schema == schema_id else None

@@ -1,0 +1,26 @@
+"""Who commits, and what beside the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """Who commits, and what goes into the snapshot beside the files.
+
+    `check`: look for conflicts; a plain append does not need to.  `exact`: the partitions touched
+    must hold nothing but what this commit adds (a rewrite pinned to the snapshot it read).
+    """
+
+    user: str
+    kind: CommitKind
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
+    statistics: str | None = None
+    check: bool = True
+    exact: bool = False

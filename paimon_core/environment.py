@@ -1,0 +1,27 @@
+"""The outside world that the core does not reach for by itself: clocks, ids, waiting.
+
+Tests pass a fake one, so that a run is the same each time; `maintenance.environment` makes the
+real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Clocks and ids.
+
+    `now_millis`: milliseconds since the epoch.  `local_millis`: the wall clock of the configured
+    zone as if it were UTC, which is how Java stores a file's creation time (JAVA_RULES D5).
+    `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
+    [0, 1).
+    """
+
+    now_millis: Callable[[], int]
+    local_millis: Callable[[], int]
+    new_uuid: Callable[[], str]
+    sleep_millis: Callable[[int], None]
+    jitter: Callable[[], float]

@@ -1,0 +1,99 @@
+"""A table as everything above the metadata sees it (Java: `table/FileStoreTable`).
+
+A handle holds no state but caches: two handles of one table never disagree for longer than it
+takes to read the newest snapshot.  It can be pickled; caches stay behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from paimon_core.errors import NotFound
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.cache import ManifestCache
+from paimon_core.options import BUCKET, Options
+from paimon_core.paths import TablePaths
+from paimon_core.refs.branches import BranchStore
+from paimon_core.refs.consumers import ConsumerStore
+from paimon_core.refs.tags import TagStore
+from paimon_core.schema.store import SchemaStore
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.store import SnapshotStore
+
+POSTPONE_BUCKET = -2
+
+
+class BucketMode(Enum):
+    """How rows find their bucket (Java: `table/BucketMode`)."""
+
+    FIXED = "fixed"
+    UNAWARE = "unaware"
+    DYNAMIC = "dynamic"
+    CROSS_PARTITION = "cross-partition"
+    POSTPONE = "postpone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStoreTable:
+    """One branch of one table.
+
+    `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
+    merged in.
+    """
+
+    io: FileIO
+    root: str
+    name: str
+    branch: str
+    schema: TableSchema
+    schemas: SchemaStore
+    paths: TablePaths
+    snapshots: SnapshotStore
+    changelogs: ChangelogStore
+    tags: TagStore
+    branches: BranchStore
+    consumers: ConsumerStore
+    dynamic_options: Options = field(default_factory=Options)
+    manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
+
+    @property
+    def options(self) -> Options:
+        return self.schema.options
+
+    @property
+    def has_primary_key(self) -> bool:
+        return bool(self.schema.primary_keys)
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        buckets = self.options.value(BUCKET)
+        if buckets == POSTPONE_BUCKET:
+            return BucketMode.POSTPONE
+        if buckets != -1:
+            return BucketMode.FIXED
+        if not self.has_primary_key:
+            return BucketMode.UNAWARE
+        if all(k in self.schema.primary_keys for k in self.schema.partition_keys):
+            return BucketMode.DYNAMIC
+        return BucketMode.CROSS_PARTITION
+
+    def refreshed(self) -> FileStoreTable:
+        """The same table under its newest schema."""
+        latest = self.schemas.latest()
+        if latest is None:
+            raise NotFound(f"table {self.name} no longer has a schema", table=self.name)
+        return replace(self, schema=latest.with_options(self.dynamic_options))
+
+    def latest_or_not_found(self) -> Snapshot:
+        """The newest snapshot; NotFound if nothing was committed yet."""
+        latest = self.snapshots.latest()
+        if latest is None:
+            raise NotFound(
+                f"table {self.name} has no snapshot yet",
+                table=self.name,
+                next_step="nothing to do until the first commit",
+            )
+        return latest

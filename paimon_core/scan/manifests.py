@@ -1,0 +1,113 @@
+"""From a snapshot to manifest entries, skipping manifests that cannot matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.binary_row import decode_row
+
+
+def data_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
+    """Base, then delta manifests: together all files that are live in the snapshot."""
+    return [
+        *manifest_list(table, snapshot, snapshot.base_manifest_list),
+        *manifest_list(table, snapshot, snapshot.delta_manifest_list),
+    ]
+
+
+def delta_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
+    """What the snapshot itself changed."""
+    return manifest_list(table, snapshot, snapshot.delta_manifest_list)
+
+
+def changelog_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
+    """The manifests of the snapshot's changelog files; none if it has no changelog."""
+    if snapshot.changelog_manifest_list is None:
+        return []
+    return manifest_list(table, snapshot, snapshot.changelog_manifest_list)
+
+
+def manifest_list(
+    table: FileStoreTable, snapshot: Snapshot, name: str
+) -> list[ManifestFileMeta]:
+    """The manifests that list `name` names; CorruptTable if it is missing or unreadable."""
+    path = table.paths.manifest(name)
+    try:
+        return read_manifest_list(table.io, path)
+    except FileNotFoundError as e:
+        raise _missing(table, path, snapshot.id) from e
+
+
+def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+    """The entries of one manifest, in order; CorruptTable if it is missing or unreadable."""
+    path = table.paths.manifest(meta.file_name)
+    try:
+        return table.manifests.get(meta.file_name, lambda: read_manifest(table.io, path))
+    except FileNotFoundError as e:
+        raise _missing(table, path, None) from e
+
+
+def _missing(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
+    return CorruptTable(
+        f"metadata file {path} of table {table.name} is missing",
+        table=table.name,
+        file=path,
+        snapshot=snapshot_id,
+        next_step="if the snapshot expired meanwhile, run again; "
+        "otherwise run `caretaker verify` on the table",
+    )
+
+
+def manifest_may_hold(
+    table: FileStoreTable, meta: ManifestFileMeta, partitions: Iterable[bytes]
+) -> bool:
+    """Whether the manifest's partition range leaves room for any of the partitions."""
+    types = table.schema.partition_type.types
+    if not types:
+        return True
+    rows = [decode_row(p, types) for p in partitions]
+    if not rows:
+        return False
+    stats = meta.partition_stats
+    low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+    nulls = stats.null_counts or (None,) * len(types)
+    return any(
+        all(_may_hold(*column) for column in zip(row, low, high, nulls, strict=True))
+        for row in rows
+    )
+
+
+def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bool:
+    if value is None:
+        return nulls is None or nulls > 0
+    if low is None or high is None:
+        return True
+    return bool(low <= value <= high)  # type: ignore[operator]  # one type, by the schema
+
+
+def selected_entries(
+    table: FileStoreTable,
+    manifests: Iterable[ManifestFileMeta],
+    *,
+    partitions: frozenset[bytes] | None = None,
+    keep: Callable[[ManifestEntry], bool] | None = None,
+) -> Iterator[ManifestEntry]:
+    """The entries of these manifests that pass, ADD and DELETE alike, in order.
+
+    What `keep` looks at must be part of a file's identity (partition, bucket, level), so that an
+    ADD and its DELETE pass or fail together.
+    """
+    for meta in manifests:
+        if partitions is not None and not manifest_may_hold(table, meta, partitions):
+            continue
+        for entry in read_entries(table, meta):
+            if partitions is not None and entry.partition not in partitions:
+                continue
+            if keep is None or keep(entry):
+                yield entry

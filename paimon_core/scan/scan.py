@@ -1,0 +1,90 @@
+"""The live files of a snapshot (Java: `operation/AbstractFileStoreScan`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cache
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.predicate import Predicate, conjunction, fields_of, matches_row, split_conjuncts
+from paimon_core.scan.manifests import (
+    changelog_manifests,
+    data_manifests,
+    delta_manifests,
+    selected_entries,
+)
+from paimon_core.scan.prune import prune_by_statistics
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.binary_row import decode_row
+
+PartitionFilter = Callable[[bytes], bool]
+
+
+def partition_filter(table: FileStoreTable, predicate: Predicate | None) -> PartitionFilter | None:
+    """Whether a partition may hold matching rows, from the conditions on partition keys alone.
+
+    None if there is no such condition.  The answer for one partition is kept, as many files share
+    a partition.
+    """
+    keys = table.schema.partition_keys
+    conditions = [
+        c
+        for c in (split_conjuncts(predicate) if predicate is not None else ())
+        if fields_of(c) <= frozenset(keys)
+    ]
+    if not keys or not conditions:
+        return None
+    condition = conjunction(conditions)
+    types = table.schema.partition_type.types
+
+    @cache
+    def passes(partition: bytes) -> bool:
+        return matches_row(condition, dict(zip(keys, decode_row(partition, types), strict=True)))
+
+    return passes
+
+
+def scan_files(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    *,
+    partitions: Collection[bytes] | None = None,
+    predicate: Predicate | None = None,
+    buckets: Collection[int] | None = None,
+    levels: Callable[[int], bool] | None = None,
+) -> list[ManifestEntry]:
+    """The ADD entries of files that are live in the snapshot and may hold matching rows.
+
+    `partitions` are stored row bytes.  `predicate` prunes by partition, and by key and column
+    statistics as far as that is safe; rows still have to be filtered.  CorruptTable if a manifest
+    is missing or contradicts another.
+    """
+    in_partition = partition_filter(table, predicate)
+    wanted = None if partitions is None else frozenset(partitions)
+
+    def keep(entry: ManifestEntry) -> bool:
+        return (
+            (buckets is None or entry.bucket in buckets)
+            and (levels is None or levels(entry.file.level))
+            and (in_partition is None or in_partition(entry.partition))
+        )
+
+    entries = live_entries(
+        selected_entries(table, data_manifests(table, snapshot), partitions=wanted, keep=keep)
+    )
+    if predicate is not None:
+        entries = prune_by_statistics(table, entries, predicate)
+    return entries
+
+
+def scan_delta(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:
+    """What the snapshot itself added and deleted, in order."""
+    return list(selected_entries(table, delta_manifests(table, snapshot)))
+
+
+def scan_changelog(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The changelog files of the snapshot."""
+    entries = selected_entries(table, changelog_manifests(table, snapshot))
+    return [e for e in entries if e.kind is FileKind.ADD]
