@@ -54,10 +54,11 @@ def scan_files(
     predicate: Predicate | None = None,
     buckets: Collection[int] | None = None,
     levels: Callable[[int], bool] | None = None,
+    keep_partition: PartitionFilter | None = None,
 ) -> list[ManifestEntry]:
     """The ADD entries of files that are live in the snapshot and may hold matching rows.
 
-    `partitions` are stored row bytes.  `predicate` prunes by partition, and by key and column
+    `partitions` are stored row bytes, `keep_partition` a test on such.  `predicate` prunes by partition, and by key and column
     statistics as far as that is safe; rows still have to be filtered.  CorruptTable if a manifest
     is missing or contradicts another.
     """
@@ -69,6 +70,7 @@ def scan_files(
             (buckets is None or entry.bucket in buckets)
             and (levels is None or levels(entry.file.level))
             and (in_partition is None or in_partition(entry.partition))
+            and (keep_partition is None or keep_partition(entry.partition))
         )
 
     entries = live_entries(

@@ -1,0 +1,191 @@
+"""Overwrites: replace whatever partitions hold *when the commit wins* (Java: `overwritePartition`).
+
+An overwrite removes concurrent appends too, as in Java (JAVA_RULES A8).  What must replace exactly
+the files it read uses `CommitRequest.exact` instead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from paimon_core.commit.changes import Changes, append_changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import (
+    BUCKET,
+    DYNAMIC_PARTITION_OVERWRITE,
+    NUM_LEVELS,
+    NUM_SORTED_RUN_TRIGGER,
+    OVERWRITE_UPGRADE,
+)
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.types.binary_row import decode_row
+
+PartitionTest = Callable[[bytes], bool]
+
+
+def overwrite(
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    user: str,
+    env: Environment,
+    partition: Mapping[str, object] | None = None,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot | None:
+    """The OVERWRITE snapshot, or None when a dynamic overwrite brings no rows.
+
+    `partition` (column -> internal value, some or all partition columns) names what is replaced;
+    with `dynamic-partition-overwrite`, the default for partitioned tables, it is ignored and the
+    partitions of the new rows are replaced.  No changelog is committed.
+    """
+    check_committable(table)
+    changes = append_changes(messages)
+    keys = table.schema.partition_keys
+    test: PartitionTest | None
+    if keys and table.options.value(DYNAMIC_PARTITION_OVERWRITE):
+        if not changes.files:
+            return None
+        test = {e.partition for e in changes.files}.__contains__
+    else:
+        test = static_partition_test(table, partition or {})
+        for entry in changes.files:
+            if test is not None and not test(entry.partition):
+                raise InvalidArgument(
+                    f"rows for partition {table.paths.partition_path(entry.partition)} do not "
+                    f"belong to the partition {dict(partition or {})} that is overwritten",
+                    table=table.name,
+                )
+    files = _upgraded(table, changes.files)
+    return replace_partitions(
+        table,
+        test,
+        user=user,
+        env=env,
+        files=files,
+        index_files=changes.index_files,
+        identifier=identifier,
+        watermark=watermark,
+        properties=properties,
+    )
+
+
+def static_partition_test(
+    table: FileStoreTable, partition: Mapping[str, object]
+) -> PartitionTest | None:
+    """Whether a partition agrees with the given values; None if there are none (all partitions)."""
+    keys = table.schema.partition_keys
+    unknown = sorted(set(partition) - set(keys))
+    if unknown:
+        raise InvalidArgument(
+            f"table {table.name} is not partitioned by {', '.join(unknown)}", table=table.name
+        )
+    if not partition:
+        return None
+    types = table.schema.partition_type.types
+
+    def test(row: bytes) -> bool:
+        values = dict(zip(keys, decode_row(row, types), strict=True))
+        return all(values[k] == v for k, v in partition.items())
+
+    return test
+
+
+def replace_partitions(
+    table: FileStoreTable,
+    test: PartitionTest | None,
+    *,
+    user: str,
+    env: Environment,
+    files: Sequence[ManifestEntry] = (),
+    index_files: Sequence[IndexManifestEntry] = (),
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """The OVERWRITE snapshot that leaves only `files` in the partitions that pass `test`.
+
+    `test` None means every partition.  Also how partitions are dropped and tables truncated: a
+    commit is made even when nothing was there (Java does too).
+    """
+    only_real_buckets = table.options.value(BUCKET) != POSTPONE_BUCKET
+
+    def provide(latest: Snapshot | None) -> Changes:
+        deleted: list[ManifestEntry] = []
+        dropped: list[IndexManifestEntry] = []
+        if latest is not None:
+            deleted = [
+                e.as_delete()
+                for e in scan_files(table, latest, keep_partition=test)
+                if e.bucket >= 0 or not only_real_buckets
+            ]
+            if latest.index_manifest is not None:
+                dropped = [
+                    IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
+                    for e in read_index_manifest(
+                        table.io, table.paths.manifest(latest.index_manifest)
+                    )
+                    if test is None or test(e.partition)
+                ]
+        return Changes((*deleted, *files), (), (*dropped, *index_files))
+
+    return commit_changes(
+        table,
+        provide,
+        CommitRequest(
+            user=user,
+            kind=CommitKind.OVERWRITE,
+            identifier=identifier,
+            watermark=watermark,
+            properties=properties,
+        ),
+        env=env,
+    )
+
+
+def _upgraded(
+    table: FileStoreTable, entries: Sequence[ManifestEntry]
+) -> tuple[ManifestEntry, ...]:
+    """New files of a primary-key table moved to the top level where they do not overlap.
+
+    Java: `FileStoreCommitImpl.tryUpgrade` (JAVA_RULES K).
+    """
+    if (
+        not table.has_primary_key
+        or not table.options.value(OVERWRITE_UPGRADE)
+        or any(e.file.level > 0 or e.bucket < 0 for e in entries)
+    ):
+        return tuple(entries)
+    order = stored_key_order(table.schema.key_type)
+    levels = table.options.value(NUM_LEVELS)
+    top = (levels or table.options.value(NUM_SORTED_RUN_TRIGGER) + 1) - 1
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        buckets[entry.partition, entry.bucket].append(entry)
+    result: list[ManifestEntry] = []
+    for files in buckets.values():
+        files.sort(key=lambda e: order(e.file.min_key))
+        overlap = any(
+            order(a.file.max_key) >= order(b.file.min_key) for a, b in pairwise(files)
+        )
+        if overlap or top == 0:
+            result += files
+        else:
+            result += [
+                ManifestEntry(e.kind, e.partition, e.bucket, e.total_buckets, e.file.upgraded(top))
+                for e in files
+            ]
+    return tuple(result)

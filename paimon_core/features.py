@@ -1,0 +1,171 @@
+"""What of Paimon this version knows; everything else is refused by name before it is touched.
+
+Java: `CoreOptions`, `schema/SchemaValidation`; JAVA_RULES M.  A table that is silently read wrong
+is worse than one that is refused, so each check is a list of what is *not* known, plus, for
+values of an enumeration, of what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import (
+    BUCKET_FUNCTION,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    MANIFEST_FORMAT,
+    MERGE_ENGINE,
+    RECORD_LEVEL_EXPIRE_TIME,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    Options,
+    parse_bool,
+)
+from paimon_core.types.data_types import DataType, RowType, TypeRoot
+from paimon_core.types.data_types import ArrayType, MapType, MultisetType, VectorType
+
+Check = Callable[[FileStoreTable], Iterator[str]]
+
+_MERGE_ENGINES = frozenset({"deduplicate"})
+_CHANGELOG_PRODUCERS = frozenset({"none"})
+_UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
+
+_REFUSED_TO_READ = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override")
+"""Boolean options that change what a read returns."""
+
+_REFUSED_TO_WRITE = (
+    "clustering.incremental",
+    "lookup.remote-file.enabled",
+    "index-file-in-data-file-dir",
+    "metastore.partitioned-table",
+    "sequence.snapshot-ordering",
+    "deletion-vectors.merge-on-read",
+    "primary-key.nullable",
+)
+"""Boolean options that a native commit would leave stale or break."""
+
+_REFUSED_TO_WRITE_IF_SET = (
+    "commit.callbacks",
+    "tag.callbacks",
+    "data-file.external-paths",
+)
+
+
+def _set(options: Options, key: str) -> bool:
+    text = options.get(key)
+    return text is not None and parse_bool(text)
+
+
+def _types(data_type: DataType) -> Iterator[TypeRoot]:
+    yield data_type.root
+    match data_type:
+        case RowType(fields=fields):
+            for f in fields:
+                yield from _types(f.type)
+        case ArrayType(element=e) | MultisetType(element=e) | VectorType(element=e):
+            yield from _types(e)
+        case MapType(key=k, value=v):
+            yield from _types(k)
+            yield from _types(v)
+        case _:
+            return
+
+
+def unreadable_features(table: FileStoreTable) -> Iterator[str]:
+    """The names of features without which this table cannot be read right."""
+    options = table.options
+    for key in _REFUSED_TO_READ:
+        if _set(options, key):
+            yield key
+    if options.value(MANIFEST_FORMAT) != "avro":
+        yield f"manifest.format={options.value(MANIFEST_FORMAT)}"
+    for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
+        yield f"data type {root}"
+    if options.value(DELETION_VECTORS_ENABLED):
+        yield "deletion-vectors.enabled"
+    if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
+        yield f"merge-engine={options.value(MERGE_ENGINE)}"
+
+
+def unwritable_features(table: FileStoreTable) -> Iterator[str]:
+    """The names of features without which rows cannot be written into this table right."""
+    yield from unreadable_features(table)
+    yield from _uncommittable(table)
+    options = table.options
+    if options.value(ROW_TRACKING_ENABLED):
+        yield "row-tracking.enabled"
+    if table.bucket_mode not in (BucketMode.FIXED, BucketMode.UNAWARE):
+        yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
+    if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
+        yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
+    if options.value(ROWKIND_FIELD) is not None:
+        yield "rowkind.field"
+    if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
+        yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
+    if any(key.startswith("file-index.") for key in options):
+        yield "file-index"
+
+
+def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
+    """The names of features without which this table's files cannot be rewritten right."""
+    yield from unreadable_features(table)
+    yield from _uncommittable(table)
+    options = table.options
+    if options.value(ROW_TRACKING_ENABLED):
+        yield "row-tracking.enabled"
+    if table.bucket_mode is BucketMode.POSTPONE:
+        yield "bucket=-2 (postpone buckets)"
+    if options.value(CHANGELOG_PRODUCER) in ("full-compaction", "lookup"):
+        yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
+    if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
+        yield "record-level.expire-time"
+    if any(key.startswith("file-index.") for key in options):
+        yield "file-index"
+
+
+def _uncommittable(table: FileStoreTable) -> Iterator[str]:
+    options = table.options
+    for key in _REFUSED_TO_WRITE:
+        if _set(options, key):
+            yield key
+    for key in _REFUSED_TO_WRITE_IF_SET:
+        if options.get(key, "").strip():
+            yield key
+    if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
+        yield "metadata.iceberg.storage"
+    for key in options:
+        if key.startswith("pk-") and key.endswith(".index.columns"):
+            yield key
+
+
+def _refuse(table: FileStoreTable, features: Iterator[str], what: str) -> None:
+    found = sorted(set(features))
+    if found:
+        names = ", ".join(found)
+        raise UnsupportedFeature(
+            names,
+            f"table {table.name} cannot be {what}: it uses {names}, which is not supported",
+            table=table.name,
+        )
+
+
+def check_readable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what the table needs to be read."""
+    _refuse(table, unreadable_features(table), "read")
+
+
+def check_writable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what the table needs to be written."""
+    _refuse(table, unwritable_features(table), "written")
+
+
+def check_compactable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what the table needs to be compacted."""
+    _refuse(table, uncompactable_features(table), "compacted")
+
+
+def check_committable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what a native commit would leave stale."""
+    _refuse(table, _uncommittable(table), "committed to")
