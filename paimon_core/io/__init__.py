@@ -1,0 +1,10 @@
+"""Where bytes live: one protocol, `file_io.FileIO`, and its two implementations.
+
+::
+
+    file_io.FileIO ---- local.LocalFileIO        system calls; the hot path
+                   `--- fsspec_io.FsspecFileIO   S3 and whatever else fsspec knows, memory for tests
+    open.open_file_io   from a URL to the right one
+    json_text           JSON printed as Java prints it
+    avro_container      Avro's block structure, every codec
+"""

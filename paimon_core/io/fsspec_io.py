@@ -1,0 +1,300 @@
+"""Any store that fsspec knows: S3, Google storage, HDFS, memory.
+
+Commits need "create, unless it is there" as one request.  Which stores have it, and which do not:
+
+- `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 know it.  A store
+  that ignores the condition would lose commits, and cannot be told apart from here.
+- `gs`, `gcs`: a PUT with the precondition that the object's generation is 0.
+- `memory`: under a lock of this process.
+- all others (`hdfs`, `oss`, ...): only by an exists check, a temporary file and a rename, which
+  Java does too.  On HDFS the rename itself refuses an existing name; on an object store nothing
+  does, and concurrent commits may be lost.  So such stores are refused unless the option
+  `caretaker.commit-by-rename` says that commits there are safe (one writer at a time, or a
+  file system whose rename does not replace).
+
+Listings and file states are never cached: a commit by another process must be seen at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import fsspec
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.file_io import FileStat, join, parent
+
+CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+COMMIT_BY_RENAME: Final = "caretaker.commit-by-rename"
+_OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
+_REMOTE_PARALLELISM: Final = 16
+_TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
+_CREATE_ATTEMPTS: Final = 5
+_memory_lock = threading.Lock()
+
+
+class FsspecFileIO:
+    """`FileIO` over one fsspec file system; paths carry the scheme ("s3://bucket/w/db.db/t")."""
+
+    __slots__ = ("_by_rename", "_fs", "_options", "_protocol")
+
+    def __init__(
+        self,
+        protocol: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        commit_by_rename: bool = False,
+    ) -> None:
+        self._protocol = protocol
+        self._options = dict(storage_options or {})
+        self._by_rename = commit_by_rename
+        self._fs = fsspec.filesystem(protocol, **{"use_listings_cache": False, **self._options})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self._protocol, self._options, self._by_rename))
+
+    def __repr__(self) -> str:
+        return f"FsspecFileIO({self._protocol!r})"  # options may hold secrets
+
+    @property
+    def parallelism(self) -> int:
+        return 1 if self._protocol == "memory" else _REMOTE_PARALLELISM
+
+    def read_bytes(self, path: str) -> bytes:
+        with _os_errors(path):
+            return bytes(self._fs.cat_file(path))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        with _os_errors(path):
+            return pa.PythonFile(self._fs.open(path, "rb", cache_type="readahead"), mode="r")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        with _os_errors(path):
+            self._make_parent(path)
+            return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        with _os_errors(path):
+            self._make_parent(path)
+            self._fs.pipe_file(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        if self._protocol not in CONDITIONAL_CREATE:
+            return self._create_by_rename(path, data)
+        with _os_errors(path):
+            self._make_parent(path)
+            if self._protocol == "memory":
+                with _memory_lock:
+                    return self._put_if_absent(path, data)
+            for _ in range(_CREATE_ATTEMPTS - 1):
+                try:
+                    return self._put_if_absent(path, data) or self._holds(path, data)
+                except OSError as e:
+                    if _error_code(e) != "ConditionalRequestConflict":
+                        raise
+                    # Another conditional request for the key is under way: nothing was written.
+            return self._put_if_absent(path, data) or self._holds(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        with _os_errors(path):
+            self._make_parent(path)
+            if self._protocol == "memory" or self._is_object_store:
+                self._fs.pipe_file(path, data)
+                return
+            temporary = _temporary(path)
+            self._fs.pipe_file(temporary, data)
+            # A short time without the file is all right for what is overwritten (Java does it too).
+            with suppress(FileNotFoundError):
+                self._fs.rm_file(path)
+            self._fs.mv(temporary, path)
+
+    def exists(self, path: str) -> bool:
+        # Not `fs.exists`, which takes every failure for "no".
+        try:
+            with _os_errors(path):
+                self._fs.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def stat(self, path: str) -> FileStat:
+        with _os_errors(path):
+            return _file_stat(path, self._fs.info(path))
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        try:
+            with _os_errors(path):
+                infos = self._fs.ls(path, detail=True)
+        except FileNotFoundError:
+            return []
+        own = self._fs._strip_protocol(path).rstrip("/")  # noqa: SLF001 - public in all but name
+        found = []
+        for info in infos:
+            name = info["name"].rstrip("/")
+            if name != own:  # object stores list the folder's own marker
+                found.append(_file_stat(join(path, name.rsplit("/", 1)[-1]), info))
+        return found
+
+    def delete(self, path: str) -> bool:
+        try:
+            with _os_errors(path):
+                self._fs.rm_file(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        try:
+            with _os_errors(path):
+                if not recursive:
+                    return self._delete_empty(path)
+                self._fs.rm(path, recursive=True)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def rename(self, src: str, dst: str) -> bool:
+        with _os_errors(src):
+            info = self._fs.info(src)
+            if self.exists(dst):
+                return False
+            self._make_parent(dst)
+            if info["type"] != "directory":
+                self._fs.mv(src, dst)
+            elif self._is_object_store:
+                self._move_objects(src, dst)
+            else:
+                self._fs.mv(src, dst, recursive=True)
+        return True
+
+    def make_dirs(self, path: str) -> None:
+        if not self._is_object_store:
+            with _os_errors(path):
+                self._fs.makedirs(path, exist_ok=True)
+
+    @property
+    def _is_object_store(self) -> bool:
+        return self._protocol in _OBJECT_STORES
+
+    def _make_parent(self, path: str) -> None:
+        if not self._is_object_store:
+            self._fs.makedirs(parent(path), exist_ok=True)
+
+    def _move_objects(self, src: str, dst: str) -> None:
+        # All copies before the first deletion: a failure on the way leaves the source whole.
+        prefix = self._fs._strip_protocol(src).rstrip("/") + "/"  # noqa: SLF001 - public in all but name
+        names = [n for n in self._fs.find(src) if n.startswith(prefix)]
+        for name in names:
+            self._fs.cp_file(name, join(dst, name[len(prefix) :]))
+        for name in names:
+            self._fs.rm_file(name)
+
+    def _delete_empty(self, path: str) -> bool:
+        if self.list_dir(path):
+            return False
+        if self._is_object_store:
+            return self._delete_marker(path)
+        self._fs.rmdir(path)
+        return True
+
+    def _delete_marker(self, path: str) -> bool:
+        # Tools may have made the folder as an empty object "path/"; without it there is nothing.
+        marker = path.rstrip("/") + "/"
+        if not self.exists(path):
+            return False
+        self._fs.rm_file(marker)
+        return True
+
+    def _put_if_absent(self, path: str, data: bytes) -> bool:
+        try:
+            self._fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as e:
+            if _error_code(e) not in ("PreconditionFailed", "412"):
+                raise
+            return False
+        return True
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        # The client repeats a request whose reply was lost: then what is there is ours.
+        try:
+            return bytes(self._fs.cat_file(path)) == data
+        except FileNotFoundError:
+            return False
+
+    def _create_by_rename(self, path: str, data: bytes) -> bool:
+        if not self._by_rename:
+            raise UnsupportedFeature(
+                f"commit on {self._protocol}, which has no exclusive create",
+                file=path,
+                next_step=f"set the file option {COMMIT_BY_RENAME}=true if only one process commits "
+                "at a time, or if renaming on this store fails when the name is taken",
+            )
+        if self.exists(path):
+            return False
+        temporary = _temporary(path)
+        self.write_bytes(temporary, data)
+        try:
+            return self.rename(temporary, path)
+        finally:
+            with suppress(OSError):
+                self.delete(temporary)
+
+
+def _rebuild(protocol: str, options: Mapping[str, Any], by_rename: bool) -> FsspecFileIO:  # noqa: FBT001 - pickle
+    return FsspecFileIO(protocol, options, commit_by_rename=by_rename)
+
+
+def _temporary(path: str) -> str:
+    return join(parent(path), f".{path.rsplit('/', 1)[-1]}.{uuid4()}.tmp")
+
+
+def _file_stat(path: str, info: Mapping[str, Any]) -> FileStat:
+    if info["type"] == "directory":
+        return FileStat(path, 0, 0, is_dir=True)
+    return FileStat(path, int(info["size"] or 0), _modified_millis(info))
+
+
+def _modified_millis(info: Mapping[str, Any]) -> int:
+    for key in _TIME_KEYS:
+        value = info.get(key)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return int(aware.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value * 1000)
+    return 0
+
+
+def _error_code(error: BaseException) -> str | None:
+    """The store's own code of an error ("PreconditionFailed"), if it came with one."""
+    seen: BaseException | None = error
+    while seen is not None:
+        response = getattr(seen, "response", None)
+        if isinstance(response, Mapping):
+            return str(response.get("Error", {}).get("Code"))
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+@contextmanager
+def _os_errors(path: str) -> Iterator[None]:
+    """Turn what client libraries raise for failed requests into OSError."""
+    try:
+        yield
+    except (OSError, UnsupportedFeature):
+        raise
+    except (NotImplementedError, TypeError, ValueError, AttributeError, KeyError):
+        raise  # a mistake in the program, not a failure of the store
+    except Exception as e:
+        raise OSError(errno.EIO, f"{type(e).__name__}: {e}", path) from e

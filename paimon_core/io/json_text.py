@@ -1,0 +1,93 @@
+"""JSON as Java Paimon prints it (Jackson's default pretty printer).
+
+Objects are indented by two spaces a level, arrays stay on their line, a colon has a space on both
+sides, empty ones are `{ }` and `[ ]`, and only what must be escaped is.  Decimal fractions keep
+their digits: they are read as `Decimal`.
+
+    >>> print(to_pretty_json({"version": 3, "fields": [{"id": 0}], "keys": []}))
+    {
+      "version" : 3,
+      "fields" : [ {
+        "id" : 0
+      } ],
+      "keys" : [ ]
+    }
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+_LOWER_ESCAPE: Final = re.compile(r"\\u00([01][0-9a-f])")
+
+
+def parse_json_object(data: bytes | str) -> dict[str, object]:
+    """The JSON object in the text, keys in their order; ValueError if it is anything else."""
+    text = data if isinstance(data, str) else data.decode("utf-8")
+    value = json.loads(text, parse_float=Decimal)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {type(value).__name__}")  # noqa: TRY004 - all unreadable text is a ValueError
+    return value
+
+
+def to_pretty_json(value: object) -> str:
+    """The text of a value, as Java prints it."""
+    parts: list[str] = []
+    _print(value, 0, parts)
+    return "".join(parts)
+
+
+def to_flat_json(value: object) -> str:
+    """The text of a value on one line without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _print(value: object, depth: int, parts: list[str]) -> None:
+    if isinstance(value, Mapping):
+        _print_object(value, depth, parts)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            parts.append("[ ]")
+            return
+        for i, item in enumerate(value):
+            parts.append(", " if i else "[ ")
+            _print(item, depth, parts)
+        parts.append(" ]")
+    elif isinstance(value, Decimal):
+        parts.append(str(value))
+    elif isinstance(value, str):
+        parts.append(_quote(value))
+    elif value is None or isinstance(value, bool | int | float):
+        parts.append(json.dumps(value))
+    else:
+        raise TypeError(f"no JSON form of {type(value).__name__}")
+
+
+def _print_object(value: Mapping[str, object], depth: int, parts: list[str]) -> None:
+    if not value:
+        parts.append("{ }")
+        return
+    indent = "\n" + "  " * (depth + 1)
+    for i, (key, item) in enumerate(value.items()):
+        parts.append(("," if i else "{") + indent + _quote(key) + " : ")
+        _print(item, depth + 1, parts)
+    parts.append("\n" + "  " * depth + "}")
+
+
+def _quote(text: str) -> str:
+    quoted = json.dumps(str(text), ensure_ascii=False)
+    if "\\u00" in quoted:
+        quoted = _upper_escapes(quoted)
+    return quoted
+
+
+def _upper_escapes(quoted: str) -> str:
+    # An escaped backslash before "u00.." is text, not an escape: walk over pairs.
+    pieces = quoted.split("\\\\")
+    return "\\\\".join(
+        _LOWER_ESCAPE.sub(lambda m: "\\u00" + m.group(1).upper(), piece) for piece in pieces
+    )

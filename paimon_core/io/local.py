@@ -1,0 +1,283 @@
+"""Files on a local or mounted file system, through system calls only.
+
+How a file comes into being whole: its content goes to a hidden temporary file beside it
+(`.snapshot-7.UUID.tmp`, the name that Java uses too, which no listing of snapshots takes for one
+and which the orphan cleaner removes), is forced to disk, and then gets its name in one step: by a
+hard link, which fails if the name is taken, or where hard links are not supported by
+`renameat2(RENAME_NOREPLACE)`.  A file system that offers neither is refused, because an exists
+check followed by a rename, as Java does it here, loses commits.
+
+Java's local rename replaces what another process created between its check and its rename.  That
+cannot be prevented from this side; `SnapshotStore.try_commit` looks whether it happened.
+"""
+
+# System calls on strings: pathlib costs more than the calls themselves.
+# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.file_io import FileStat
+
+_AT_FDCWD: Final = -100
+_RENAME_NOREPLACE: Final = 1
+_NO_SUCH_CALL: Final = frozenset(
+    {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EMLINK}
+)
+_NANOS_OF_MILLI: Final = 1_000_000
+
+
+def _random_text() -> str:
+    return str(uuid4())
+
+
+def local_path(path: str) -> str:
+    """The path without the scheme: "file:/w", "file:///w" and "/w" all give "/w"."""
+    if not path.startswith("file:"):
+        return path
+    return "/" + path[5:].lstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """`FileIO` over system calls.  `new_text` makes temporary names unique among processes."""
+
+    new_text: Callable[[], str] = _random_text
+
+    @property
+    def parallelism(self) -> int:
+        return 1
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(local_path(path), "rb", buffering=0) as f:
+            return f.readall()
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.OSFile(local_path(path), "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        os.close(self._open_new(path))
+        return pa.OSFile(local_path(path), "wb")
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        with os.fdopen(self._open_new(path), "wb", buffering=0) as f:
+            _write_all(f.fileno(), data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        target = local_path(path)
+        temporary = self._write_temporary(target, data)
+        try:
+            created = _name_exclusively(temporary, target)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        if created:
+            _sync_folder(os.path.dirname(target))
+        return created
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        target = local_path(path)
+        temporary = self._write_temporary(target, data)
+        try:
+            os.replace(temporary, target)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def exists(self, path: str) -> bool:
+        try:
+            os.stat(local_path(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def stat(self, path: str) -> FileStat:
+        return _file_stat(path, os.stat(local_path(path)), is_dir=os.path.isdir(local_path(path)))
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        prefix = path.rstrip("/") + "/"
+        found = []
+        try:
+            entries = os.scandir(local_path(path))
+        except FileNotFoundError:
+            return []
+        with entries:
+            for entry in entries:
+                try:
+                    stat, is_dir = entry.stat(), entry.is_dir()
+                except FileNotFoundError:
+                    continue  # deleted meanwhile
+                found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir))
+        return found
+
+    def delete(self, path: str) -> bool:
+        try:
+            os.unlink(local_path(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        target = local_path(path)
+        if recursive:
+            return _remove_tree(target)
+        try:
+            os.rmdir(target)
+        except FileNotFoundError:
+            return False
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
+    def rename(self, src: str, dst: str) -> bool:
+        source, target = local_path(src), local_path(dst)
+        os.stat(source)
+        if os.path.lexists(target):
+            return False
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        done = _rename_exclusively(source, target)
+        if done is not None:
+            return done
+        if not os.path.isdir(source):
+            try:
+                os.link(source, target)
+            except FileExistsError:
+                return False
+            os.unlink(source)
+            return True
+        try:
+            os.rename(source, target)  # of a folder: fails if the target is a folder with content
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                return False
+            raise
+        return True
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(local_path(path), exist_ok=True)
+
+    def _open_new(self, path: str) -> int:
+        target = local_path(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        try:
+            return os.open(target, flags, 0o666)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            return os.open(target, flags, 0o666)
+
+    def _write_temporary(self, target: str, data: bytes) -> str:
+        """The path of a new hidden file beside the target, its content safe on disk."""
+        folder, name = os.path.split(target)
+        temporary = f"{folder}/.{name}.{self.new_text()}.tmp"
+        handle = self._open_new(temporary)
+        try:
+            _write_all(handle, data)
+            os.fsync(handle)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(handle)
+        return temporary
+
+
+def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool) -> FileStat:
+    return FileStat(
+        path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // _NANOS_OF_MILLI, is_dir
+    )
+
+
+def _remove_tree(target: str) -> bool:
+    if not os.path.lexists(target):
+        return False
+    while True:
+        try:
+            shutil.rmtree(target)
+        except FileNotFoundError:
+            # Somebody deletes in there too; only a tree that is gone is done.
+            if os.path.lexists(target):
+                continue
+        return True
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _name_exclusively(temporary: str, target: str) -> bool:
+    """Whether `target` now names the temporary's content; False if the name was taken."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        # A network file system may repeat a request whose reply was lost: then the link is ours.
+        return os.stat(temporary).st_nlink > 1
+    except OSError as e:
+        if e.errno not in _NO_SUCH_CALL:
+            raise
+        renamed = _rename_exclusively(temporary, target)
+        if renamed is None:
+            raise UnsupportedFeature(
+                "commit on a file system without hard links and without exclusive rename",
+                file=target,
+                next_step="keep the warehouse on a file system that has one of the two",
+            ) from e
+        return renamed
+    return True
+
+
+def _load_renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return None  # not Linux, or a C library that does not have it
+
+
+_renameat2 = _load_renameat2()
+
+
+def _rename_exclusively(source: str, target: str) -> bool | None:
+    """Whether it was renamed; False if the target exists; None if the system has no such call."""
+    if _renameat2 is None:
+        return None
+    if (
+        _renameat2(
+            _AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE
+        )
+        == 0
+    ):
+        return True
+    code = ctypes.get_errno()
+    if code == errno.EEXIST:
+        return False
+    if code in _NO_SUCH_CALL:
+        return None
+    raise OSError(code, os.strerror(code), source, None, target)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a new name in the folder survive a power loss."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno not in _NO_SUCH_CALL:  # some file systems cannot sync folders
+            raise
+    finally:
+        os.close(handle)

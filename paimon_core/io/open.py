@@ -1,0 +1,92 @@
+"""From a URL to the `FileIO` of its store and the root path in it.
+
+Options are Paimon's own (`s3.endpoint`, `s3.access-key`, `s3.secret-key`, `s3.path.style.access`,
+and the same under `fs.s3a.`).  `fsspec.KEY` goes to the fsspec file system as it is, read as JSON
+where it is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.io.file_io import FileIO
+from paimon_core.io.local import LocalFileIO, local_path
+from paimon_core.options import parse_bool
+
+_FSSPEC_PREFIX: Final = "fsspec."
+_S3_PREFIXES: Final = ("s3.", "s3a.", "fs.s3.", "fs.s3a.")
+_S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
+
+
+def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[FileIO, str]:
+    """The store that `url` lives in, and `url` as a path there (absolute, no slash at the end).
+
+    A plain path and "file:" are the local file system.  InvalidArgument for a scheme that nothing
+    installed can open.
+    """
+    options = options or {}
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "file":
+        if not url:
+            raise InvalidArgument("the path is empty")
+        path = local_path(url)
+        return LocalFileIO(), os.path.abspath(path).rstrip("/") or "/"  # noqa: PTH100 - a string stays a string
+    from paimon_core.io.fsspec_io import COMMIT_BY_RENAME, FsspecFileIO  # noqa: PLC0415 - slow import
+
+    protocol = "s3" if scheme in _S3_SCHEMES else scheme
+    storage = _s3_options(options) if protocol == "s3" else {}
+    storage.update(
+        {
+            k[len(_FSSPEC_PREFIX) :]: _json_or_text(v)
+            for k, v in options.items()
+            if k.startswith(_FSSPEC_PREFIX)
+        }
+    )
+    try:
+        io = FsspecFileIO(
+            protocol, storage, commit_by_rename=parse_bool(options.get(COMMIT_BY_RENAME, "false"))
+        )
+    except (ImportError, ValueError) as e:
+        raise InvalidArgument(
+            f"cannot open {url}: {e}",
+            next_step="install what the message names (for S3: the extra 's3') or correct the URL",
+        ) from e
+    return io, f"{scheme}://{rest.rstrip('/')}"
+
+
+def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        for prefix in _S3_PREFIXES:
+            if key.startswith(prefix):
+                found[key[len(prefix) :].replace("-", ".")] = value
+    result: dict[str, Any] = {}
+    for option, keyword in (
+        ("access.key", "key"),
+        ("secret.key", "secret"),
+        ("session.token", "token"),
+        ("endpoint", "endpoint_url"),
+    ):
+        if option in found:
+            result[keyword] = found[option]
+    endpoint = result.get("endpoint_url")
+    if endpoint and "://" not in endpoint:
+        result["endpoint_url"] = f"https://{endpoint}"
+    region = found.get("region") or found.get("endpoint.region")
+    if region:
+        result["client_kwargs"] = {"region_name": region}
+    if "path.style.access" in found:
+        style = "path" if parse_bool(found["path.style.access"]) else "virtual"
+        result["config_kwargs"] = {"s3": {"addressing_style": style}}
+    return result
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

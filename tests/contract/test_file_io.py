@@ -1,0 +1,279 @@
+"""What every FileIO promises, run over local files, memory and S3 (a moto server)."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import boto3
+import pytest
+
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.local import LocalFileIO
+from paimon_core.io.open import open_file_io
+
+Store = tuple[FileIO, str]
+
+
+class FileIOContract:
+    """Subclasses provide the fixture `store`: the FileIO and an empty root."""
+
+    def test_written_bytes_are_read_back(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/a/b/file", b"some bytes")
+        assert io.read_bytes(f"{root}/a/b/file") == b"some bytes"
+        with io.open_input(f"{root}/a/b/file") as f:
+            f.seek(5)
+            assert f.read() == b"bytes"
+            assert f.size() == 10
+
+    def test_output_streams_make_files(self, store: Store) -> None:
+        io, root = store
+        with io.open_output(f"{root}/x/stream") as f:
+            f.write(b"abc")
+            f.write(b"def")
+            assert f.tell() == 6
+        assert io.read_bytes(f"{root}/x/stream") == b"abcdef"
+
+    def test_missing_files_are_told_by_their_error(self, store: Store) -> None:
+        io, root = store
+        with pytest.raises(FileNotFoundError):
+            io.read_bytes(f"{root}/nothing")
+        with pytest.raises(FileNotFoundError):
+            io.open_input(f"{root}/nothing")
+        with pytest.raises(FileNotFoundError):
+            io.stat(f"{root}/nothing")
+        with pytest.raises(FileNotFoundError):
+            io.rename(f"{root}/nothing", f"{root}/elsewhere")
+        assert not io.exists(f"{root}/nothing")
+        assert io.list_dir(f"{root}/nothing") == []
+        assert not io.delete_dir(f"{root}/nothing")
+        io.delete(f"{root}/nothing")
+
+    def test_create_if_absent_creates_once(self, store: Store) -> None:
+        io, root = store
+        assert io.create_if_absent(f"{root}/snapshot/snapshot-1", b"first")
+        assert not io.create_if_absent(f"{root}/snapshot/snapshot-1", b"second")
+        assert io.read_bytes(f"{root}/snapshot/snapshot-1") == b"first"
+        assert [s.name for s in io.list_dir(f"{root}/snapshot")] == ["snapshot-1"]
+
+    def test_one_of_many_creators_wins(self, store: Store) -> None:
+        io, root = store
+        barrier = threading.Barrier(8)
+
+        def attempt(i: int) -> bool:
+            barrier.wait()
+            return io.create_if_absent(f"{root}/race", b"creator %d" % i)
+
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(attempt, range(8)))
+        assert won.count(True) == 1
+        assert io.read_bytes(f"{root}/race") == b"creator %d" % won.index(True)
+
+    def test_overwrite_replaces(self, store: Store) -> None:
+        io, root = store
+        io.overwrite(f"{root}/snapshot/LATEST", b"1")
+        io.overwrite(f"{root}/snapshot/LATEST", b"22")
+        assert io.read_bytes(f"{root}/snapshot/LATEST") == b"22"
+        assert [s.name for s in io.list_dir(f"{root}/snapshot")] == ["LATEST"]
+
+    def test_stat_and_listing(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/d/one", b"1")
+        io.write_bytes(f"{root}/d/two", b"22")
+        io.write_bytes(f"{root}/d/sub/three", b"333")
+        listed = {s.name: s for s in io.list_dir(f"{root}/d")}
+        assert {n: (s.path, s.size, s.is_dir) for n, s in listed.items()} == {
+            "one": (f"{root}/d/one", 1, False),
+            "two": (f"{root}/d/two", 2, False),
+            "sub": (f"{root}/d/sub", 0, True),
+        }
+        assert io.stat(f"{root}/d/two").size == 2
+        assert io.stat(f"{root}/d").is_dir
+        assert io.stat(f"{root}/d/one").modified_millis > 1_600_000_000_000
+        assert io.exists(f"{root}/d/one")
+        assert io.exists(f"{root}/d")
+
+    def test_listings_are_never_stale(self, store: Store) -> None:
+        io, root = store
+        other = pickle.loads(pickle.dumps(io))
+        io.write_bytes(f"{root}/d/one", b"1")
+        assert len(io.list_dir(f"{root}/d")) == 1
+        other.write_bytes(f"{root}/d/two", b"2")
+        assert len(io.list_dir(f"{root}/d")) == 2
+        other.delete(f"{root}/d/one")
+        assert [s.name for s in io.list_dir(f"{root}/d")] == ["two"]
+        assert not io.exists(f"{root}/d/one")
+
+    def test_delete(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/d/one", b"1")
+        assert io.delete(f"{root}/d/one")
+        assert not io.exists(f"{root}/d/one")
+
+    def test_delete_dir(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/d/sub/one", b"1")
+        io.write_bytes(f"{root}/dd", b"1")
+        assert not io.delete_dir(f"{root}/d", recursive=False)
+        assert io.exists(f"{root}/d/sub/one")
+        assert io.delete_dir(f"{root}/d")
+        assert io.list_dir(f"{root}/d") == []
+        assert io.exists(f"{root}/dd")
+
+    def test_rename_keeps_what_is_there(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/t/tag-a", b"a")
+        io.write_bytes(f"{root}/t/tag-b", b"b")
+        assert not io.rename(f"{root}/t/tag-a", f"{root}/t/tag-b")
+        assert io.rename(f"{root}/t/tag-a", f"{root}/u/tag-c")
+        assert io.read_bytes(f"{root}/u/tag-c") == b"a"
+        assert io.read_bytes(f"{root}/t/tag-b") == b"b"
+        assert not io.exists(f"{root}/t/tag-a")
+
+    def test_folders_are_renamed(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/branch/branch-a/tag/tag-x", b"x")
+        io.write_bytes(f"{root}/branch/branch-b/tag/tag-y", b"y")
+        assert not io.rename(f"{root}/branch/branch-a", f"{root}/branch/branch-b")
+        assert io.rename(f"{root}/branch/branch-a", f"{root}/branch/branch-c")
+        assert io.read_bytes(f"{root}/branch/branch-c/tag/tag-x") == b"x"
+        assert not io.exists(f"{root}/branch/branch-a")
+
+    def test_it_travels(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/f", b"f")
+        assert pickle.loads(pickle.dumps(io)).read_bytes(f"{root}/f") == b"f"
+
+    def test_many_at_once_keep_their_order(self, store: Store) -> None:
+        io, root = store
+        for i in range(20):
+            io.write_bytes(f"{root}/f{i}", b"%d" % i)
+        paths = [f"{root}/f{i}" for i in range(20)]
+        assert map_parallel(io, io.read_bytes, paths) == [b"%d" % i for i in range(20)]
+        with pytest.raises(FileNotFoundError):
+            map_parallel(io, io.read_bytes, [*paths, f"{root}/none"])
+
+
+class TestLocal(FileIOContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return open_file_io(str(tmp_path))
+
+    def test_names_are_used_once(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/f", b"f")
+        with pytest.raises(FileExistsError):
+            io.write_bytes(f"{root}/f", b"g")
+        with pytest.raises(FileExistsError):
+            io.open_output(f"{root}/f")
+        assert io.read_bytes(f"{root}/f") == b"f"
+
+    def test_a_file_scheme_is_the_same_file(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"file:{root}/f", b"f")
+        assert io.read_bytes(f"file://{root}/f") == b"f"
+        assert open_file_io(f"file://{root}")[1] == root
+        assert open_file_io(f"file:{root}/")[1] == root
+
+    def test_deleting_a_folder_as_a_file_is_an_error(self, store: Store) -> None:
+        io, root = store
+        io.make_dirs(f"{root}/d")
+        with pytest.raises(OSError):
+            io.delete(f"{root}/d")
+        assert io.delete_dir(f"{root}/d", recursive=False)
+
+
+def _create_many(root: str, worker: int, rounds: int) -> list[bool]:
+    io = LocalFileIO()
+    return [
+        io.create_if_absent(f"{root}/snapshot-{i}", b"%d" % worker * 4000) for i in range(rounds)
+    ]
+
+
+def test_processes_race_for_local_names(tmp_path: Path) -> None:
+    rounds = 60
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        results = pool.starmap(_create_many, [(str(tmp_path), w, rounds) for w in range(3)])
+    for i in range(rounds):
+        winners = [w for w in range(3) if results[w][i]]
+        assert len(winners) == 1
+        assert (tmp_path / f"snapshot-{i}").read_bytes() == b"%d" % winners[0] * 4000
+    assert len(list(tmp_path.iterdir())) == rounds
+
+
+class TestMemory(FileIOContract):
+    @pytest.fixture
+    def store(self) -> Store:
+        return open_file_io(f"memory://{uuid.uuid4()}")
+
+
+@pytest.fixture(scope="module")
+def s3_options() -> Iterator[dict[str, str]]:
+    moto_server = pytest.importorskip("moto.server")
+    pytest.importorskip("s3fs")
+    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield {
+        "s3.endpoint": f"http://{host}:{port}",
+        "s3.access-key": "testing",
+        "s3.secret-key": "testing",
+        "s3.region": "us-east-1",
+        "s3.path.style.access": "true",
+    }
+    server.stop()
+
+
+class TestS3(FileIOContract):
+    @pytest.fixture
+    def store(self, s3_options: dict[str, str]) -> Store:
+        bucket = f"b{uuid.uuid4().hex[:12]}"
+        io, root = open_file_io(f"s3://{bucket}/warehouse", s3_options)
+        boto3.client(
+            "s3",
+            endpoint_url=s3_options["s3.endpoint"],
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+            region_name="us-east-1",
+        ).create_bucket(Bucket=bucket)
+        return io, root
+
+    def test_paths_keep_their_scheme(self, store: Store, s3_options: dict[str, str]) -> None:
+        _, root = store
+        io, s3a_root = open_file_io(root.replace("s3://", "s3a://"), s3_options)
+        io.write_bytes(f"{s3a_root}/d/f", b"f")
+        assert [s.path for s in io.list_dir(f"{s3a_root}/d")] == [f"{s3a_root}/d/f"]
+        assert store[0].read_bytes(f"{root}/d/f") == b"f"
+
+    def test_a_repeated_request_is_recognised_as_our_own(self, store: Store) -> None:
+        """The client library repeats requests whose reply was lost."""
+        io, root = store
+        assert io.create_if_absent(f"{root}/snapshot-1", b"by me")
+        assert io.create_if_absent(f"{root}/snapshot-1", b"by me")
+        assert not io.create_if_absent(f"{root}/snapshot-1", b"by another")
+
+    def test_an_unreachable_store_is_an_os_error(self) -> None:
+        io, root = open_file_io(
+            "s3://b/w",
+            {
+                "s3.endpoint": "http://127.0.0.1:9",
+                "s3.access-key": "x",
+                "s3.secret-key": "x",
+                "s3.region": "us-east-1",
+                "fsspec.config_kwargs": '{"retries": {"max_attempts": 1}, "connect_timeout": 1}',
+            },
+        )
+        with pytest.raises(OSError):
+            io.exists(f"{root}/x")
+        with pytest.raises(OSError):
+            io.list_dir(f"{root}/x")
+        with pytest.raises(OSError):
+            io.create_if_absent(f"{root}/x", b"x")
