@@ -1,0 +1,31 @@
+"""Exact decimals as unscaled integers: DECIMAL(p, s) holds the integer `value * 10^s`."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Final
+
+_EXACT: Final = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Wide enough for every number here; the default context would round to 28 digits."""
+
+COMPACT_PRECISION: Final = 18
+"""Up to this precision a DECIMAL is stored as one long (Java: `Decimal.isCompact`)."""
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """`value * 10^scale`; digits beyond the scale are cut off (there should be none)."""
+    return int(_EXACT.scaleb(value, scale))
+
+
+def from_unscaled(number: int, scale: int) -> Decimal:
+    """The decimal `number / 10^scale`, with exactly `scale` digits."""
+    return _EXACT.scaleb(Decimal(number), -scale)
+
+
+def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
+    """The value rounded half up to `scale` digits; None if it needs more than `precision`.
+
+    Java: `Decimal.fromBigDecimal`.
+    """
+    rounded = _EXACT.quantize(value, Decimal(1).scaleb(-scale))
+    return rounded if abs(unscaled(rounded, scale)) < 10**precision else None
