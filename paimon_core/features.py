@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -23,14 +24,24 @@ from paimon_core.options import (
     Options,
     parse_bool,
 )
-from paimon_core.types.data_types import DataType, RowType, TypeRoot
-from paimon_core.types.data_types import ArrayType, MapType, MultisetType, VectorType
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.data_types import (
+    ArrayType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MERGE_ENGINES = frozenset({"deduplicate"})
 _CHANGELOG_PRODUCERS = frozenset({"none"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
+
+_READABLE_INDEXES = frozenset({"HASH"})
 
 _REFUSED_TO_READ = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override")
 """Boolean options that change what a read returns."""
@@ -154,6 +165,18 @@ def _refuse(table: FileStoreTable, features: Iterator[str], what: str) -> None:
 def check_readable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what the table needs to be read."""
     _refuse(table, unreadable_features(table), "read")
+
+
+def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Nothing, or UnsupportedFeature for an index that reading this snapshot must obey.
+
+    A table may have turned deletion vectors off and still hold some.
+    """
+    if snapshot.index_manifest is None:
+        return
+    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+    found = {e.index_file.index_type for e in entries}
+    _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "read")
 
 
 def check_writable(table: FileStoreTable) -> None:

@@ -6,6 +6,7 @@ takes to read the newest snapshot.  It can be pickled; caches stay behind.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -56,7 +57,7 @@ class FileStoreTable:
     tags: TagStore
     branches: BranchStore
     consumers: ConsumerStore
-    dynamic_options: Options = field(default_factory=Options)
+    dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 
     @property

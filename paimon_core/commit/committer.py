@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from paimon_core.commit.changes import Changes, append_changes, compact_changes
 from paimon_core.commit.conflict import SortKey, check_conflicts
@@ -25,7 +26,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.lsm.key_order import stored_key
 from paimon_core.options import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
@@ -138,7 +139,7 @@ def commit_changes(
     base: Snapshot | None = None
     failed: BaseException | None = None
     manifests = PreparedManifests()
-    sort_key = stored_key_order(table.schema.key_type) if table.has_primary_key else None
+    sort_key = partial(stored_key, key=table.schema.key_type) if table.has_primary_key else None
     while True:
         latest = table.snapshots.latest()
         if attempt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from paimon_core.commit.changes import Changes, append_changes
@@ -18,7 +19,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
-from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
@@ -169,7 +170,7 @@ def _upgraded(
         or any(e.file.level > 0 or e.bucket < 0 for e in entries)
     ):
         return tuple(entries)
-    order = stored_key_order(table.schema.key_type)
+    order = partial(stored_key, key=table.schema.key_type)
     levels = table.options.value(NUM_LEVELS)
     top = (levels or table.options.value(NUM_SORTED_RUN_TRIGGER) + 1) - 1
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
@@ -69,7 +70,7 @@ def _no_overlap(table: FileStoreTable, files: Sequence[DataFileMeta]) -> bool:
     levels = {f.level for f in files}
     if levels != {0} and len(levels) == 1:
         return True  # one level above 0 is one sorted run
-    order = stored_key_order(table.schema.key_type)
+    order = partial(stored_key, key=table.schema.key_type)
     ranges = sorted((order(f.min_key), order(f.max_key)) for f in files)
     return all(last < first for (_, last), (first, _) in pairwise(ranges))
 

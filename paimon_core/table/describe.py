@@ -1,0 +1,170 @@
+"""Files and manifests of a snapshot as plain JSON values, for people, tests and other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.scan.manifests import manifest_list, read_entries
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.data_types import DataField, RowType
+from paimon_core.types.datetimes import local_date_time_text
+from paimon_core.types.text import json_value
+
+Json = dict[str, Any]
+
+
+def describe_files(
+    table: FileStoreTable, snapshot: Snapshot | None, *, stats: bool = True
+) -> Json:
+    """Live data files and index files of a snapshot, sorted by partition, bucket and level."""
+    if snapshot is None:
+        return {"files": [], "index_files": []}
+    files = [describe_entry(table, e, stats=stats) for e in scan_files(table, snapshot)]
+    files.sort(
+        key=lambda f: (str(f["partition"]), f["bucket"], f["level"], f["min_seq"], f["file"])
+    )
+    return {
+        "snapshot": snapshot.id,
+        "files": files,
+        "index_files": _index_files(table, snapshot),
+    }
+
+
+def partition_json(table: FileStoreTable, partition: bytes) -> Json:
+    """The partition as column -> value."""
+    return _row(table.schema.partition_type.fields, partition)
+
+
+def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool = True) -> Json:
+    """One manifest entry; keys and statistics decoded."""
+    f = entry.file
+    described: Json = {
+        "kind": entry.kind.name,
+        "partition": partition_json(table, entry.partition),
+        "bucket": entry.bucket,
+        "total_buckets": entry.total_buckets,
+        "level": f.level,
+        "file": f.file_name,
+        "size": f.file_size,
+        "rows": f.row_count,
+        "delete_rows": f.delete_row_count,
+        "min_seq": f.min_sequence_number,
+        "max_seq": f.max_sequence_number,
+        "schema_id": f.schema_id,
+        "extra_files": list(f.extra_files),
+        "embedded_index": None if f.embedded_index is None else f.embedded_index.hex(),
+        "source": None if f.file_source is None else f.file_source.name,
+        "creation_time": (
+            None if f.creation_time is None else local_date_time_text(f.creation_time * 1_000_000)
+        ),
+        "value_stats_cols": None if f.value_stats_cols is None else list(f.value_stats_cols),
+        "first_row_id": f.first_row_id,
+        "write_cols": None if f.write_cols is None else list(f.write_cols),
+        "external_path": f.external_path,
+    }
+    key_fields = table.schema.key_type.fields if table.has_primary_key else ()
+    if key_fields:
+        described["min_key"] = list(_row(key_fields, f.min_key).values())
+        described["max_key"] = list(_row(key_fields, f.max_key).values())
+    if stats:
+        schema = table.schema if f.schema_id == table.schema.id else table.schemas.get(f.schema_id)
+        if key_fields:
+            described["key_stats"] = describe_stats(key_fields, f.key_stats)
+        names = schema.names if f.value_stats_cols is None else f.value_stats_cols
+        described["value_stats"] = describe_stats(
+            schema.row_type.project(names).fields, f.value_stats
+        )
+    return described
+
+
+def describe_stats(fields: Sequence[DataField], stats: SimpleStats) -> Json:
+    """Statistics by column, and the stored bytes of the minima in hex."""
+    return {
+        "cols": [f.name for f in fields],
+        "min": list(_row(fields, stats.min_values).values()),
+        "max": list(_row(fields, stats.max_values).values()),
+        "nulls": list(stats.null_counts or ()),
+        "min_bytes": stats.min_values.hex(),
+    }
+
+
+def describe_manifests(table: FileStoreTable, snapshot: Snapshot, *, entries: bool = True) -> Json:
+    """The manifest lists of a snapshot, their manifests, and the entries of these."""
+    result: Json = {}
+    for what, name in (
+        ("base", snapshot.base_manifest_list),
+        ("delta", snapshot.delta_manifest_list),
+        ("changelog", snapshot.changelog_manifest_list),
+    ):
+        if name is not None:
+            manifests = manifest_list(table, snapshot, name)
+            result[what] = {
+                "list": name,
+                "manifests": [_manifest(table, m, entries=entries) for m in manifests],
+            }
+    return result
+
+
+def _manifest(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool) -> Json:
+    described: Json = {
+        "file": meta.file_name,
+        "size": meta.file_size,
+        "added": meta.num_added_files,
+        "deleted": meta.num_deleted_files,
+        "schema_id": meta.schema_id,
+        "min_bucket": meta.min_bucket,
+        "max_bucket": meta.max_bucket,
+        "min_level": meta.min_level,
+        "max_level": meta.max_level,
+        "min_row_id": meta.min_row_id,
+        "max_row_id": meta.max_row_id,
+        "partition_stats": describe_stats(
+            table.schema.partition_type.fields, meta.partition_stats
+        ),
+    }
+    if entries:
+        described["entries"] = [
+            describe_entry(table, e, stats=False) for e in read_entries(table, meta)
+        ]
+    return described
+
+
+def _index_files(table: FileStoreTable, snapshot: Snapshot) -> list[Json]:
+    if snapshot.index_manifest is None:
+        return []
+    described: list[Json] = []
+    for entry in read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest)):
+        f = entry.index_file
+        one: Json = {
+            "partition": partition_json(table, entry.partition),
+            "bucket": entry.bucket,
+            "type": f.index_type,
+            "file": f.file_name,
+            "size": f.file_size,
+            "rows": f.row_count,
+        }
+        if f.dv_ranges is not None:
+            one["deletion_vectors"] = {
+                r.data_file: {
+                    "offset": r.offset,
+                    "length": r.length,
+                    "cardinality": r.cardinality,
+                }
+                for r in f.dv_ranges
+            }
+        described.append(one)
+    return described
+
+
+def _row(fields: Iterable[DataField], row: bytes) -> Json:
+    row_type = RowType(fields=tuple(fields))
+    if len(row) <= 12 and len(row_type):  # noqa: PLR2004 - the stored bytes of a row without fields
+        return {}
+    values = decode_row(row, row_type.types)
+    return {f.name: json_value(v, f.type) for f, v in zip(row_type, values, strict=True)}

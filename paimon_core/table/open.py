@@ -1,0 +1,91 @@
+"""Opens tables by name.
+
+A filesystem warehouse needs no catalog object to be read: `warehouse/DB.db/TABLE` is the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileIO
+from paimon_core.io.open import open_file_io
+from paimon_core.paths import MAIN_BRANCH, TablePaths, table_paths
+from paimon_core.refs.branches import BranchStore
+from paimon_core.refs.consumers import ConsumerStore
+from paimon_core.refs.tags import TagStore
+from paimon_core.schema.store import SchemaStore
+from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.store import SnapshotStore
+
+
+def split_identifier(identifier: str) -> tuple[str, str]:
+    """Database and table of "db.table"; InvalidArgument for anything else."""
+    database, dot, table = identifier.partition(".")
+    if not database or not dot or not table or "/" in identifier:
+        raise InvalidArgument(f"not a table name: {identifier!r} (expected DATABASE.TABLE)")
+    return database, table
+
+
+def open_table(
+    warehouse: str,
+    identifier: str,
+    *,
+    branch: str | None = None,
+    dynamic_options: Mapping[str, str | None] | None = None,
+    file_io_options: Mapping[str, str] | None = None,
+) -> FileStoreTable:
+    """The table `identifier` ("db.t") of a filesystem warehouse, under its newest schema.
+
+    `dynamic_options` hold for this handle only; None removes an option.  NotFound if there is no
+    such table or branch.
+    """
+    database, name = split_identifier(identifier)
+    io, root = open_file_io(warehouse, file_io_options)
+    return open_table_at(
+        io,
+        f"{root.rstrip('/')}/{database}.db/{name}",
+        identifier,
+        branch=branch,
+        dynamic_options=dynamic_options,
+    )
+
+
+def open_table_at(
+    io: FileIO,
+    root: str,
+    name: str,
+    *,
+    branch: str | None = None,
+    dynamic_options: Mapping[str, str | None] | None = None,
+) -> FileStoreTable:
+    """The table whose folder is `root`; errors as in `open_table`."""
+    chosen = branch or MAIN_BRANCH
+    bare = TablePaths(root=root, branch=chosen)
+    schemas = SchemaStore(io, bare, name)
+    latest = schemas.latest()
+    if latest is None:
+        what = f"table {name}" if chosen == MAIN_BRANCH else f"branch {chosen} of table {name}"
+        raise NotFound(
+            f"{what} does not exist: no schema under {bare.schema_dir}",
+            table=name,
+            next_step="check warehouse, database, table and branch",
+        )
+    schema = latest.with_options(dynamic_options or {})
+    paths = table_paths(root, schema, branch=chosen)
+    return FileStoreTable(
+        io=io,
+        root=root,
+        name=name,
+        branch=chosen,
+        schema=schema,
+        schemas=schemas,
+        paths=paths,
+        snapshots=SnapshotStore(io, paths, name),
+        changelogs=ChangelogStore(io, paths, name),
+        tags=TagStore(io, paths, name),
+        branches=BranchStore(io, paths, name),
+        consumers=ConsumerStore(io, paths, name),
+        dynamic_options=dict(dynamic_options or {}),
+    )

@@ -1,0 +1,430 @@
+"""Runs the oracle's JSON steps over `paimon_core` and prints the oracle's result lines.
+
+    ./caretaker python tests/conformance/replay.py [-k] STEPS.json      (- for standard input)
+
+The same script can be given to the oracle (real Java Paimon), and the results compared line by
+line: names, sizes and times differ, rows do not.  A step that is not built yet, or that fails,
+answers with an error line: {"op", "error", "type"}.  Without -k the first error ends the run with
+exit status 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+
+from maintenance.environment import system_environment
+from maintenance.jobs.compact.run import compact_table
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
+from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
+from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.predicate import from_oracle_filter
+from paimon_core.read.table_read import read_table
+from paimon_core.schema.schema_json import schema_to_json
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_core.table.describe import describe_files, describe_manifests
+from paimon_core.table.open import open_table
+from paimon_core.table.time_travel import travel
+from paimon_core.types.arrow import column_from_internal
+from paimon_core.types.data_types import RowType, TypeRoot
+from paimon_core.types.sql import type_to_sql
+from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
+from paimon_core.write.table_write import TableWriter
+
+Step = dict[str, Any]
+Result = dict[str, Any]
+
+KINDS = ("+I", "-U", "+U", "-D")
+ENV = system_environment()
+
+
+def open_step(step: Step) -> FileStoreTable:
+    options = {k: str(v) for k, v in (step.get("options") or {}).items()}
+    return open_table(
+        step["warehouse"],
+        f"{step['database']}.{step['table']}",
+        branch=step.get("branch"),
+        dynamic_options=options,
+    )
+
+
+def catalog(step: Step) -> FileSystemCatalog:
+    return FileSystemCatalog(step["warehouse"])
+
+
+def user(step: Step) -> str:
+    return str(step.get("commit_user") or ENV.new_uuid())
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def create_database(step: Step, _: Result) -> None:
+    catalog(step).create_database(step["database"], if_not_exists=True)
+
+
+def create_table(step: Step, _: Result) -> None:
+    c = catalog(step)
+    c.create_database(step["database"], if_not_exists=True)
+    c.create_table(
+        f"{step['database']}.{step['table']}",
+        columns=step["columns"],
+        partition_keys=step.get("partition_keys") or [],
+        primary_keys=step.get("primary_keys") or [],
+        options={k: str(v) for k, v in (step.get("options") or {}).items()},
+        comment=step.get("comment"),
+        now_millis=ENV.now_millis(),
+        if_not_exists=step.get("if_not_exists", False),
+    )
+
+
+def drop_table(step: Step, _: Result) -> None:
+    catalog(step).drop_table(
+        f"{step['database']}.{step['table']}", if_exists=step.get("if_exists", True)
+    )
+
+
+def alter_table(step: Step, _: Result) -> None:
+    catalog(step).alter_table(
+        f"{step['database']}.{step['table']}", step["changes"], now_millis=ENV.now_millis()
+    )
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def to_arrow(table: FileStoreTable, rows: list[Any]) -> tuple[pa.Table, np.ndarray[Any, Any]]:
+    row_type = table.schema.row_type
+    values: list[list[Any]] = []
+    kinds: list[int] = []
+    for row in rows:
+        plain = isinstance(row, list)
+        cells = row if plain else row["values"]
+        if isinstance(cells, list) and len(cells) != len(row_type):
+            raise InvalidArgument(f"expected {len(row_type)} values, got {len(cells)}")
+        if not isinstance(cells, list):
+            cells = [cells.get(n) for n in row_type.names]
+        kinds.append(0 if plain else KINDS.index(row.get("kind") or "+I"))
+        values.append([from_json_value(c, f.type) for c, f in zip(cells, row_type, strict=True)])
+    columns = [
+        column_from_internal([v[i] for v in values], f.type) for i, f in enumerate(row_type)
+    ]
+    return pa.table(dict(zip(row_type.names, columns, strict=True))), np.array(kinds, np.int8)
+
+
+def write(step: Step, result: Result) -> None:
+    _write(step, result, None)
+
+
+def overwrite_step(step: Step, result: Result) -> None:
+    _write(step, result, dict(step.get("partition") or {}))
+
+
+def _write(step: Step, result: Result, partition: dict[str, Any] | None) -> None:
+    table = open_step(step)
+    if "bucket" in step:
+        raise UnsupportedFeature("writing into a named bucket")
+    before = table.snapshots.latest_id() or 0
+    started = time.monotonic()
+    rows, kinds = to_arrow(table, step["rows"])
+    writer = TableWriter(table, env=ENV, overwrite=partition is not None)
+    writer.write(rows, kinds)
+    messages = writer.prepare_commit()
+    if not step.get("commit", True):
+        return
+    stream = step.get("identifier") is not None
+    identifier = int(step["identifier"]) if stream else BATCH_COMMIT_IDENTIFIER
+    if partition is not None:
+        overwrite(
+            table,
+            messages,
+            user=user(step),
+            env=ENV,
+            partition=_partition_values(table, partition),
+            identifier=identifier,
+            watermark=step.get("watermark"),
+        )
+    else:
+        commit(
+            table,
+            messages,
+            user=user(step),
+            env=ENV,
+            identifier=identifier,
+            watermark=step.get("watermark"),
+            ignore_empty=step.get("ignore_empty_commit", not stream),
+        )
+    latest = table.snapshots.latest_id() or 0
+    result.update(
+        rows=len(kinds),
+        seconds=round(time.monotonic() - started, 3),
+        snapshots_added=latest - before,
+        snapshot=latest,
+    )
+
+
+def _partition_values(table: FileStoreTable, spec: dict[str, Any]) -> dict[str, object]:
+    types = {f.name: f.type for f in table.schema.fields}
+    default = table.options.get("partition.default-name", "__DEFAULT_PARTITION__")
+    return {
+        k: None if v == default else parse_partition_text(str(v), types[k])
+        for k, v in spec.items()
+    }
+
+
+def compact(step: Step, result: Result) -> None:
+    table = open_step(step)
+    if "bucket" in step or table.bucket_mode.value == "postpone":
+        raise UnsupportedFeature("compaction of one bucket, or of postpone buckets")
+    before = table.snapshots.latest_id() or 0
+    started = time.monotonic()
+    compact_table(
+        table,
+        env=ENV,
+        user=user(step),
+        full=step.get("full", True),
+        partitions=[step["partition"]] if step.get("partition") else [],
+    )
+    latest = table.snapshots.latest_id() or 0
+    result.update(
+        seconds=round(time.monotonic() - started, 3),
+        snapshots_added=latest - before,
+        snapshot=latest,
+    )
+
+
+def drop_partition(step: Step, _: Result) -> None:
+    table = open_step(step)
+    tests = [
+        static_partition_test(table, _partition_values(table, spec)) for spec in step["partitions"]
+    ]
+    replace_partitions(
+        table,
+        lambda row: any(test is None or test(row) for test in tests),
+        user=user(step),
+        env=ENV,
+    )
+
+
+def truncate(step: Step, _: Result) -> None:
+    replace_partitions(open_step(step), None, user=user(step), env=ENV)
+
+
+# --- metadata -----------------------------------------------------------------------------------
+
+
+def snapshots(step: Step, result: Result) -> None:
+    result["snapshots"] = [
+        json.loads(snapshot_to_json(s)) for s in open_step(step).snapshots.all()
+    ]
+
+
+def changelogs(step: Step, result: Result) -> None:
+    result["changelogs"] = [
+        json.loads(snapshot_to_json(s)) for s in open_step(step).changelogs.all()
+    ]
+
+
+def schemas(step: Step, result: Result) -> None:
+    result["schemas"] = [json.loads(schema_to_json(s)) for s in open_step(step).schemas.all()]
+
+
+def tags(step: Step, result: Result) -> None:
+    table = open_step(step)
+    result["tags"] = [
+        {"name": t.name, "tag": json.loads(table.io.read_bytes(table.paths.tag(t.name)))}
+        for t in sorted(table.tags.list(), key=lambda t: t.name)
+    ]
+
+
+def branches(step: Step, result: Result) -> None:
+    result["branches"] = sorted(open_step(step).branches.list())
+
+
+def consumers(step: Step, result: Result) -> None:
+    result["consumers"] = {
+        c.id: c.next_snapshot
+        for c in sorted(open_step(step).consumers.list(), key=lambda c: c.id)
+    }
+
+
+def set_consumer(step: Step, _: Result) -> None:
+    open_step(step).consumers.set(step["id"], int(step["next_snapshot"]))
+
+
+def delete_consumer(step: Step, _: Result) -> None:
+    open_step(step).consumers.delete(step["id"])
+
+
+def create_tag(step: Step, _: Result) -> None:
+    table = open_step(step)
+    if step.get("time_retained"):
+        raise UnsupportedFeature("tags with a time to live")
+    chosen = step.get("snapshot")
+    snapshot = table.latest_or_not_found() if chosen is None else table.snapshots.get(chosen)
+    table.tags.create(step["name"], snapshot)
+
+
+def files(step: Step, result: Result) -> None:
+    table, snapshot = travel(open_step(step), snapshot=step.get("snapshot"), tag=step.get("tag"))
+    result.update(describe_files(table, snapshot, stats=step.get("stats", True)))
+
+
+def manifests(step: Step, result: Result) -> None:
+    table = open_step(step)
+    chosen = step.get("snapshot")
+    snapshot = table.latest_or_not_found() if chosen is None else table.snapshots.get(chosen)
+    result.update(describe_manifests(table, snapshot, entries=step.get("entries", True)))
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read(step: Step, result: Result) -> None:
+    for key in ("incremental_between", "system"):
+        if step.get(key) is not None:
+            raise UnsupportedFeature(f"read with {key}")
+    started = time.monotonic()
+    table, snapshot = travel(
+        open_step(step),
+        snapshot=step.get("snapshot"),
+        tag=step.get("tag"),
+        timestamp_millis=step.get("timestamp"),
+    )
+    row_type = table.schema.row_type
+    predicate = from_oracle_filter(step["filter"], row_type) if step.get("filter") else None
+    columns = step.get("projection")
+    wanted = row_type if columns is None else row_type.project(columns)
+    batches: Iterator[pa.RecordBatch] = iter(())
+    if snapshot is not None:
+        batches = read_table(
+            table, snapshot, columns=columns, predicate=predicate, limit=step.get("limit")
+        )
+    rows = rows_of(batches, wanted, bits=bool(step.get("checksum")))
+    if step.get("checksum"):
+        count, total = 0, 0
+        for row in rows:
+            digest = hashlib.sha256(_text(row).encode()).digest()
+            count, total = count + 1, (total + int.from_bytes(digest[:8], "big")) % 2**64
+        result.update(count=count, checksum=f"{total:016x}")
+    else:
+        found = list(rows)
+        if step.get("sorted", True):
+            # Java compares strings by their UTF-16 units.
+            found.sort(key=lambda row: _text(row).encode("utf-16-be"))
+        result.update(
+            count=len(found),
+            columns=list(wanted.names),
+            types=[type_to_sql(t) for t in wanted.types],
+            rows=found,
+        )
+    result["seconds"] = round(time.monotonic() - started, 3)
+
+
+def rows_of(
+    batches: Iterator[pa.RecordBatch], row_type: RowType, *, bits: bool
+) -> Iterator[list[Any]]:
+    """Rows as `[kind, value, ...]`; with `bits`, floating point as the hex of its IEEE bits."""
+    for batch in batches:
+        kinds = batch.column(0).to_pylist()
+        values = batch_to_json_rows(batch.select(list(row_type.names)), row_type)
+        for kind, row in zip(kinds, values, strict=True):
+            if bits:
+                row = [_bits(v, f.type.root) for v, f in zip(row, row_type, strict=True)]
+            yield [KINDS[kind], *row]
+
+
+def _bits(value: Any, root: TypeRoot) -> Any:
+    if value is None or root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return value
+    return struct.pack(">f" if root is TypeRoot.FLOAT else ">d", float(value)).hex()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+STEPS: dict[str, Callable[[Step, Result], None]] = {
+    "create_database": create_database,
+    "create_table": create_table,
+    "drop_table": drop_table,
+    "alter_table": alter_table,
+    "write": write,
+    "overwrite": overwrite_step,
+    "compact": compact,
+    "drop_partition": drop_partition,
+    "truncate": truncate,
+    "snapshots": snapshots,
+    "changelogs": changelogs,
+    "schemas": schemas,
+    "tags": tags,
+    "branches": branches,
+    "consumers": consumers,
+    "set_consumer": set_consumer,
+    "delete_consumer": delete_consumer,
+    "create_tag": create_tag,
+    "files": files,
+    "manifests": manifests,
+    "read": read,
+}
+
+
+def run_step(step: Step) -> Result:
+    """The result of one step; on failure a result with `error` and `type`."""
+    result: Result = {"op": step.get("op")}
+    try:
+        handler = STEPS.get(str(step.get("op")))
+        if handler is None:
+            raise UnsupportedFeature(f"step {step.get('op')}")
+        handler(step, result)
+    except (PaimonError, OSError, ValueError, KeyError, pa.ArrowException) as e:
+        result.update(error=str(e), type=type(e).__name__)
+    return result
+
+
+def parse_steps(stream: TextIO) -> Iterator[Step]:
+    """Steps from a JSON array, or from JSON lines as they come."""
+    first = stream.readline()
+    while first and not first.strip():
+        first = stream.readline()
+    if first.lstrip().startswith("["):
+        yield from json.loads(first + stream.read())
+        return
+    line = first
+    while line:
+        if line.strip():
+            yield json.loads(line)
+        line = stream.readline()
+
+
+def main(arguments: list[str]) -> int:
+    keep_going = "-k" in arguments or "--keep-going" in arguments
+    names = [a for a in arguments if not a.startswith("-") or a == "-"]
+    stream = sys.stdin if not names or names[0] == "-" else Path(names[0]).open(encoding="utf-8")
+    defaults: Step = {}
+    for raw in parse_steps(stream):
+        if raw.get("op") == "defaults":
+            defaults.update({k: v for k, v in raw.items() if k != "op"})
+            result: Result = {"op": "defaults"}
+        else:
+            result = run_step({**defaults, **raw})
+        print(_text(result), flush=True)
+        if "error" in result and not keep_going:
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
