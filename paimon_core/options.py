@@ -201,8 +201,11 @@ FILE_COMPRESSION: Final = Option("file.compression", _lower, "zstd")
 ZSTD_LEVEL: Final = Option("file.compression.zstd-level", int, 1)
 DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
 CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", str, "changelog-")
-FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option("file.suffix.include.compression", parse_bool, False)
+FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option(
+    "file.suffix.include.compression", parse_bool, False
+)
 DATA_FILE_PATH_DIRECTORY: Final = Option("data-file.path-directory", _optional_text, None)
+INDEX_FILE_IN_DATA_FILE_DIR: Final = Option("index-file-in-data-file-dir", parse_bool, False)
 PARTITION_DEFAULT_NAME: Final = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
 PARTITION_LEGACY_NAME: Final = Option("partition.legacy-name", parse_bool, True)
 DATA_FILE_THIN_MODE: Final = Option("data-file.thin-mode", parse_bool, False)
@@ -258,7 +261,5 @@ COMMIT_MIN_RETRY_WAIT: Final = Option("commit.min-retry-wait", parse_duration_mi
 COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_millis, 10_000)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse_bool, True)
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
-SNAPSHOT_IGNORE_EMPTY_COMMIT: Final = Option(
-    "snapshot.ignore-empty-commit", _optional_text, None
-)
+SNAPSHOT_IGNORE_EMPTY_COMMIT: Final = Option("snapshot.ignore-empty-commit", _optional_text, None)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)

@@ -1,0 +1,251 @@
+"""Where everything of a table lies (Java: `utils/FileStorePathFactory`, `BranchManager`).
+
+::
+
+    root/                                 warehouse/db.db/t
+      schema/schema-0                     \
+      snapshot/snapshot-1 LATEST EARLIEST  |  these six of a branch B lie under
+      changelog/changelog-1 LATEST ...     |  root/branch/branch-B/ instead
+      tag/tag-NAME                         |
+      consumer/consumer-ID                /
+      branch/branch-B/
+      manifest/                           manifests, manifest lists, index manifests
+      index/                              deletion vectors, hash indexes
+      statistics/
+      dt=2024-01-01/hh=7/bucket-0/        data, changelog and file index files
+
+Manifests, data, indexes and statistics of all branches share the same folders.  With
+`data-file.path-directory` the partitions lie in that folder below the root.  A file with an
+external path lies there, whatever the table's options say now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from paimon_core.options import (
+    DATA_FILE_PATH_DIRECTORY,
+    INDEX_FILE_IN_DATA_FILE_DIR,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    Options,
+)
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.data_types import RowType
+from paimon_core.types.text import partition_text
+
+MAIN_BRANCH: Final = "main"
+POSTPONE_BUCKET: Final = -2
+SNAPSHOT_PREFIX: Final = "snapshot-"
+CHANGELOG_PREFIX: Final = "changelog-"
+SCHEMA_PREFIX: Final = "schema-"
+TAG_PREFIX: Final = "tag-"
+BRANCH_PREFIX: Final = "branch-"
+CONSUMER_PREFIX: Final = "consumer-"
+BUCKET_PREFIX: Final = "bucket-"
+
+_TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_ESCAPED: Final = re.compile("%([0-9a-fA-F]{2})")
+
+
+class LocatedFile(Protocol):
+    """What a data or index file's metadata says about its place."""
+
+    @property
+    def file_name(self) -> str: ...
+
+    @property
+    def external_path(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePaths:
+    """The paths of one branch of a table; made by `table_paths`."""
+
+    root: str
+    branch: str = MAIN_BRANCH
+    partition_type: RowType = field(default_factory=RowType)
+    partition_default_name: str = PARTITION_DEFAULT_NAME.default
+    partition_legacy_name: bool = PARTITION_LEGACY_NAME.default
+    data_directory: str | None = None
+    index_beside_data: bool = False
+    _known: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def of_branch(self, branch: str) -> TablePaths:
+        """The same for another branch of the table."""
+        return replace(self, branch=branch)
+
+    # --- metadata of this branch ---
+
+    @property
+    def branch_root(self) -> str:
+        """The folder of this branch's metadata."""
+        return self.root if self.branch == MAIN_BRANCH else self.branch_dir(self.branch)
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.branch_root}/schema"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/{SCHEMA_PREFIX}{schema_id}"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.branch_root}/snapshot"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/{SNAPSHOT_PREFIX}{snapshot_id}"
+
+    @property
+    def changelog_dir(self) -> str:
+        return f"{self.branch_root}/changelog"
+
+    def changelog(self, snapshot_id: int) -> str:
+        return f"{self.changelog_dir}/{CHANGELOG_PREFIX}{snapshot_id}"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.branch_root}/tag"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_dir}/{TAG_PREFIX}{name}"
+
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.branch_root}/consumer"
+
+    def consumer(self, consumer_id: str) -> str:
+        return f"{self.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
+
+    # --- shared by all branches ---
+
+    @property
+    def branches_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    def branch_dir(self, branch: str) -> str:
+        return f"{self.branches_dir}/{BRANCH_PREFIX}{branch}"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.root}/manifest"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.manifest_dir}/{name}"
+
+    @property
+    def statistics_dir(self) -> str:
+        return f"{self.root}/statistics"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.statistics_dir}/{name}"
+
+    @property
+    def index_dir(self) -> str:
+        return f"{self.root}/index"
+
+    def index(self, name: str) -> str:
+        return f"{self.index_dir}/{name}"
+
+    def index_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
+        """Where an index file of a bucket lies."""
+        if file.external_path is not None:
+            return file.external_path
+        if self.index_beside_data:
+            return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        return self.index(file.file_name)
+
+    # --- data ---
+
+    @property
+    def data_root(self) -> str:
+        """The folder of the partitions, or of the buckets of an unpartitioned table."""
+        return f"{self.root}/{self.data_directory}" if self.data_directory else self.root
+
+    def partition_values(self, partition: bytes) -> dict[str, str]:
+        """Partition key -> value as text, as it stands in the path before escaping.
+
+        Null, empty and blank values all give the default name, so the text is no identity.
+        """
+        fields = self.partition_type.fields
+        if not fields:
+            return {}
+        values = decode_row(partition, self.partition_type.types)
+        return {
+            f.name: partition_text(value, f.type, legacy_name=self.partition_legacy_name)
+            or self.partition_default_name
+            for f, value in zip(fields, values, strict=True)
+        }
+
+    def partition_path(self, partition: bytes) -> str:
+        """The folders of a partition ("dt=2024-01-01/hh=7"), "" for an unpartitioned table."""
+        known = self._known.get(partition)
+        if known is None:
+            known = spec_path(self.partition_values(partition))
+            self._known[partition] = known
+        return known
+
+    def partition_dir(self, partition: bytes) -> str:
+        path = self.partition_path(partition)
+        return f"{self.data_root}/{path}" if path else self.data_root
+
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
+
+    def data_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
+        """Where a data or changelog file lies."""
+        return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+
+    def extra_file(self, partition: bytes, bucket: int, file: LocatedFile, name: str) -> str:
+        """Where one of a file's extra files (its index, its changelog) lies: beside it."""
+        if file.external_path is not None:
+            return f"{file.external_path.rsplit('/', 1)[0]}/{name}"
+        return f"{self.bucket_dir(partition, bucket)}/{name}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The paths known so far stay behind.
+        values = {n: getattr(self, n) for n in self.__slots__ if n != "_known"}
+        return (_rebuild, (values,))
+
+
+def _rebuild(values: dict[str, object]) -> TablePaths:
+    return TablePaths(**values)  # type: ignore[arg-type]  # what __reduce__ gave
+
+
+def table_paths(
+    root: str, partition_type: RowType, options: Options, *, branch: str = MAIN_BRANCH
+) -> TablePaths:
+    """The paths of a table whose schema has these partition fields and options."""
+    return TablePaths(
+        root=root,
+        branch=branch,
+        partition_type=partition_type,
+        partition_default_name=options.value(PARTITION_DEFAULT_NAME),
+        partition_legacy_name=options.value(PARTITION_LEGACY_NAME),
+        data_directory=options.value(DATA_FILE_PATH_DIRECTORY),
+        index_beside_data=options.value(INDEX_FILE_IN_DATA_FILE_DIR),
+    )
+
+
+def bucket_name(bucket: int) -> str:
+    """The folder of a bucket: "bucket-3", and "bucket-postpone" for -2."""
+    return f"{BUCKET_PREFIX}{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+
+
+def spec_path(values: Mapping[str, str]) -> str:
+    """The folders of a partition given as text, names and values escaped."""
+    return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in values.items())
+
+
+def escape_path_name(text: str) -> str:
+    """The text with every character that a path name must not hold as %XX (JAVA_RULES G6)."""
+    return _TO_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
+
+
+def unescape_path_name(text: str) -> str:
+    """The text that `escape_path_name` was given; a stray % stays as it is."""
+    return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)
