@@ -7,7 +7,7 @@ their UTF-8 bytes, decimals as unscaled integers, timestamps in the unit of thei
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -43,6 +43,11 @@ def stored_key(row: bytes, key: RowType) -> Key:
         comparable(value, f.type)
         for value, f in zip(decode_row(row, key.types), key.fields, strict=True)
     )
+
+
+def stored_key_order(key: RowType) -> Callable[[bytes], Key]:
+    """What makes stored row bytes of this key type comparable: a sort key."""
+    return lambda row: stored_key(row, key)
 
 
 def comparable(value: object, data_type: DataType) -> Value | tuple[Value, ...]:
