@@ -1,0 +1,125 @@
+"""The JSON of snapshots, as Java prints it (Java: `Snapshot`; tags and changelogs share it).
+
+Fields that this version does not know are kept: `uuid` and `operation`, which Java 2.0 writes, at
+their places, all others at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+
+NEWEST_VERSION: Final = 3
+
+# JSON name -> attribute, in Java's order; None for what stays in `extra` but has a place.
+_FIELDS: Final[Mapping[str, str | None]] = {
+    "version": "version",
+    "uuid": None,
+    "id": "id",
+    "schemaId": "schema_id",
+    "baseManifestList": "base_manifest_list",
+    "baseManifestListSize": "base_manifest_list_size",
+    "deltaManifestList": "delta_manifest_list",
+    "deltaManifestListSize": "delta_manifest_list_size",
+    "changelogManifestList": "changelog_manifest_list",
+    "changelogManifestListSize": "changelog_manifest_list_size",
+    "indexManifest": "index_manifest",
+    "commitUser": "commit_user",
+    "commitIdentifier": "commit_identifier",
+    "commitKind": "commit_kind",
+    "timeMillis": "time_millis",
+    "totalRecordCount": "total_record_count",
+    "deltaRecordCount": "delta_record_count",
+    "changelogRecordCount": "changelog_record_count",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "nextRowId": "next_row_id",
+    "operation": None,
+}
+_TEXTS: Final = frozenset(
+    {
+        "base_manifest_list",
+        "delta_manifest_list",
+        "changelog_manifest_list",
+        "index_manifest",
+        "commit_user",
+        "statistics",
+    }
+)
+_REQUIRED: Final = (
+    "id",
+    "schemaId",
+    "baseManifestList",
+    "deltaManifestList",
+    "commitUser",
+    "commitIdentifier",
+    "commitKind",
+    "timeMillis",
+)
+
+
+def snapshot_from_json(text: bytes | str) -> Snapshot:
+    """The snapshot in the text.
+
+    ValueError, KeyError or TypeError for what is no snapshot; UnsupportedFeature for a snapshot version or
+    kind of commit that is newer than this program.
+    """
+    return snapshot_from_object(parse_json_object(text))
+
+
+def snapshot_from_object(obj: Mapping[str, object]) -> Snapshot:
+    """The snapshot that the parsed JSON object describes; errors as `snapshot_from_json`."""
+    for name in _REQUIRED:
+        if obj.get(name) is None:
+            raise KeyError(name)
+    values: dict[str, Any] = {}
+    extra: dict[str, object] = {}
+    for name, value in obj.items():
+        attribute = _FIELDS.get(name)
+        if attribute is None:
+            extra[name] = value
+        elif value is not None:
+            values[attribute] = _checked(name, attribute, value)
+    version = values.setdefault("version", 1)
+    if version > NEWEST_VERSION:
+        raise UnsupportedFeature(f"snapshot version {version}", snapshot=values["id"])
+    try:
+        values["commit_kind"] = CommitKind(values["commit_kind"])
+    except ValueError as e:
+        raise UnsupportedFeature(
+            f"commit kind {values['commit_kind']}", snapshot=values["id"]
+        ) from e
+    return Snapshot(**values, extra=extra)
+
+
+def snapshot_to_json(snapshot: Snapshot) -> str:
+    """The text of `snapshot/snapshot-N`, byte for byte as Java prints it."""
+    return to_pretty_json(snapshot_to_object(snapshot))
+
+
+def snapshot_to_object(snapshot: Snapshot) -> dict[str, object]:
+    """The JSON object, fields in their order, absent ones left out."""
+    result: dict[str, object] = {}
+    for name, attribute in _FIELDS.items():
+        value = snapshot.extra.get(name) if attribute is None else getattr(snapshot, attribute)
+        if value is not None:
+            result[name] = value
+    for name, value in snapshot.extra.items():
+        result.setdefault(name, value)
+    return result
+
+
+def _checked(name: str, attribute: str, value: object) -> object:
+    if attribute == "properties":
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name} is no object: {value!r}")
+        return {str(k): str(v) for k, v in cast("Mapping[object, object]", value).items()}
+    wanted: type = str if attribute in _TEXTS or attribute == "commit_kind" else int
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise TypeError(f"{name} should be {wanted.__name__} but is {value!r}")
+    return value

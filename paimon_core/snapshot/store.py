@@ -1,0 +1,232 @@
+"""The snapshots of one branch of a table (Java: `utils/SnapshotManager`).
+
+Nothing is cached: a rollback reuses snapshot ids, so the same id may mean another snapshot a
+moment later (compare `Snapshot.identity`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paimon_core.errors import CorruptTable, NotFound
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.settled import read_settled
+from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
+from paimon_core.snapshot.numbered_files import EARLIEST, LATEST, NumberedFiles
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
+
+log = logging.getLogger(__name__)
+
+_LOOKS = 3
+"""How often to look again for a snapshot that vanished right after it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStore:
+    """Reads, creates and deletes `snapshot/snapshot-N`; `table` is the name for messages."""
+
+    io: FileIO
+    paths: TablePaths
+    table: str
+
+    def of_branch(self, branch: str) -> SnapshotStore:
+        """The snapshots of another branch."""
+        return SnapshotStore(self.io, self.paths.of_branch(branch), self.table)
+
+    @property
+    def _files(self) -> NumberedFiles:
+        return NumberedFiles(self.io, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
+
+    def latest_id(self) -> int | None:
+        """The newest id, None if there is no snapshot."""
+        return self._files.latest()
+
+    def earliest_id(self) -> int | None:
+        """The oldest id, None if there is no snapshot."""
+        return self._files.earliest()
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, None if there is none."""
+        files = self._files
+        for _ in range(_LOOKS):
+            hint = files.hint(LATEST)
+            if hint is not None and not files.exists(hint + 1):
+                found = self.get_or_none(hint)
+                if found is not None:
+                    return found
+            newest = max(files.numbers(), default=None)
+            if newest is None:
+                return None
+            found = self.get_or_none(newest)
+            if found is not None:
+                return found
+        raise _vanished(self.table)
+
+    def earliest(self) -> Snapshot | None:
+        """The oldest snapshot, None if there is none."""
+        for _ in range(_LOOKS):
+            oldest = self.earliest_id()
+            if oldest is None:
+                return None
+            found = self.get_or_none(oldest)
+            if found is not None:
+                return found
+        raise _vanished(self.table)
+
+    def exists(self, snapshot_id: int) -> bool:
+        """Whether the snapshot's file is there."""
+        return self._files.exists(snapshot_id)
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot; NotFound if it is not there, CorruptTable if it cannot be read."""
+        found = self.get_or_none(snapshot_id)
+        if found is None:
+            raise NotFound(
+                f"snapshot {snapshot_id} of table {self.table} does not exist",
+                table=self.table,
+                snapshot=snapshot_id,
+                next_step="it never was, or it expired; `caretaker inspect` lists what is there",
+            )
+        return found
+
+    def get_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot, None if it is not there; CorruptTable if it cannot be read."""
+        path = self.paths.snapshot(snapshot_id)
+        try:
+            snapshot = read_settled(self.io, path, snapshot_from_json, table=self.table)
+        except FileNotFoundError:
+            return None
+        except CorruptTable as e:
+            e.snapshot = snapshot_id
+            raise
+        if snapshot.id != snapshot_id:
+            raise CorruptTable(
+                f"{path} of table {self.table} says that it is snapshot {snapshot.id}",
+                table=self.table,
+                file=path,
+                snapshot=snapshot_id,
+            )
+        return snapshot
+
+    def ids(self) -> list[int]:
+        """All ids, sorted, by listing; there may be gaps."""
+        return self._files.numbers()
+
+    def all(self) -> list[Snapshot]:
+        """All snapshots, sorted by id.
+
+        One that vanishes while they are read is left out only if it is older than the oldest that
+        is left, for then it expired.  NotFound if another vanished: the table was rolled back.
+        """
+        return self.get_many(self.ids())
+
+    def get_many(self, ids: Iterable[int]) -> list[Snapshot]:
+        """The snapshots of these ids in their order, without those that expired meanwhile."""
+        wanted = list(ids)
+        found = map_parallel(self.io, self.get_or_none, wanted)
+        missing = [i for i, s in zip(wanted, found, strict=True) if s is None]
+        if missing:
+            left = self.ids()
+            for snapshot_id in missing:
+                if left and snapshot_id >= left[0]:
+                    raise NotFound(
+                        f"snapshot {snapshot_id} of table {self.table} vanished while it was read, "
+                        "though older ones are there",
+                        table=self.table,
+                        snapshot=snapshot_id,
+                        next_step="the table was rolled back or repaired meanwhile; run again",
+                    )
+        return [s for s in found if s is not None]
+
+    def at_or_before_time(self, millis: int) -> Snapshot | None:
+        """The newest snapshot committed at `millis` or before, None if all are younger.
+
+        As in Java by halving, so commit times are taken to grow with the id.
+        """
+        result: Snapshot | None = None
+        ids = self.ids()
+        low, high = 0, len(ids) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.get_or_none(ids[middle])
+            if snapshot is None or snapshot.time_millis <= millis:
+                # One that expired meanwhile is older than all that are left.
+                result = snapshot
+                low = middle + 1
+            else:
+                high = middle - 1
+        return result
+
+    def at_or_after_time(self, millis: int) -> Snapshot | None:
+        """The oldest snapshot committed at `millis` or after, None if all are older."""
+        result: Snapshot | None = None
+        ids = self.ids()
+        low, high = 0, len(ids) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.get_or_none(ids[middle])
+            if snapshot is None or snapshot.time_millis < millis:
+                low = middle + 1
+            else:
+                result = snapshot
+                high = middle - 1
+        return result
+
+    def try_commit(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot was made; False if its id is taken.
+
+        OSError from creating the file means that the outcome is unknown.  Once the file is there,
+        the commit is done: a hint that cannot be written changes nothing.
+        """
+        path = self.paths.snapshot(snapshot.id)
+        content = snapshot_to_json(snapshot).encode()
+        if not self.io.create_if_absent(path, content):
+            return False
+        try:
+            self._files.write_hint(LATEST, snapshot.id)
+        except OSError as e:
+            log.warning("table=%s snapshot=%d hint not written: %s", self.table, snapshot.id, e)
+        return self._still_ours(path, content, snapshot.id)
+
+    def _still_ours(self, path: str, content: bytes, snapshot_id: int) -> bool:
+        # Java checks and then renames: a Java writer that checked before we created the file
+        # replaces it right after.  Its commit stands then, and ours has to be tried again.
+        try:
+            if self.io.read_bytes(path) == content:
+                return True
+        except OSError as e:
+            log.debug("table=%s snapshot=%d not read back: %s", self.table, snapshot_id, e)
+            return True
+        log.warning(
+            "table=%s snapshot=%d was replaced by another writer's commit", self.table, snapshot_id
+        )
+        return False
+
+    def delete(self, snapshot_id: int) -> bool:
+        """Delete the snapshot's file (nothing else); False if it is known to have been missing."""
+        return self.io.delete(self.paths.snapshot(snapshot_id))
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        self._files.write_hint(LATEST, snapshot_id)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        self._files.write_hint(EARLIEST, snapshot_id)
+
+    def delete_latest_hint(self) -> None:
+        self._files.delete_hint(LATEST)
+
+    def hints(self) -> tuple[int | None, int | None]:
+        """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
+        files = self._files
+        return files.hint(EARLIEST), files.hint(LATEST)
+
+
+def _vanished(table: str) -> NotFound:
+    return NotFound(
+        f"snapshots of table {table} vanish as soon as they are found",
+        table=table,
+        next_step="another job is expiring or rolling back; run again when it is done",
+    )
