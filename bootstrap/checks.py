@@ -1,0 +1,48 @@
+"""``./caretaker test``: every check, cheap ones first; stops at the first that fails.
+
+Arguments go to pytest.  Caches live beside the environment, so a checkout stays clean.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bootstrap.environment import say
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple[str, list[str]]]:
+    """The checks as names and commands, in their order."""
+    ruff_cache = f"--cache-dir={caches / 'ruff'}"
+    return [
+        ("ruff check", [python, "-m", "ruff", "check", ruff_cache, "."]),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", "--quiet", ruff_cache, "."]),
+        ("mypy", [python, "-m", "mypy", "--strict", f"--cache-dir={caches / 'mypy'}"]),
+        ("import-linter", ["lint-imports", f"--cache-dir={caches / 'import-linter'}"]),
+        ("pytest", [python, "-m", "pytest", *pytest_arguments]),
+    ]
+
+
+def main(argv: list[str]) -> int:
+    caches = Path(os.environ["CARETAKER_HOME"]) / "cache"
+    caches.mkdir(parents=True, exist_ok=True)
+    seconds: list[str] = []
+    for name, command in stages(sys.executable, caches, argv):
+        say(f"{name} ...")
+        started = time.monotonic()
+        code = subprocess.run(command, check=False, cwd=ROOT).returncode
+        seconds.append(f"{name} {time.monotonic() - started:.0f} s")
+        if code != 0:
+            say(f"{name} failed (exit {code}); until then: {', '.join(seconds)}")
+            return code if code > 0 else 1
+    say(f"all checks passed: {', '.join(seconds)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
