@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 from paimon_core.commit.changes import Changes, append_changes, compact_changes
 from paimon_core.commit.conflict import SortKey, check_conflicts
@@ -106,7 +107,7 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
     For a streaming writer that replays after a failure (JAVA_RULES A6).  The input must be sorted
     upwards, without repetition.
     """
-    if any(a >= b for a, b in zip(identifiers, identifiers[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(identifiers)):
         raise ValueError("identifiers must be sorted upwards before filtering")
     newest = latest_of_user(table, user)
     return [i for i in identifiers if newest is None or i > newest.commit_identifier]
@@ -159,12 +160,17 @@ def commit_changes(
             won, failed = False, e
         if won:
             log.info(
-                "table=%s snapshot=%d kind=%s committed", table.name, snapshot.id, snapshot.commit_kind
+                "table=%s snapshot=%d kind=%s committed",
+                table.name,
+                snapshot.id,
+                snapshot.commit_kind,
             )
             return snapshot
         base = latest
         waited = env.now_millis() - started
-        if attempt >= options.value(COMMIT_MAX_RETRIES) or (timeout is not None and waited > timeout):
+        if attempt >= options.value(COMMIT_MAX_RETRIES) or (
+            timeout is not None and waited > timeout
+        ):
             return _give_up(table, request, base, snapshot, attempt, failed)
         env.sleep_millis(
             backoff_millis(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from paimon_core.errors import CommitConflict, CorruptTable
@@ -101,7 +102,7 @@ def _check_key_ranges(
             )
     for (_, bucket, level), files in levels.items():
         files.sort(key=lambda file: file[0])
-        for (_, last, left), (first, _, right) in zip(files, files[1:], strict=False):
+        for (_, last, left), (first, _, right) in pairwise(files):
             if last >= first:
                 raise conflict(
                     f"files {left} and {right} of bucket {bucket} would overlap at level {level}",

@@ -157,9 +157,7 @@ def replace_partitions(
     )
 
 
-def _upgraded(
-    table: FileStoreTable, entries: Sequence[ManifestEntry]
-) -> tuple[ManifestEntry, ...]:
+def _upgraded(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
     """New files of a primary-key table moved to the top level where they do not overlap.
 
     Java: `FileStoreCommitImpl.tryUpgrade` (JAVA_RULES K).
@@ -179,9 +177,7 @@ def _upgraded(
     result: list[ManifestEntry] = []
     for files in buckets.values():
         files.sort(key=lambda e: order(e.file.min_key))
-        overlap = any(
-            order(a.file.max_key) >= order(b.file.min_key) for a, b in pairwise(files)
-        )
+        overlap = any(order(a.file.max_key) >= order(b.file.min_key) for a, b in pairwise(files))
         if overlap or top == 0:
             result += files
         else:

@@ -134,7 +134,9 @@ def _read_file(
     table: FileStoreTable, entry: ManifestEntry, read_type: RowType, *, key_value: bool
 ) -> Iterator[pa.RecordBatch]:
     file = entry.file
-    schema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    schema = (
+        table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    )
     return read_data_file(
         table.io,
         table.paths.data_file(entry.partition, entry.bucket, file),
@@ -143,6 +145,7 @@ def _read_file(
         read_type=read_type,
         key_value=key_value,
         batch_rows=BATCH_ROWS,
+        partition=entry.partition,
     )
 
 

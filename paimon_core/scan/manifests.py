@@ -33,9 +33,7 @@ def changelog_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[Manif
     return manifest_list(table, snapshot, snapshot.changelog_manifest_list)
 
 
-def manifest_list(
-    table: FileStoreTable, snapshot: Snapshot, name: str
-) -> list[ManifestFileMeta]:
+def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[ManifestFileMeta]:
     """The manifests that list `name` names; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(name)
     try:

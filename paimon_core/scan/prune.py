@@ -80,7 +80,9 @@ def _file_may_match(
 ) -> bool:
     if file.row_count == 0:
         return False
-    written = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    written = (
+        table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    )
     return may_match(predicate, file.row_count, _lookup(table.schema, written, file, by_key=by_key))
 
 

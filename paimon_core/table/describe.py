@@ -19,9 +19,7 @@ from paimon_core.types.text import json_value
 Json = dict[str, Any]
 
 
-def describe_files(
-    table: FileStoreTable, snapshot: Snapshot | None, *, stats: bool = True
-) -> Json:
+def describe_files(table: FileStoreTable, snapshot: Snapshot | None, *, stats: bool = True) -> Json:
     """Live data files and index files of a snapshot, sorted by partition, bucket and level."""
     if snapshot is None:
         return {"files": [], "index_files": []}
@@ -124,9 +122,7 @@ def _manifest(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool) -
         "max_level": meta.max_level,
         "min_row_id": meta.min_row_id,
         "max_row_id": meta.max_row_id,
-        "partition_stats": describe_stats(
-            table.schema.partition_type.fields, meta.partition_stats
-        ),
+        "partition_stats": describe_stats(table.schema.partition_type.fields, meta.partition_stats),
     }
     if entries:
         described["entries"] = [
@@ -164,7 +160,7 @@ def _index_files(table: FileStoreTable, snapshot: Snapshot) -> list[Json]:
 
 def _row(fields: Iterable[DataField], row: bytes) -> Json:
     row_type = RowType(fields=tuple(fields))
-    if len(row) <= 12 and len(row_type):  # noqa: PLR2004 - the stored bytes of a row without fields
+    if len(row) <= 12 and len(row_type):
         return {}
     values = decode_row(row, row_type.types)
     return {f.name: json_value(v, f.type) for f, v in zip(row_type, values, strict=True)}

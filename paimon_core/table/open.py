@@ -73,7 +73,7 @@ def open_table_at(
             next_step="check warehouse, database, table and branch",
         )
     schema = latest.with_options(dynamic_options or {})
-    paths = table_paths(root, schema, branch=chosen)
+    paths = table_paths(root, schema.partition_type, schema.options, branch=chosen)
     return FileStoreTable(
         io=io,
         root=root,

@@ -130,11 +130,11 @@ class TableWriter:
                     f"append table {table.name} takes +I and +U rows only", table=table.name
                 )
         for routed in route(table, batch):
-            rows = batch if len(routed.rows) == batch.num_rows else batch.take(pa.array(routed.rows))
+            rows = (
+                batch if len(routed.rows) == batch.num_rows else batch.take(pa.array(routed.rows))
+            )
             if table.has_primary_key:
-                part = (
-                    np.zeros(rows.num_rows, np.int8) if kinds is None else kinds[routed.rows]
-                )
+                part = np.zeros(rows.num_rows, np.int8) if kinds is None else kinds[routed.rows]
                 self._buffer(routed, rows, part)
             else:
                 self._append(routed, rows)
@@ -250,9 +250,7 @@ class TableWriter:
                     table=self._table.name,
                     next_step="rescale the partition first (caretaker run rescale)",
                 )
-            newest[entry.bucket] = max(
-                newest.get(entry.bucket, -1), entry.file.max_sequence_number
-            )
+            newest[entry.bucket] = max(newest.get(entry.bucket, -1), entry.file.max_sequence_number)
         return newest
 
 
@@ -264,9 +262,7 @@ def _message(
     )
 
 
-def _kept_kinds(
-    table: FileStoreTable, kinds: npt.NDArray[np.int8]
-) -> npt.NDArray[np.bool_] | None:
+def _kept_kinds(table: FileStoreTable, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
     """Which rows the writer keeps; None for all (Java: `utils/RowKindFilter`)."""
     if table.options.value(IGNORE_DELETE):
         return ~np.isin(kinds, (UPDATE_BEFORE, DELETE))

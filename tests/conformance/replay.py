@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from maintenance.environment import system_environment
-from maintenance.jobs.compact.run import compact_table
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.runner import RunRequest, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
@@ -118,9 +119,7 @@ def to_arrow(table: FileStoreTable, rows: list[Any]) -> tuple[pa.Table, np.ndarr
             cells = [cells.get(n) for n in row_type.names]
         kinds.append(0 if plain else KINDS.index(row.get("kind") or "+I"))
         values.append([from_json_value(c, f.type) for c, f in zip(cells, row_type, strict=True)])
-    columns = [
-        column_from_internal([v[i] for v in values], f.type) for i, f in enumerate(row_type)
-    ]
+    columns = [column_from_internal([v[i] for v in values], f.type) for i, f in enumerate(row_type)]
     return pa.table(dict(zip(row_type.names, columns, strict=True))), np.array(kinds, np.int8)
 
 
@@ -179,8 +178,7 @@ def _partition_values(table: FileStoreTable, spec: dict[str, Any]) -> dict[str, 
     types = {f.name: f.type for f in table.schema.fields}
     default = table.options.get("partition.default-name", "__DEFAULT_PARTITION__")
     return {
-        k: None if v == default else parse_partition_text(str(v), types[k])
-        for k, v in spec.items()
+        k: None if v == default else parse_partition_text(str(v), types[k]) for k, v in spec.items()
     }
 
 
@@ -190,13 +188,23 @@ def compact(step: Step, result: Result) -> None:
         raise UnsupportedFeature("compaction of one bucket, or of postpone buckets")
     before = table.snapshots.latest_id() or 0
     started = time.monotonic()
-    compact_table(
-        table,
-        env=ENV,
-        user=user(step),
-        full=step.get("full", True),
-        partitions=[step["partition"]] if step.get("partition") else [],
+    arguments: dict[str, object] = {"strategy": "full" if step.get("full", True) else "minor"}
+    if step.get("partition"):
+        arguments["partitions"] = [{k: str(v) for k, v in step["partition"].items()}]
+    if step.get("options"):
+        arguments["options"] = {k: str(v) for k, v in step["options"].items()}
+    report = run_table(
+        RunRequest(
+            job=COMPACT,
+            warehouse=step["warehouse"],
+            table=table.name,
+            branch=step.get("branch"),
+            arguments=COMPACT.read_arguments(arguments),
+            force=True,
+        )
     )
+    if report.error is not None:
+        raise PaimonError(report.error["message"])
     latest = table.snapshots.latest_id() or 0
     result.update(
         seconds=round(time.monotonic() - started, 3),
@@ -226,9 +234,7 @@ def truncate(step: Step, _: Result) -> None:
 
 
 def snapshots(step: Step, result: Result) -> None:
-    result["snapshots"] = [
-        json.loads(snapshot_to_json(s)) for s in open_step(step).snapshots.all()
-    ]
+    result["snapshots"] = [json.loads(snapshot_to_json(s)) for s in open_step(step).snapshots.all()]
 
 
 def changelogs(step: Step, result: Result) -> None:
@@ -255,8 +261,7 @@ def branches(step: Step, result: Result) -> None:
 
 def consumers(step: Step, result: Result) -> None:
     result["consumers"] = {
-        c.id: c.next_snapshot
-        for c in sorted(open_step(step).consumers.list(), key=lambda c: c.id)
+        c.id: c.next_snapshot for c in sorted(open_step(step).consumers.list(), key=lambda c: c.id)
     }
 
 
@@ -341,9 +346,10 @@ def rows_of(
         kinds = batch.column(0).to_pylist()
         values = batch_to_json_rows(batch.select(list(row_type.names)), row_type)
         for kind, row in zip(kinds, values, strict=True):
+            cells = row
             if bits:
-                row = [_bits(v, f.type.root) for v, f in zip(row, row_type, strict=True)]
-            yield [KINDS[kind], *row]
+                cells = [_bits(v, f.type.root) for v, f in zip(row, row_type, strict=True)]
+            yield [KINDS[kind], *cells]
 
 
 def _bits(value: Any, root: TypeRoot) -> Any:
@@ -412,7 +418,14 @@ def parse_steps(stream: TextIO) -> Iterator[Step]:
 def main(arguments: list[str]) -> int:
     keep_going = "-k" in arguments or "--keep-going" in arguments
     names = [a for a in arguments if not a.startswith("-") or a == "-"]
-    stream = sys.stdin if not names or names[0] == "-" else Path(names[0]).open(encoding="utf-8")
+    if not names or names[0] == "-":
+        return run(sys.stdin, keep_going=keep_going)
+    with Path(names[0]).open(encoding="utf-8") as stream:
+        return run(stream, keep_going=keep_going)
+
+
+def run(stream: TextIO, *, keep_going: bool) -> int:
+    """Run the steps of a stream, printing a line each; the exit status."""
     defaults: Step = {}
     for raw in parse_steps(stream):
         if raw.get("op") == "defaults":

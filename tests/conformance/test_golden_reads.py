@@ -1,0 +1,68 @@
+"""Tables that Java wrote, read here: every row of every snapshot, tag and branch, or a refusal.
+
+`expected.json` holds what Java itself reads.  `REFUSED` may only hold what is not built yet; a
+table that is refused must be refused by that name, and one that is not must be read exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay import run_step
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+REFUSED: dict[str, str] = {
+    "aggregation": "merge-engine=aggregation",
+    "aggregation_retract": "merge-engine=aggregation",
+    "deletion_vectors": "deletion-vectors.enabled",
+    "first_row": "merge-engine=first-row",
+    "partial_update": "merge-engine=partial-update",
+    "partial_update_delete": "merge-engine=partial-update",
+    "sequence_group": "merge-engine=partial-update",
+    "sequence_group_agg": "merge-engine=partial-update",
+    "sequence_group_delete": "merge-engine=partial-update",
+}
+
+
+def tables() -> list[Any]:
+    return [
+        pytest.param(path.parent, id=f"{path.parent.parent.name}-{path.parent.name}")
+        for path in sorted(GOLDEN.glob("*/*/expected.json"))
+    ]
+
+
+def read_step(folder: Path, name: str) -> dict[str, Any]:
+    step: dict[str, Any] = {
+        "op": "read",
+        "warehouse": str(folder / "warehouse"),
+        "database": "db",
+        "table": "t",
+    }
+    what, _, which = name.partition("-")
+    if what == "snapshot":
+        step["snapshot"] = int(which)
+    elif what in ("tag", "branch"):
+        step[what] = which
+    return step
+
+
+@pytest.mark.parametrize("folder", tables())
+def test_every_read_is_java_s(folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text())
+    reads = expected["reads"]
+    assert reads
+    for name, java in reads.items():
+        ours = run_step(read_step(folder, name))
+        refused = REFUSED.get(folder.name)
+        if refused is not None:
+            assert ours.get("type") == "UnsupportedFeature", f"{name}: not refused"
+            assert refused in ours["error"]
+            continue
+        assert "error" not in ours, f"{name}: {ours}"
+        assert ours["columns"] == java["columns"], name
+        assert ours["types"] == java["types"], name
+        assert ours["rows"] == java["rows"], name
