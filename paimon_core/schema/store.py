@@ -1,0 +1,95 @@
+"""The schemas of one branch of a table (Java: `schema/SchemaManager`, reading and committing)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.settled import read_settled
+from paimon_core.paths import SCHEMA_PREFIX, TablePaths
+from paimon_core.schema.schema_json import schema_from_json, schema_to_json
+from paimon_core.schema.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStore:
+    """Reads and creates `schema/schema-N`; `table` is the name for messages.
+
+    A schema is read once: its file never changes.  (A fast-forward from a branch may put another
+    schema in its place; a handle that shall see it must be opened anew.)
+    """
+
+    io: FileIO
+    paths: TablePaths
+    table: str
+    _known: dict[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
+
+    def of_branch(self, branch: str) -> SchemaStore:
+        """The schemas of another branch."""
+        return SchemaStore(self.io, self.paths.of_branch(branch), self.table)
+
+    def ids(self) -> list[int]:
+        """All schema ids, sorted, by listing."""
+        start = len(SCHEMA_PREFIX)
+        names = (f.name for f in self.io.list_dir(self.paths.schema_dir) if not f.is_dir)
+        return sorted(
+            int(n[start:])
+            for n in names
+            if n.startswith(SCHEMA_PREFIX) and n[start:].isascii() and n[start:].isdigit()
+        )
+
+    def latest(self) -> TableSchema | None:
+        """The newest schema, None if the table does not exist."""
+        ids = self.ids()
+        return self.get(ids[-1]) if ids else None
+
+    def get(self, schema_id: int) -> TableSchema:
+        """The schema; CorruptTable if it is missing, for whoever asks has its id from metadata."""
+        known = self._known.get(schema_id)
+        if known is None:
+            known = self._read(schema_id)
+            self._known[schema_id] = known
+        return known
+
+    def all(self) -> list[TableSchema]:
+        """All schemas, sorted by id."""
+        return map_parallel(self.io, self.get, self.ids())
+
+    def exists(self, schema_id: int) -> bool:
+        return self.io.exists(self.paths.schema(schema_id))
+
+    def commit_new(self, schema: TableSchema) -> bool:
+        """Whether the schema was made; False if its id is taken.
+
+        OSError means that the outcome is unknown.
+        """
+        path = self.paths.schema(schema.id)
+        content = schema_to_json(schema).encode()
+        if not self.io.create_if_absent(path, content):
+            return False
+        if self.io.read_bytes(path) != content:
+            # See SnapshotStore.try_commit: Java may replace what it did not find before.
+            log.warning("table=%s schema=%d was replaced by another process", self.table, schema.id)
+            return False
+        self._known[schema.id] = schema
+        return True
+
+    def _read(self, schema_id: int) -> TableSchema:
+        path = self.paths.schema(schema_id)
+        try:
+            schema = read_settled(self.io, path, schema_from_json, table=self.table)
+        except FileNotFoundError as e:
+            raise CorruptTable(
+                f"schema {schema_id} of table {self.table} is missing", table=self.table, file=path
+            ) from e
+        if schema.id != schema_id:
+            raise CorruptTable(
+                f"{path} of table {self.table} says that it is schema {schema.id}",
+                table=self.table,
+                file=path,
+            )
+        return schema
