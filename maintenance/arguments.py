@@ -225,7 +225,7 @@ def shown_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
     """The typed values as JSON, those that say nothing left out: for plans and reports."""
     shown: dict[str, object] = {}
     for name, value in arguments.items():
-        if value is None or value in ((), {}, False):
+        if value is None or value is False or value in ((), {}):
             continue
         shown[name] = list(value) if isinstance(value, tuple) else value
     return shown

@@ -42,7 +42,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """ "local" or "spark", for reports."""
+        """What reports call it: "local" or "spark"."""
 
     def run_units(
         self,
@@ -66,7 +66,7 @@ def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitR
     started = time.perf_counter()
     try:
         result = run(payload)
-    except Exception as e:  # noqa: BLE001 - one unit's failure is its result
+    except Exception as e:
         logger.debug("unit %d failed", index, exc_info=True)
         return UnitResult(index=index, error=e, seconds=time.perf_counter() - started)
     return UnitResult(index=index, payload=result, seconds=time.perf_counter() - started)

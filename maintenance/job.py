@@ -81,9 +81,14 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What a batch's commit did: snapshots made, oldest first, and what became of it."""
+    """What a batch's commit did: snapshots made, oldest first, and what became of it.
+
+    `conflicts` names what was left out because a concurrent commit replaced it; the rest was
+    committed.  The runner plans anew for them.
+    """
 
     snapshots: tuple[int, ...] = ()
+    conflicts: tuple[str, ...] = ()
     changes: tuple[BucketChange, ...] = ()
     failed_units: tuple[FailedUnit, ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
@@ -118,6 +123,8 @@ class Job:
     undo: str
     arguments: tuple[Argument, ...]
     load: Callable[[], Steps[Any, Any, Any, Any]]
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    """Table options that every run of this job sets, as the procedure does."""
     examples: tuple[str, ...] = ()
     replans: bool = False
 

@@ -142,7 +142,7 @@ class Plan(Protocol):
 
     @property
     def table(self) -> str:
-        """ "db.table"."""
+        """The table: "database.table"."""
 
     @property
     def pin(self) -> SnapshotPin | None:

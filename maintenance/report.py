@@ -125,6 +125,7 @@ class Report:
     engine: str | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     plan: Mapping[str, object] | None = None
+    plan_lines: tuple[str, ...] = ()
     pin: SnapshotPin | None = None
     snapshots: tuple[int, ...] = ()
     attempts: int = 1

@@ -105,5 +105,6 @@ COMPACT = Job(
         "caretaker run compact 'db.*' -w s3://lake --excluding 'db\\.tmp_.*' --dry-run",
     ),
     load=_load,
+    table_options={"write-only": "false"},
     replans=True,
 )

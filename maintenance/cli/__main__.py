@@ -1,0 +1,7 @@
+"""`python -m maintenance.cli`."""
+
+import sys
+
+from maintenance.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,102 @@
+"""`caretaker inspect TABLE`: the table's health."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from maintenance.cli.output import Output, error_line
+from maintenance.cli.target import storage_of, tables_of, warehouse_of
+from maintenance.exit_codes import ExitCode, combined, exit_code_of
+from maintenance.plan import human_bytes
+from maintenance.report import error_json
+from maintenance.tables import is_pattern
+
+_MOST_PARTITIONS = 10
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the health of each table."""
+    from maintenance.environment import system_environment  # noqa: PLC0415 - fast start
+    from maintenance.health import inspect_table  # noqa: PLC0415 - fast start
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+
+    many = is_pattern(args.table)
+    env = system_environment()
+    shown: list[dict[str, object]] = []
+    lines: list[str] = []
+    codes: list[ExitCode] = []
+    for name in tables_of(args):
+        try:
+            table = open_table(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            health = inspect_table(table, env).to_json()
+        except Exception as e:
+            if not many:
+                raise
+            shown.append({"table": name, "error": error_json(e)})
+            output.note(f"{name}: {error_line(e)}")
+            codes.append(exit_code_of(e))
+            continue
+        shown.append(health)
+        lines += _lines(health)
+        codes.append(ExitCode.SUCCESS)
+    code = combined(codes)
+    output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
+    return code
+
+
+def _lines(h: dict[str, Any]) -> Iterator[str]:
+    snapshots, buckets, partitions = h["snapshots"], h["buckets"], h["partitions"]
+    branch = "" if h["branch"] == "main" else f" branch {h['branch']}"
+    key = f" on {', '.join(h['primary_keys'])}" if h["primary_keys"] else ""
+    yield f"{h['table']}{branch}: {h['kind']} table{key}, {h['bucket_mode']} buckets"
+    yield (
+        f"  data        {h['files']:,} files, {human_bytes(h['bytes'])}, {h['rows']:,} rows; "
+        f"{h['small_files']:,} small files, {h['level_0_files']:,} at level 0"
+    )
+    runs = buckets["most_sorted_runs"]
+    yield (
+        f"  buckets     {buckets['count']:,} with files"
+        + ("" if runs is None else f"; most sorted runs {runs}")
+        + f"; most files {buckets['most_files']:,}"
+    )
+    latest = snapshots["latest_time_millis"]
+    yield (
+        f"  snapshots   {snapshots['count']:,} ({snapshots['earliest']} to {snapshots['latest']})"
+        + ("" if latest is None else f", newest {_moment(latest)}")
+        + f"; {snapshots['unexpired']:,} past retention; "
+        f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old ones"
+    )
+    yield f"  manifests   {h['manifests']:,} in the newest snapshot"
+    for name in ("tags", "consumers"):
+        if h[name]:
+            yield f"  {name:11} {', '.join(_named(entry) for entry in h[name])}"
+    if h["branches"]:
+        yield f"  branches    {', '.join(h['branches'])}"
+    if h["partition_keys"]:
+        yield f"  partitions  {partitions['count']:,}, by number of files:"
+        for p in partitions["list"][:_MOST_PARTITIONS]:
+            yield (
+                f"    {p['partition']}: {p['files']:,} files ({p['small_files']:,} small), "
+                f"{human_bytes(p['bytes'])}, {p['rows']:,} rows"
+            )
+    for advice in h["advice"]:
+        yield f"  {advice['urgency']:11} {advice['text']}"
+        if advice["command"]:
+            yield f"              -> {advice['command']}"
+    if not h["advice"]:
+        yield "  healthy: nothing to do"
+
+
+def _named(entry: dict[str, Any]) -> str:
+    if "name" in entry:
+        return f"{entry['name']} (snapshot {entry['snapshot']})"
+    return f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind)"
+
+
+def _moment(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

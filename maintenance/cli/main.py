@@ -1,0 +1,96 @@
+"""`caretaker`: parse, dispatch, and turn whatever happens into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, cast
+
+from maintenance.cli.output import Output, error_line
+from maintenance.cli.parser import GUIDED, build_parser
+from maintenance.exit_codes import ExitCode, exit_code_of
+from paimon_core.errors import InvalidArgument
+
+INTERRUPTED: Final = 130
+"""What shells say of a process that Ctrl-C ended."""
+
+_MODULES: Final[Mapping[str, str]] = {
+    "read": "maintenance.cli.read",
+    "files": "maintenance.cli.files",
+    "inspect": "maintenance.cli.inspect",
+    "plan": "maintenance.cli.plan",
+    "run": "maintenance.cli.run",
+    "verify": "maintenance.cli.verify",
+}
+
+
+class Command(Protocol):
+    """The module of a command."""
+
+    def run(self, args: argparse.Namespace, output: Output) -> ExitCode:
+        """Do it; raise what goes wrong."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the command line `argv` (the process's own by default)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    output = Output(json="--json" in words)
+    try:
+        return int(_dispatch(words, output))
+    except KeyboardInterrupt:
+        output.note("interrupted; what was not committed is not visible to anybody")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough (`caretaker read ... | head`).
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the exit
+        return int(ExitCode.SUCCESS)
+    except Exception as e:
+        if exit_code_of(e) is ExitCode.FAILURE:
+            logging.getLogger(__name__).info("unexpected failure", exc_info=e)
+        try:
+            return int(output.error(e))
+        except BrokenPipeError:
+            output.err.write(error_line(e) + "\n")
+            return int(exit_code_of(e))
+
+
+def _dispatch(words: Sequence[str], output: Output) -> int:
+    if words[:1] == ["demo"]:
+        # Its options belong to it, all of them.
+        demo = importlib.import_module("maintenance.demo.main")
+        return int(demo.run(list(words[1:])))
+    args = build_parser().parse_args(words)
+    if args.version:
+        from importlib.metadata import version  # noqa: PLC0415 - rarely
+
+        output.result({"version": version("paimon-caretaker")}, [version("paimon-caretaker")])
+        return int(ExitCode.SUCCESS)
+    if args.command is None:
+        raise InvalidArgument("no command was given", next_step="see caretaker --help")
+    if args.command in GUIDED:
+        raise InvalidArgument(
+            f"{args.command!r} is answered by the ./caretaker of a checkout",
+            next_step=f"run ./caretaker {args.command} there",
+        )
+    _set_up_logging(args.verbose)
+    output.json = bool(args.json)
+    command = cast("Command", importlib.import_module(_MODULES[args.command]))
+    return int(command.run(args, output))
+
+
+def _set_up_logging(verbose: int) -> None:
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    if verbose <= 1:
+        # Spark's gateway logs every call at INFO.
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""`caretaker run JOB TABLE`: plan, execute, commit, verify, report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from maintenance.cli.output import Output, error_line
+from maintenance.cli.parser import MASTER_VARIABLE
+from maintenance.cli.plan import job_arguments
+from maintenance.cli.progress import progress_for
+from maintenance.cli.target import storage_of, tables_of, warehouse_of
+from maintenance.exit_codes import ExitCode, combined
+from maintenance.job import Progress
+from maintenance.registry import job_named
+from maintenance.tables import is_pattern
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import parse_memory_size
+
+if TYPE_CHECKING:
+    from maintenance.engine import Engine
+    from maintenance.report import Report
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Run the job on each table; one table's failure does not stop the others."""
+    from maintenance.environment import system_environment  # noqa: PLC0415 - fast start
+    from maintenance.guards import Guards  # noqa: PLC0415 - fast start
+    from maintenance.metrics import Metrics  # noqa: PLC0415 - fast start
+    from maintenance.runner import (  # noqa: PLC0415 - fast start
+        DEFAULT_MAX_ATTEMPTS,
+        RunRequest,
+        Surroundings,
+        run_table,
+    )
+
+    job = job_named(args.job)
+    arguments = job_arguments(job, args)
+    guards = Guards(max_rewrite_bytes=_size(args.max_rewrite))
+    many = is_pattern(args.table)
+    tables = tables_of(args)
+    metrics = Metrics()
+    env = system_environment(_zone(args.timezone))
+    engine = _engine(args, arguments.get("parallelism"))
+    reports: list[Report] = []
+    try:
+        for table in tables:
+            request = RunRequest(
+                job=job,
+                warehouse=warehouse_of(args),
+                table=table,
+                arguments=arguments,
+                branch=args.branch,
+                file_io_options=storage_of(args),
+                dry_run=args.dry_run,
+                force=args.force,
+                verify=not args.no_verify,
+                guards=guards,
+                max_attempts=args.max_attempts or DEFAULT_MAX_ATTEMPTS,
+            )
+            with progress_for(table) as bars:
+                progress: Progress = bars
+                report = run_table(
+                    request,
+                    Surroundings(engine=engine, env=env, progress=progress, metrics=metrics),
+                )
+            reports.append(report)
+            if report.error is not None:
+                output.note((f"{table}: " if many else "") + error_line(report.error))
+            if many and not output.json:
+                output.result({}, report.lines())
+    finally:
+        engine.close()
+        if args.metrics_file:
+            metrics.write(args.metrics_file)
+    code = combined(r.exit_code for r in reports)
+    if not many:
+        output.result(reports[0].to_json(), _report_lines(reports[0]))
+    elif output.json:
+        shown = [r.to_json() for r in reports]
+        output.result({"job": job.name, "exit_code": int(code), "reports": shown}, ())
+    return code
+
+
+def _report_lines(report: Report) -> list[str]:
+    return [*report.lines(), *report.plan_lines]
+
+
+def _engine(args: argparse.Namespace, parallelism: object) -> Engine:
+    wanted = parallelism if isinstance(parallelism, int) else None
+    if args.engine == "local":
+        from maintenance.engine import LocalEngine  # noqa: PLC0415 - fast start
+
+        return LocalEngine(threads=wanted or 1)
+    from maintenance.spark import SparkEngine  # noqa: PLC0415 - fast start
+
+    return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE), parallelism=wanted)
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_memory_size(text)
+    except InvalidArgument as e:
+        raise InvalidArgument(f"argument --max-rewrite: {e.message}") from e
+
+
+def _zone(name: str | None) -> str | None:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - fast start
+
+    if name is not None:
+        try:
+            ZoneInfo(name)
+        except (ValueError, OSError, LookupError) as e:
+            raise InvalidArgument(f"argument --timezone: no zone is called {name!r}") from e
+    return name

@@ -1,0 +1,58 @@
+"""`caretaker verify TABLE`: is everything there, and does it fit together?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from maintenance.cli.output import Output, error_line
+from maintenance.cli.target import storage_of, tables_of, warehouse_of
+from maintenance.exit_codes import ExitCode, combined, exit_code_of
+from maintenance.plan import human_bytes
+from maintenance.report import error_json
+from maintenance.tables import is_pattern
+
+if TYPE_CHECKING:
+    from maintenance.jobs.verify.check import Verification
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print what was found; CORRUPT_TABLE if an error is among it."""
+    from maintenance.jobs.verify.check import Scope, check_table  # noqa: PLC0415 - fast start
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+
+    many = is_pattern(args.table)
+    shown: list[dict[str, object]] = []
+    lines: list[str] = []
+    codes: list[ExitCode] = []
+    for name in tables_of(args):
+        try:
+            table = open_table(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            verification = check_table(table, Scope(rows=not args.no_rows))
+        except Exception as e:
+            if not many:
+                raise
+            shown.append({"table": name, "error": error_json(e)})
+            output.note(f"{name}: {error_line(e)}")
+            codes.append(exit_code_of(e))
+            continue
+        shown.append({"table": name, **verification.to_json()})
+        lines += _lines(name, verification)
+        codes.append(ExitCode.SUCCESS if verification.clean else ExitCode.CORRUPT_TABLE)
+    code = combined(codes)
+    output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
+    return code
+
+
+def _lines(name: str, verification: Verification) -> Iterator[str]:
+    counts = ", ".join(
+        f"{human_bytes(n) if what == 'bytes' else f'{n:,} {what}'}"
+        for what, n in verification.checked.items()
+    )
+    verdict = "clean" if verification.clean else "BROKEN"
+    yield f"{name}: {verdict}; checked {counts}"
+    for finding in verification.findings:
+        yield f"  {finding.line()}"

@@ -1,0 +1,96 @@
+"""What verification finds: a kind, how bad it is, where, and what could repair it.
+
+Kinds are an interface: repairs (and tests) go by them, never by the message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """ERROR: somebody cannot read, or reads wrong.  WARNING: will bite.  INFO: good to know."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Problem(StrEnum):
+    """The kinds of findings."""
+
+    MISSING_SCHEMA = "missing_schema"
+    MISSING_MANIFEST_LIST = "missing_manifest_list"
+    MISSING_MANIFEST = "missing_manifest"
+    MISSING_INDEX_MANIFEST = "missing_index_manifest"
+    MISSING_INDEX_FILE = "missing_index_file"
+    MISSING_STATISTICS = "missing_statistics"
+    MISSING_DATA_FILE = "missing_data_file"
+    MISSING_CHANGELOG_FILE = "missing_changelog_file"
+    MISSING_EXTRA_FILE = "missing_extra_file"
+    UNREADABLE = "unreadable"
+    WRONG_SIZE = "wrong_size"
+    WRONG_ROW_COUNT = "wrong_row_count"
+    WRONG_RECORD_TOTAL = "wrong_record_total"
+    WRONG_ID = "wrong_id"
+    CONTRADICTING_ENTRIES = "contradicting_entries"
+    KEY_OVERLAP = "key_overlap"
+    MIXED_BUCKETS = "mixed_buckets"
+    VECTOR_WITHOUT_FILE = "vector_without_file"
+    WRONG_HINT = "wrong_hint"
+    SNAPSHOT_GAP = "snapshot_gap"
+    STALE_CONSUMER = "stale_consumer"
+    CONSUMER_AHEAD = "consumer_ahead"
+
+
+class Repair(StrEnum):
+    """What could put a finding right; the jobs that do it plan first, like all others."""
+
+    REWRITE_HINT = "rewrite_hint"
+    REMOVE_UNEXISTING_FILES = "remove_unexisting_files"
+    ROLL_BACK = "roll_back"
+    RESCALE = "rescale"
+    COMPACT = "compact"
+    RESET_CONSUMER = "reset_consumer"
+    DELETE_REFERENCE = "delete_reference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, or odd.
+
+    `reference` names what leads there, for people: "snapshot 12", "tag t1 of branch b".
+    `snapshot` is its id where it has one; `file` a path or a name.
+    """
+
+    problem: Problem
+    severity: Severity
+    message: str
+    reference: str | None = None
+    branch: str = "main"
+    snapshot: int | None = None
+    partition: str | None = None
+    bucket: int | None = None
+    file: str | None = None
+    repair: Repair | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The finding as `caretaker verify --json` prints it."""
+        return {
+            "problem": str(self.problem),
+            "severity": str(self.severity),
+            "message": self.message,
+            "reference": self.reference,
+            "branch": self.branch,
+            "snapshot": self.snapshot,
+            "partition": self.partition,
+            "bucket": self.bucket,
+            "file": self.file,
+            "repair": None if self.repair is None else str(self.repair),
+        }
+
+    def line(self) -> str:
+        """The finding for people."""
+        end = "" if self.repair is None else f" [repair: {self.repair}]"
+        return f"{self.severity.upper():7} {self.problem}: {self.message}{end}"

@@ -1,0 +1,307 @@
+"""Drives every job: inspect, plan, guards, re-check, execute, commit, verify, report.
+
+No job can forget a dry run, a guard, a metric or a report, because no job has any of them: they
+are here.  `plan_table` stops after the plan; `run_table` goes all the way and always returns a
+report, whatever happened.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from maintenance.arguments import shown_arguments
+from maintenance.engine import Engine, LocalEngine
+from maintenance.environment import system_environment
+from maintenance.guards import Guards
+from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
+from maintenance.jobs.verify.check import Scope, check_table
+from maintenance.jobs.verify.findings import Finding, Severity
+from maintenance.metrics import Metrics
+from maintenance.plan import Plan
+from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, CorruptTable, PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.retry import backoff_millis
+from paimon_core.table.open import open_table
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MAX_ATTEMPTS = 5
+_LEAST_WAIT_MILLIS = 200
+_MOST_WAIT_MILLIS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One job on one table.
+
+    `arguments` are typed values (`Job.read_arguments`).  `file_io_options` configure the store.
+    `max_attempts` bounds the plans made when concurrent commits win.
+    """
+
+    job: Job
+    warehouse: str
+    table: str
+    arguments: Mapping[str, object]
+    branch: str | None = None
+    file_io_options: Mapping[str, str] | None = None
+    dry_run: bool = False
+    force: bool = False
+    verify: bool = True
+    guards: Guards = field(default_factory=Guards)
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+
+    def open(self) -> FileStoreTable:
+        """The table under its newest schema, with the run's own options on top."""
+        options = self.arguments.get("options")
+        dynamic = (
+            {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
+        )
+        return open_table(
+            self.warehouse,
+            self.table,
+            branch=self.branch,
+            dynamic_options={**self.job.table_options, **dynamic},
+            file_io_options=self.file_io_options,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What runs of one process share: where units run, clocks and ids, who watches, counters."""
+
+    engine: Engine = field(default_factory=LocalEngine)
+    env: Environment = field(default_factory=system_environment)
+    progress: Progress = field(default_factory=Quiet)
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
+    """The plan that a run would start from; nothing is changed and no engine is started."""
+    around = around or Surroundings()
+    run = _Run(request, around)
+    _, plan = run.make_plan()
+    return plan
+
+
+def run_table(request: RunRequest, around: Surroundings | None = None) -> Report:
+    """The report of the whole run.  Errors are in it; only the end of the process is raised."""
+    around = around or Surroundings()
+    run = _Run(request, around)
+    try:
+        run.go()
+    except Exception as e:  # noqa: BLE001 - every failure becomes a report
+        run.fail(e)
+    report = run.report()
+    around.metrics.record(report, now_millis=around.env.now_millis())
+    logger.info(
+        "table=%s job=%s run_id=%s snapshot=%s status=%s",
+        report.table,
+        report.job,
+        report.run_id,
+        ",".join(map(str, report.snapshots)) or "-",
+        report.status,
+    )
+    return report
+
+
+class _Run:
+    """One run in progress: what it has gathered for its report so far."""
+
+    def __init__(self, request: RunRequest, around: Surroundings) -> None:
+        self.request = request
+        self.around = around
+        self.steps: Steps[Any, Any, Any, Any] = request.job.load()
+        self.run_id = around.env.new_uuid()
+        self.status = Status.FAILED
+        self.plan: Plan | None = None
+        self.error: BaseException | None = None
+        self.attempts = 1
+        self.seconds: dict[str, float] = {}
+        self.committed: list[Committed] = []
+        self.findings: list[Finding] = []
+        self.job_findings: list[Mapping[str, object]] = []
+
+    def go(self) -> None:
+        """Do all of it; raises what went wrong."""
+        request = self.request
+        for attempt in range(1, request.max_attempts + 1):
+            self.attempts = attempt
+            table, plan = self.make_plan()
+            if plan.is_empty:
+                done = any(c.snapshots for c in self.committed)
+                self.status = Status.SUCCESS if done else Status.NOTHING_TO_DO
+                break
+            if request.dry_run:
+                self.status = Status.DRY_RUN
+                return
+            if attempt == 1:
+                request.guards.check(plan, force=request.force)
+            conflict = self.execute(table, plan)
+            if conflict is None:
+                self.status = Status.SUCCESS
+                break
+            if not request.job.replans or attempt == request.max_attempts:
+                raise conflict
+            self.say("a concurrent commit won (%s); planning anew", conflict)
+            self.wait(attempt)
+        self.verify(table, plan)
+
+    def make_plan(self) -> tuple[FileStoreTable, Plan]:
+        """The table as it is now, and what to do about it."""
+        context = self.context()
+        with self.phase("inspect"):
+            table = self.request.open()
+            state = self.steps.inspect(table, self.request.arguments, context)
+        with self.phase("plan"):
+            plan = self.steps.plan(table, state, self.request.arguments, context)
+        self.plan = self.plan or plan
+        return table, plan
+
+    def execute(self, table: FileStoreTable, plan: Plan) -> CommitConflict | None:
+        """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
+        plan.once.take(plan.table)
+        with self.phase("recheck"):
+            plan = self.steps.recheck(table, plan)
+        left_out: list[str] = []
+        for batch in self.steps.batches(plan):
+            context = self.context()
+            with self.phase("execute"):
+                result = self.steps.execute(table, plan, batch, context)
+            try:
+                with self.phase("commit"):
+                    committed = self.steps.commit(table, plan, result, context)
+            except CommitConflict as e:
+                return e
+            self.committed.append(committed)
+            left_out += committed.conflicts
+            for failed in committed.failed_units:
+                self.say("unit %s failed: %s", failed.label, failed.error)
+        failed_units = [f for c in self.committed for f in c.failed_units]
+        if failed_units:
+            raise failed_units[0].error
+        if left_out:
+            return CommitConflict(
+                f"a concurrent commit replaced files of {len(left_out)} buckets that this run "
+                f"rewrote ({left_out[0]}{', ...' if len(left_out) > 1 else ''})",
+                table=table.name,
+            )
+        return None
+
+    def verify(self, table: FileStoreTable, plan: Plan) -> None:
+        """Look whether what the commits refer to is there; CorruptTable if it is not."""
+        if not any(c.snapshots for c in self.committed):
+            return
+        with self.phase("verify"):
+            self.job_findings = self.steps.verify(table, plan, self.committed)
+            if self.request.verify:
+                touched = frozenset(s for c in self.committed for s in c.snapshots)
+                self.findings = check_table(table, Scope.of_snapshots(touched)).findings
+        errors = [f for f in self.findings if f.severity is Severity.ERROR]
+        if errors:
+            raise CorruptTable(
+                f"verification after the commit found {len(errors)} errors, first: "
+                f"{errors[0].message}",
+                table=table.name,
+                snapshot=errors[0].snapshot,
+                file=errors[0].file,
+            )
+
+    def context(self) -> RunContext:
+        """What the steps of one attempt, or of one batch, are given."""
+        return RunContext(
+            run_id=self.run_id,
+            commit_user=f"caretaker-{self.request.job.name}-{self.around.env.new_uuid()}",
+            env=self.around.env,
+            engine=self.around.engine,
+            local=LocalEngine(),
+            progress=self.around.progress,
+        )
+
+    def wait(self, attempt: int) -> None:
+        """Let the others finish, a little longer each time."""
+        env = self.around.env
+        env.sleep_millis(
+            backoff_millis(
+                attempt - 1, least=_LEAST_WAIT_MILLIS, most=_MOST_WAIT_MILLIS, jitter=env.jitter()
+            )
+        )
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error for the report, with the table's name in it."""
+        if isinstance(error, PaimonError):
+            error.table = error.table or self.request.table
+        else:
+            logger.error("unexpected failure", exc_info=error)  # noqa: LOG014 - it is the handler's
+        self.error = error
+        self.status = Status.FAILED
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside, summed over attempts and batches."""
+        self.around.progress.phase(name)
+        self.say("phase %s", name)
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+
+    def say(self, text: str, *values: object) -> None:
+        """One event of this run in the log."""
+        if logger.isEnabledFor(logging.INFO):
+            place = (self.request.table, self.request.job.name, self.run_id)
+            logger.info("table=%s job=%s run_id=%s %s", *place, text % values)
+
+    def report(self) -> Report:
+        """Everything so far, as a report."""
+        changes = _merged([change for c in self.committed for change in c.changes])
+        details: dict[str, object] = {}
+        for committed in self.committed:
+            details.update(committed.details)
+        failed: list[FailedUnit] = [f for c in self.committed for f in c.failed_units]
+        return Report(
+            job=self.request.job.name,
+            table=self.request.table,
+            warehouse=self.request.warehouse,
+            branch=self.request.branch,
+            run_id=self.run_id,
+            status=self.status,
+            engine=self.around.engine.name,
+            arguments=shown_arguments(self.request.arguments),
+            plan=self.plan.to_json() if self.plan and self.status is Status.DRY_RUN else None,
+            plan_lines=tuple(self.plan.lines())
+            if self.plan and self.status is Status.DRY_RUN
+            else (),
+            pin=self.plan.pin if self.plan else None,
+            snapshots=tuple(s for c in self.committed for s in c.snapshots),
+            attempts=self.attempts,
+            before=total([c.before for c in changes]),
+            after=total([c.after for c in changes]),
+            buckets=tuple(changes),
+            failed_units=tuple(failed),
+            seconds=dict(self.seconds),
+            findings=(*(f.to_json() for f in self.findings), *self.job_findings),
+            details=details,
+            error=self.error,
+        )
+
+
+def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:
+    """One change a bucket: a bucket that was committed twice went from its first to its last."""
+    by_bucket: dict[tuple[str, int], BucketChange] = {}
+    for change in changes:
+        key = (change.partition, change.bucket)
+        first = by_bucket.get(key)
+        before: Size = change.before if first is None else first.before
+        by_bucket[key] = BucketChange(
+            partition=change.partition, bucket=change.bucket, before=before, after=change.after
+        )
+    return list(by_bucket.values())

@@ -1,0 +1,325 @@
+"""Units of work on Spark: the only module that knows PySpark, and only once units are run.
+
+Units become rows of a DataFrame, packed into tasks of similar bytes; `mapInArrow` runs them on the
+executors, on classic Spark and on Spark Connect alike, and their results come back as rows.  An
+error inside a unit is that unit's result.  When tasks die without a word (a killed worker), every
+task is tried again in a Spark job of its own, so that only those that die again are lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from maintenance.engine import UnitResult, WorkUnit, run_unit
+from maintenance.packing import pack, task_count
+from paimon_core.errors import MaintenanceError, PaimonError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+APP_NAME: Final = "caretaker"
+CONNECT_SCHEME: Final = "sc://"
+DEFAULT_MASTER: Final = "local[*]"
+DEFAULT_SLOTS: Final = 8
+_RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
+_TELLING: Final = re.compile(r"worker exited|ExecutorLost|OutOfMemory|Caused by: .*Exception: ")
+_LONGEST_REASON: Final = 300
+_WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit: master and configuration are its affair then."""
+
+
+class SparkUnavailable(MaintenanceError):
+    """Spark could not be started, or went away as a whole."""
+
+    default_next_step = (
+        "check that a JDK 17 or newer is installed and the master can be reached; "
+        "--engine local runs without Spark"
+    )
+
+
+class UnitLost(MaintenanceError):
+    """The worker that ran a unit died without saying why, twice."""
+
+    default_next_step = (
+        "look at the executor's log; most often it ran out of memory: give executors more "
+        "(spark.executor.memoryOverhead), then run again"
+    )
+
+
+@dataclass(slots=True)
+class SparkEngine:
+    """Runs units on Spark; the session starts with the first units, not before.
+
+    `master` is a master URL or a Spark Connect URL (sc://...); None takes what spark-submit or an
+    active session brings along, else local[*].  `parallelism`: at most so many tasks.
+    """
+
+    master: str | None = None
+    parallelism: int | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    _session: SparkSession | None = None
+    _owned: bool = False
+
+    @property
+    def name(self) -> str:
+        """The engine's name in reports."""
+        return "spark"
+
+    @property
+    def started(self) -> bool:
+        """Whether a session was needed so far."""
+        return self._session is not None
+
+    def run_units(
+        self,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        *,
+        on_done: Callable[[UnitResult], None] | None = None,
+    ) -> list[UnitResult]:
+        """One result a unit, in the units' order (see `maintenance.engine.Engine`)."""
+        if not units:
+            return []
+        session = self.session()
+        slots = self.parallelism or _slots(session)
+        sizes = [u.expected_bytes for u in units]
+        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
+        tasks = pack(range(len(units)), count, lambda i: sizes[i])
+        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
+        try:
+            results = _collect(session, units, tasks, run)
+        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
+            logger.warning(
+                "a Spark job failed as a whole; its tasks are tried one by one: %s", _reason(e)
+            )
+            results = _one_by_one(session, units, tasks, run, slots)
+        if on_done is not None:
+            for result in results:
+                on_done(result)
+        return results
+
+    def session(self) -> SparkSession:
+        """The session, started now if it was not; SparkUnavailable if it cannot be."""
+        if self._session is None:
+            self._session, self._owned = _start(self.master, self.conf)
+        return self._session
+
+    def close(self) -> None:
+        """Stop the session if it was started here."""
+        session, self._session = self._session, None
+        if session is not None and self._owned:
+            session.stop()
+
+
+# --- the session --------------------------------------------------------------------------------
+
+
+def _start(master: str | None, conf: dict[str, str]) -> tuple[SparkSession, bool]:
+    try:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
+    except ImportError as e:
+        raise SparkUnavailable(
+            f"PySpark is not installed ({e})",
+            next_step="install paimon-caretaker[spark], or use --engine local",
+        ) from e
+    if master is None:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return active, False
+    submitted = _SUBMITTED in os.environ
+    prepare_workers()
+    builder = SparkSession.builder.appName(APP_NAME)
+    try:
+        if master is not None and master.startswith(CONNECT_SCHEME):
+            return builder.remote(master).getOrCreate(), True
+        if master is not None or not submitted:
+            builder = builder.master(master or DEFAULT_MASTER)
+        for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as e:
+        raise SparkUnavailable(f"Spark did not start: {e}") from e
+    session.sparkContext.setLogLevel("ERROR")
+    return session, True
+
+
+def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
+    conf = {"spark.ui.showConsoleProgress": "false"}
+    pythonpath = os.environ.get("PYTHONPATH")
+    if pythonpath:
+        conf["spark.executorEnv.PYTHONPATH"] = pythonpath
+    if not submitted and (master or DEFAULT_MASTER).startswith("local"):
+        # A machine whose name does not resolve can still run Spark for itself.
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+    return conf
+
+
+def prepare_workers() -> None:
+    """Let workers run this Python and find these packages, unless the environment says how."""
+    os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
+    root = str(Path(__file__).resolve().parent.parent)
+    known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    if root not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+
+
+def _slots(session: SparkSession) -> int:
+    """How many tasks run at once; a guess where Spark Connect does not tell."""
+    try:
+        return max(1, session.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Spark Connect has no context, and several errors to say so
+        text = session.conf.get("spark.default.parallelism", str(DEFAULT_SLOTS))
+        return int(text) if text and text.isdigit() else DEFAULT_SLOTS
+
+
+# --- on the driver ------------------------------------------------------------------------------
+
+
+def _collect(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    run: Callable[[bytes], bytes],
+) -> list[UnitResult]:
+    """The results of all units of these tasks, in one Spark job."""
+    rows = _distributed(session, units, tasks).mapInArrow(OnExecutor(run), _RESULT_SCHEMA).toArrow()
+    results = [
+        UnitResult(
+            index=row["index"],
+            payload=row["payload"],
+            error=None if row["error"] is None else _error_from(row["error"]),
+            seconds=row["seconds"],
+        )
+        for row in rows.to_pylist()
+    ]
+    expected = sum(len(t) for t in tasks)
+    if len(results) != expected:
+        raise SparkUnavailable(f"Spark returned {len(results)} results of {expected} units")
+    return sorted(results, key=lambda r: r.index)
+
+
+def _distributed(
+    session: SparkSession, units: Sequence[WorkUnit], tasks: Sequence[Sequence[int]]
+) -> DataFrame:
+    """One row a unit, and one partition a task."""
+    import pyarrow as pa  # noqa: PLC0415 - fast start
+
+    rows = [(task, index) for task, indexes in enumerate(tasks) for index in indexes]
+    table = pa.table(
+        {
+            "task": pa.array([task for task, _ in rows], pa.int32()),
+            "index": pa.array([index for _, index in rows], pa.int32()),
+            "payload": pa.array([units[index].payload for _, index in rows], pa.binary()),
+        }
+    )
+    frame = session.createDataFrame(table)
+    if len(tasks) == 1:
+        return frame.coalesce(1)
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(len(tasks), "task")
+    # Before Spark 4.1: by hash, so that some tasks may share a partition.
+    return frame.repartition(len(tasks), "task")
+
+
+def _one_by_one(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    run: Callable[[bytes], bytes],
+    slots: int,
+) -> list[UnitResult]:
+    """The results of all units, each task in a job of its own; UnitLost for those that die."""
+
+    def attempt(task: Sequence[int]) -> list[UnitResult]:
+        try:
+            return _collect(session, units, [task], run)
+        except Exception as e:  # noqa: BLE001 - whatever Spark says, the unit is lost
+            return [
+                UnitResult(
+                    index=index,
+                    error=UnitLost(f"the Spark task of {units[index].label} died: {_reason(e)}"),
+                )
+                for index in task
+            ]
+
+    with ThreadPoolExecutor(max(1, min(slots, len(tasks)))) as pool:
+        results = [r for part in pool.map(attempt, tasks) for r in part]
+    if all(isinstance(r.error, UnitLost) for r in results):
+        raise SparkUnavailable(f"every Spark task died; the first: {results[0].error}")
+    return sorted(results, key=lambda r: r.index)
+
+
+def _reason(error: Exception) -> str:
+    """The one line of a Spark failure that says most."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return (telling or lines or [type(error).__name__])[0][:_LONGEST_REASON]
+
+
+# --- on executors -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OnExecutor:
+    """What a task does with its rows: runs each unit and yields its result at once."""
+
+    run: Callable[[bytes], bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One result batch, of one row, a unit."""
+        for batch in batches:
+            indexes = batch.column("index").to_pylist()
+            payloads = batch.column("payload")
+            for position, index in enumerate(indexes):
+                yield _result_batch(run_unit(index, payloads[position].as_py(), self.run))
+
+
+def _result_batch(result: UnitResult) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
+
+    error = None if result.error is None else _error_to(result.error)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([result.index], pa.int32()),
+            pa.array([result.payload], pa.binary()),
+            pa.array([error], pa.binary()),
+            pa.array([result.seconds], pa.float64()),
+        ],
+        names=["index", "payload", "error", "seconds"],
+    )
+
+
+def _error_to(error: Exception) -> bytes:
+    """The error as bytes; one that cannot be pickled keeps its text."""
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)  # noqa: S301 - made in the line above
+    except Exception:  # noqa: BLE001 - errors of others do as they like
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return pickle.dumps(PaimonError(text))
+    return data
+
+
+def _error_from(data: bytes) -> Exception:
+    """The error that an executor sent; executors run our own code."""
+    error = pickle.loads(data)  # noqa: S301 - written by `_error_to` on our own executors
+    return error if isinstance(error, Exception) else PaimonError(str(error))

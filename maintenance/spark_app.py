@@ -1,0 +1,199 @@
+"""The Spark application of a batch of tables: `spark-submit maintenance/spark_app.py`.
+
+    --batch    the batch: a JSON file (local or in an object store), or the JSON itself
+    --results  a folder that receives one JSON report a table, each as soon as it is there
+
+The batch::
+
+    {"warehouse": "s3://lake", "storage": {"s3.endpoint": "..."}, "job": "compact",
+     "arguments": {"strategy": "full"}, "force": false, "timezone": null,
+     "tables": ["db.a", "db.b"],
+     "runs": [{"table": "db.c", "arguments": {"strategy": "minor"}}]}
+
+"tables" are runs with nothing of their own.  What stands beside "runs" holds for each of them,
+unless the run says otherwise.  A table that fails does not stop the others.  The report on a table
+is `DB.TABLE.json` (`DB.TABLE.N.json` for its Nth run in one batch, from the second on); its shape
+is that of `caretaker run --json` (docs/cli.md), and so is the exit code, over all tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+if __name__ == "__main__":
+    # spark-submit puts this file's folder first on the path, where module names are too common.
+    _here = Path(__file__).resolve().parent
+    sys.path[:] = [p for p in sys.path if not p or Path(p).resolve() != _here]
+    if str(_here.parent) not in sys.path:
+        sys.path.insert(0, str(_here.parent))
+
+from maintenance.exit_codes import ExitCode, combined, exit_code_of
+from paimon_core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from maintenance.report import Report
+    from maintenance.runner import RunRequest, Surroundings
+
+logger = logging.getLogger("maintenance.spark_app")
+
+_SHARED = (
+    "warehouse",
+    "storage",
+    "job",
+    "arguments",
+    "branch",
+    "force",
+    "dry_run",
+    "verify",
+    "max_attempts",
+    "max_rewrite",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the application."""
+    parser = argparse.ArgumentParser(prog="spark_app.py", description=__doc__)
+    parser.add_argument("--batch", required=True)
+    parser.add_argument("--results", required=True)
+    parser.add_argument("--master", help="when not started by spark-submit")
+    args = parser.parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        batch = read_batch(args.batch)
+        return int(run_batch(batch, args.results, master=args.master))
+    except Exception as e:
+        logger.exception("the batch failed as a whole")
+        return int(exit_code_of(e))
+
+
+def read_batch(text: str) -> Mapping[str, object]:
+    """The batch object; InvalidArgument if it is none."""
+    from paimon_core.io.open import open_file_io  # noqa: PLC0415 - pyarrow
+
+    try:
+        if "://" in text.split("{", 1)[0]:
+            io, path = open_file_io(text, None)
+            text = io.read_bytes(path).decode()
+        elif not text.lstrip().startswith("{"):
+            text = Path(text).read_text(encoding="utf-8")
+        batch = json.loads(text)
+    except ValueError as e:
+        raise InvalidArgument(f"the batch is no JSON: {e}") from e
+    if not isinstance(batch, dict) or not runs_of(batch):
+        raise InvalidArgument('the batch must be an object with a list of "tables" or "runs"')
+    return cast("Mapping[str, object]", batch)
+
+
+def runs_of(batch: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """All runs of the batch, the plain tables first."""
+    tables = cast("Sequence[str]", batch.get("tables") or ())
+    runs = cast("Sequence[Mapping[str, object]]", batch.get("runs") or ())
+    return [*({"table": table} for table in tables), *runs]
+
+
+def run_batch(batch: Mapping[str, object], results: str, *, master: str | None = None) -> ExitCode:
+    """Run all of the batch; the exit code over its tables."""
+    from maintenance.environment import system_environment  # noqa: PLC0415 - needs the path
+    from maintenance.runner import Surroundings, run_table  # noqa: PLC0415 - needs the path
+    from maintenance.spark import SparkEngine  # noqa: PLC0415 - needs the path
+
+    zone = batch.get("timezone")
+    env = system_environment(str(zone) if zone else None)
+    codes = []
+    written: Counter[str] = Counter()
+    engine = SparkEngine(master=master)
+    around = Surroundings(engine=engine, env=env)
+    try:
+        for run in runs_of(batch):
+            request = _request(batch, run)
+            if isinstance(request, Exception):
+                report = _refused(batch, run, request, around)
+            else:
+                report = run_table(request, around)
+            written[report.table] += 1
+            _write(results, report, written[report.table], _text_map(batch.get("result_storage")))
+            codes.append(report.exit_code)
+            logger.info("%s", "\n".join(report.lines()))
+    finally:
+        engine.close()
+    return combined(codes)
+
+
+def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunRequest | Exception:
+    """What one run asks for, or why it cannot be asked."""
+    from maintenance.guards import Guards  # noqa: PLC0415 - needs the path
+    from maintenance.registry import job_named  # noqa: PLC0415 - needs the path
+    from maintenance.runner import DEFAULT_MAX_ATTEMPTS, RunRequest  # noqa: PLC0415 - as above
+    from paimon_core.options import parse_memory_size  # noqa: PLC0415 - as above
+
+    told = {name: run.get(name, batch.get(name)) for name in _SHARED}
+    try:
+        job = job_named(str(told["job"]))
+        arguments = {
+            **cast("Mapping[str, object]", batch.get("arguments") or {}),
+            **cast("Mapping[str, object]", run.get("arguments") or {}),
+        }
+        limit = told["max_rewrite"]
+        return RunRequest(
+            job=job,
+            warehouse=str(told["warehouse"]),
+            table=str(run["table"]),
+            arguments=job.read_arguments(arguments),
+            branch=cast("str | None", told["branch"]),
+            file_io_options=_text_map(told["storage"]),
+            dry_run=bool(told["dry_run"]),
+            force=bool(told["force"]),
+            verify=told["verify"] is not False,
+            guards=Guards(
+                max_rewrite_bytes=None if limit is None else parse_memory_size(str(limit))
+            ),
+            max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
+        )
+    except (InvalidArgument, KeyError) as e:
+        return e
+
+
+def _refused(
+    batch: Mapping[str, object],
+    run: Mapping[str, object],
+    error: Exception,
+    around: Surroundings,
+) -> Report:
+    from maintenance.report import Report, Status  # noqa: PLC0415 - needs the path
+
+    return Report(
+        job=str(run.get("job", batch.get("job"))),
+        table=str(run.get("table")),
+        warehouse=str(run.get("warehouse", batch.get("warehouse"))),
+        run_id=around.env.new_uuid(),
+        status=Status.FAILED,
+        error=error,
+    )
+
+
+def _text_map(value: object) -> dict[str, str]:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -> None:
+    """Put the report where it was asked for; readers never see half of it."""
+    from paimon_core.io.open import open_file_io  # noqa: PLC0415 - needs the path
+
+    io, root = open_file_io(results, storage or None)
+    name = f"{report.table.replace('/', '_')}{'' if nth == 1 else f'.{nth}'}.json"
+    text = json.dumps(report.to_json(), ensure_ascii=False, default=str)
+    io.overwrite(f"{root}/{name}", text.encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

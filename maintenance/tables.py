@@ -1,0 +1,83 @@
+"""Which tables a command means: one by name, or many by pattern.
+
+`db.orders` is one table, `db.*` a database, `*.*` everything; `*`, `?` and `[...]` are shell
+wildcards over "database.table".  Including and excluding patterns are regular expressions over
+the whole "database.table", as in Paimon's `compact_database`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+
+from paimon_core.errors import InvalidArgument
+
+_WILDCARDS = frozenset("*?[")
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the name stands for any number of tables."""
+    return any(c in _WILDCARDS for c in name)
+
+
+def select_tables(
+    warehouse: str,
+    name: str,
+    *,
+    including: Sequence[str] = (),
+    excluding: Sequence[str] = (),
+    file_io_options: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The tables meant, sorted.  A plain name is returned as it is, whether or not it exists.
+
+    A table matches if any including pattern does (or there is none) and no excluding one does.
+    InvalidArgument for a broken pattern, or when nothing matches.
+    """
+    included, excluded = _compiled(including), _compiled(excluding)
+    if "." not in name:
+        raise InvalidArgument(
+            f"{name!r} is no table name",
+            next_step="write database.table, or 'database.*' for a whole database",
+        )
+    if not is_pattern(name):
+        if not _passes(name, included, excluded):
+            raise InvalidArgument(f"{name!r} is excluded by the including and excluding patterns")
+        return [name]
+    from paimon_core.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - pyarrow
+
+    catalog = FileSystemCatalog(warehouse, file_io_options)
+    database_pattern = name.split(".", 1)[0]
+    found = [
+        f"{database}.{table}"
+        for database in catalog.list_databases()
+        if fnmatch.fnmatchcase(database, database_pattern)
+        for table in catalog.list_tables(database)
+    ]
+    chosen = [
+        table
+        for table in sorted(found)
+        if fnmatch.fnmatchcase(table, name) and _passes(table, included, excluded)
+    ]
+    if not chosen:
+        raise InvalidArgument(
+            f"no table of warehouse {warehouse} matches {name!r}"
+            + (" and the including and excluding patterns" if included or excluded else ""),
+            next_step=f"there are {len(found)} tables in the databases that match"
+            if found
+            else "check the warehouse and the database's name",
+        )
+    return chosen
+
+
+def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
+    try:
+        return [re.compile(p) for p in patterns]
+    except re.error as e:
+        raise InvalidArgument(f"not a regular expression: {e.pattern!r}: {e}") from e
+
+
+def _passes(name: str, included: list[re.Pattern[str]], excluded: list[re.Pattern[str]]) -> bool:
+    if included and not any(p.fullmatch(name) for p in included):
+        return False
+    return not any(p.fullmatch(name) for p in excluded)
