@@ -1,0 +1,146 @@
+"""Avro schemas of Paimon rows (Java: `format/avro/AvroSchemaConverter`).
+
+Two things are Paimon's own: TIMESTAMP is written as `timestamp-*` and TIMESTAMP LTZ as
+`local-timestamp-*`, the reverse of Avro's specification; and a map whose key is no string is an
+array of records `key`, `value`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.types.arrow import map_types
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
+
+RECORD_NAME: Final = "org.apache.paimon.avro.generated.record"
+
+_PLAIN: Final = {
+    TypeRoot.BOOLEAN: "boolean",
+    TypeRoot.TINYINT: "int",
+    TypeRoot.SMALLINT: "int",
+    TypeRoot.INT: "int",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
+    TypeRoot.CHAR: "string",
+    TypeRoot.VARCHAR: "string",
+    TypeRoot.BINARY: "bytes",
+    TypeRoot.VARBINARY: "bytes",
+}
+_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_MILLIS: Final = 3
+_MICROS: Final = 6
+
+
+def avro_schema(t: DataType, name: str = RECORD_NAME) -> Any:
+    """The schema that Java writes for the type; UnsupportedFeature where Java has none either."""
+    schema = _bare_schema(t, name)
+    return ["null", schema] if t.nullable else schema
+
+
+def physical_schema(schema: Any) -> Any:
+    """The same schema without logical types: the values are what lies in the file."""
+    match schema:
+        case list():
+            return [physical_schema(s) for s in schema]
+        case {"type": "record"}:
+            fields = [
+                {"name": f["name"], "type": physical_schema(f["type"])} for f in schema["fields"]
+            ]
+            return {"type": "record", "name": schema["name"], "fields": fields}
+        case {"type": "array"}:
+            return {"type": "array", "items": physical_schema(schema["items"])}
+        case {"type": "map"}:
+            return {"type": "map", "values": physical_schema(schema["values"])}
+        case {"type": "fixed" | "enum"}:
+            return schema
+        case {"type": inner}:
+            return physical_schema(inner)
+    return schema
+
+
+def without_null(schema: Any) -> Any:
+    """The branch of a nullable union that is not null; any other schema as it is."""
+    if isinstance(schema, list):
+        branches = [s for s in schema if s != "null"]
+        return branches[0] if len(branches) == 1 else schema
+    return schema
+
+
+def is_string_keyed(t: MapType | MultisetType) -> bool:
+    """Whether the type is written as an Avro map (which has string keys only)."""
+    return map_types(t)[0].root in _STRINGS
+
+
+def _bare_schema(t: DataType, name: str) -> Any:
+    match t:
+        case AtomicType():
+            return _atomic_schema(t)
+        case RowType():
+            return {
+                "type": "record",
+                "name": name,
+                "fields": [_field(f.name, f.type, f"{name}_{f.name}") for f in t.fields],
+            }
+        case MultisetType() if not is_string_keyed(t):
+            raise UnsupportedFeature(
+                f"{type_to_sql(t)} in Avro files (Java cannot write it either)"
+            )
+        case MapType() | MultisetType():
+            key, value = map_types(t)
+            if isinstance(t, MultisetType):
+                value = value.with_nullable(True)
+            if is_string_keyed(t):
+                return {"type": "map", "values": avro_schema(value, name)}
+            entry = {
+                "type": "record",
+                "name": name,
+                "fields": [
+                    {"name": "key", "type": avro_schema(key, f"{name}_key")},
+                    _field("value", value, f"{name}_value"),
+                ],
+            }
+            return {"type": "array", "items": entry, "logicalType": "map"}
+        case ArrayType():
+            return {"type": "array", "items": avro_schema(t.element, name)}
+    raise UnsupportedFeature(f"{type_to_sql(t)} in Avro files")
+
+
+def _field(name: str, t: DataType, record_name: str) -> dict[str, Any]:
+    field: dict[str, Any] = {"name": name, "type": avro_schema(t, record_name)}
+    if t.nullable:
+        field["default"] = None
+    return field
+
+
+def _atomic_schema(t: AtomicType) -> Any:
+    if t.kind in _PLAIN:
+        return _PLAIN[t.kind]
+    precision = t.precision or 0
+    match t.kind:
+        case TypeRoot.DATE:
+            return {"type": "int", "logicalType": "date"}
+        case TypeRoot.TIME if precision <= _MILLIS:
+            return {"type": "int", "logicalType": "time-millis"}
+        case TypeRoot.DECIMAL:
+            return {
+                "type": "bytes",
+                "logicalType": "decimal",
+                "precision": precision,
+                "scale": t.scale or 0,
+            }
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if precision <= _MICROS:
+            prefix = "timestamp" if t.kind is TypeRoot.TIMESTAMP else "local-timestamp"
+            unit = "millis" if precision <= _MILLIS else "micros"
+            return {"type": "long", "logicalType": f"{prefix}-{unit}"}
+    raise UnsupportedFeature(f"{type_to_sql(t)} in Avro files (Java cannot write it either)")

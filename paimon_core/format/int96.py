@@ -1,0 +1,151 @@
+"""INT96, the form of TIMESTAMP(7) to TIMESTAMP(9) in Parquet files of Paimon.
+
+Twelve bytes: eight of nanoseconds of the day, four of Julian day number, both little-endian.
+Java Paimon (`ParquetRowDataWriter.timestampToInt96`) divides towards zero, so before 1970 the
+nanoseconds are negative; other writers divide downwards.  Both are read here.
+
+pyarrow has one switch that turns *all* timestamps of a file into INT96, and reading them it wraps
+silently beyond the years 1677 to 2262.  So the columns are handed to pyarrow as 12 plain bytes,
+and the footer is changed on the way: INT96 to FIXED_LEN_BYTE_ARRAY(12) when reading, the reverse
+when writing.  Pages need no change: both forms store the same bytes.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.thrift_compact import (
+    I32,
+    Field,
+    Struct,
+    ThriftList,
+    decode_struct,
+    encode_struct,
+    field_value,
+)
+
+WIDTH: Final = 12
+RAW_TYPE: Final = pa.binary(WIDTH)
+MAGIC: Final = b"PAR1"
+TAIL: Final = 8
+"""Bytes after the footer: its length and the magic number."""
+
+_DTYPE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
+_EPOCH_DAY: Final = 2_440_588
+_DAY_NANOS: Final = 86_400 * 10**9
+_DAY_MICROS: Final = 86_400 * 10**6
+_MAX_MICROS: Final = (2**63 - 1) // 1000
+
+# Field numbers of parquet.thrift.
+_FILE_SCHEMA, _FILE_ROW_GROUPS = 2, 4
+_ELEMENT_TYPE, _ELEMENT_LENGTH = 1, 2
+_GROUP_COLUMNS = 1
+_CHUNK_META = 3
+_META_TYPE, _META_STATISTICS = 1, 12
+_INT96, _FIXED = 3, 7
+
+
+def to_timestamps(raw: pa.Array) -> pa.Array:
+    """Timestamps in nanoseconds of an array of 12-byte values.
+
+    UnsupportedFeature for a time that 64 bits of nanoseconds cannot hold.
+    """
+    if len(raw) == 0:
+        return pa.array([], pa.timestamp("ns"))
+    start = raw.offset * WIDTH
+    buffer = raw.buffers()[1]
+    if buffer is None:
+        return pa.nulls(len(raw), pa.timestamp("ns"))
+    values = np.frombuffer(buffer, np.uint8, len(raw) * WIDTH, start).view(_DTYPE)
+    valid = None if raw.null_count == 0 else np.asarray(raw.is_valid())
+    days = values["day"].astype(np.int64) - _EPOCH_DAY
+    nanos = values["nanos"]
+    if valid is not None:
+        days = np.where(valid, days, 0)
+        nanos = np.where(valid, nanos, 0)
+    micros = np.clip(days, -200_000, 200_000) * _DAY_MICROS + nanos // 1000
+    if (np.abs(micros) >= _MAX_MICROS).any():
+        raise UnsupportedFeature(
+            "TIMESTAMP beyond microseconds outside the years 1678 to 2261",
+            "a TIMESTAMP(7..9) column holds a time before 1678 or after 2261",
+        )
+    times = pa.array(days * _DAY_NANOS + nanos, pa.int64())
+    if valid is not None:
+        times = pa.Array.from_buffers(
+            pa.int64(), len(raw), [pa.array(valid).buffers()[1], times.buffers()[1]]
+        )
+    return times.view(pa.timestamp("ns"))
+
+
+def from_timestamps(times: pa.Array) -> pa.Array:
+    """12-byte values of an array of timestamps in nanoseconds."""
+    numbers = times.view(pa.int64())
+    nanos = np.asarray(numbers.fill_null(0))
+    values = np.empty(len(times), _DTYPE)
+    days = nanos // _DAY_NANOS
+    values["nanos"] = nanos - days * _DAY_NANOS
+    values["day"] = days + _EPOCH_DAY
+    validity = (
+        None if times.null_count == 0 else pa.array(np.asarray(times.is_valid())).buffers()[1]
+    )
+    return pa.Array.from_buffers(RAW_TYPE, len(times), [validity, pa.py_buffer(values)])
+
+
+def raw_metadata(source: Any, size: int) -> pq.FileMetaData:
+    """The metadata of a Parquet file whose INT96 columns pass for 12 plain bytes."""
+    source.seek(size - TAIL)
+    length = int.from_bytes(cast("bytes", source.read(TAIL))[:4], "little")
+    if not 0 < length <= size - TAIL:
+        raise CorruptTable(f"a Parquet footer of {length} bytes in a file of {size}")
+    source.seek(size - TAIL - length)
+    footer = _retyped(cast("bytes", source.read(length)), _INT96, _FIXED)
+    return pq.read_metadata(BytesIO(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+
+
+def int96_footer(tail: bytes) -> bytes:
+    """The end of a Parquet file (footer, length, magic) with its 12-byte columns made INT96."""
+    length = int.from_bytes(tail[-TAIL:-4], "little")
+    start = len(tail) - TAIL - length
+    footer = _retyped(tail[start:-TAIL], _FIXED, _INT96)
+    return tail[:start] + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def _retyped(footer: bytes, old: int, new: int) -> bytes:
+    """The footer with the columns of one physical type, 12 bytes wide, given the other."""
+    metadata = decode_struct(footer)
+    leaves = [
+        _retype_element(element, old, new)
+        for element in _structs(metadata, _FILE_SCHEMA)
+        if field_value(element, _ELEMENT_TYPE) is not None
+    ]
+    for group in _structs(metadata, _FILE_ROW_GROUPS):
+        for changed, chunk in zip(leaves, _structs(group, _GROUP_COLUMNS), strict=True):
+            if changed:
+                meta = cast("Struct", field_value(chunk, _CHUNK_META))
+                next(f for f in meta if f.id == _META_TYPE).value = new
+                # INT96 has no order, so its minimum and maximum mean nothing to anyone.
+                meta[:] = [f for f in meta if f.id != _META_STATISTICS]
+    return encode_struct(metadata)
+
+
+def _retype_element(element: Struct, old: int, new: int) -> bool:
+    kind = next(f for f in element if f.id == _ELEMENT_TYPE)
+    length = field_value(element, _ELEMENT_LENGTH)
+    annotated = any(f.id in (6, 10) for f in element)
+    if kind.value != old or annotated or (old == _FIXED and length != WIDTH):
+        return False
+    kind.value = new
+    element[:] = [f for f in element if f.id != _ELEMENT_LENGTH]
+    if new == _FIXED:
+        element.insert(1, Field(_ELEMENT_LENGTH, I32, WIDTH))
+    return True
+
+
+def _structs(parent: Struct, number: int) -> list[Struct]:
+    return cast("list[Struct]", cast("ThriftList", field_value(parent, number)).items)

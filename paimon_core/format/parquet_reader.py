@@ -1,0 +1,79 @@
+"""Batches of rows from a Parquet file.
+
+Java writes one row group a file, whatever the file's size, so rows are streamed out of a row
+group: no pre-buffering, and beyond a few megabytes the column chunks are read through a window
+instead of as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.format.conform import in_order, null_batches
+from paimon_core.format.int96 import raw_metadata
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+
+WINDOW: Final = 512 * 1024
+"""Bytes of a column chunk that are held while a large file is read."""
+WINDOW_FROM: Final = 8 * 1024 * 1024
+"""From this file size on column chunks are read through a window."""
+MICROS: Final = 6
+
+
+def read_parquet(
+    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool
+) -> Iterator[pa.RecordBatch]:
+    """Batches of these columns of the file, by name; a column that it lacks is null.
+
+    `source` is an open file.  The types of `fields` say what the columns hold; their nullability
+    is not looked at.
+    """
+    size = source.size()
+    metadata = None
+    if any(_beyond_micros(t) for t in fields.types):
+        metadata = raw_metadata(source, size)
+        source.seek(0)
+    with pq.ParquetFile(
+        source,
+        metadata=metadata,
+        pre_buffer=False,
+        buffer_size=WINDOW if size >= WINDOW_FROM else 0,
+        arrow_extensions_enabled=False,
+    ) as file:
+        present = {path[0] for path in file.reader.column_paths}
+        names = [f.name for f in fields if f.name in present]
+        schema = arrow_schema(fields)
+        if not names:
+            yield from null_batches(file.metadata.num_rows, schema, batch_rows)
+            return
+        for batch in file.iter_batches(batch_rows, columns=names, use_threads=use_threads):
+            yield in_order(batch, schema)
+
+
+def _beyond_micros(t: DataType) -> bool:
+    match t:
+        case AtomicType():
+            timestamp = t.kind in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+            return timestamp and (t.precision or 0) > MICROS
+        case ArrayType():
+            return _beyond_micros(t.element)
+        case MapType():
+            return _beyond_micros(t.key) or _beyond_micros(t.value)
+        case MultisetType():
+            return _beyond_micros(t.element)
+        case RowType():
+            return any(_beyond_micros(f) for f in t.types)
+    return False

@@ -1,0 +1,232 @@
+"""Thrift's compact protocol, as far as a Parquet footer needs it: bytes to a tree and back.
+
+A struct is a list of fields in file order, a list its element type with its elements.  Nothing is
+known about Parquet here; fields that no one looks at come back byte for byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_core.errors import CorruptTable
+
+TRUE: Final = 1
+FALSE: Final = 2
+BYTE: Final = 3
+I16: Final = 4
+I32: Final = 5
+I64: Final = 6
+DOUBLE: Final = 7
+BINARY: Final = 8
+LIST: Final = 9
+SET: Final = 10
+MAP: Final = 11
+STRUCT: Final = 12
+
+_LONG_LIST: Final = 15
+_DOUBLE: Final = struct.Struct("<d")
+
+
+@dataclass(slots=True)
+class Field:
+    """A field of a struct: its number, its wire type, its value."""
+
+    id: int
+    type: int
+    value: Value
+
+
+@dataclass(slots=True)
+class ThriftList:
+    """A list or set: the wire type of the elements, and the elements."""
+
+    type: int
+    items: list[Value]
+
+
+@dataclass(slots=True)
+class ThriftMap:
+    key_type: int
+    value_type: int
+    items: list[tuple[Value, Value]]
+
+
+Struct = list[Field]
+Value = bool | int | float | bytes | ThriftList | ThriftMap | Struct
+
+
+def field_value(fields: Struct, number: int) -> Value | None:
+    """The value of the field with this number, None if the struct has no such field."""
+    return next((f.value for f in fields if f.id == number), None)
+
+
+def decode_struct(data: bytes) -> Struct:
+    """The struct that the bytes begin with; CorruptTable if they are none."""
+    try:
+        return _Decoder(data).struct()
+    except (IndexError, struct.error) as e:
+        raise CorruptTable("a Thrift structure ends in the middle") from e
+
+
+def encode_struct(fields: Struct) -> bytes:
+    """The bytes of a struct."""
+    out = bytearray()
+    _put_struct(out, fields)
+    return bytes(out)
+
+
+class _Decoder:
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def struct(self) -> Struct:
+        fields: Struct = []
+        number = 0
+        while True:
+            header = self._byte()
+            if header == 0:
+                return fields
+            delta, wire_type = header >> 4, header & 15
+            number = number + delta if delta else _unzigzag(self._varint())
+            value: Value = (
+                wire_type == TRUE if wire_type in (TRUE, FALSE) else self._value(wire_type)
+            )
+            fields.append(Field(number, wire_type, value))
+
+    def _value(self, wire_type: int) -> Value:
+        match wire_type:
+            case 5 | 6 | 4:
+                return _unzigzag(self._varint())
+            case 8:
+                size = self._varint()
+                start = self._at
+                self._at += size
+                if self._at > len(self._data):
+                    raise IndexError
+                return self._data[start : self._at]
+            case 12:
+                return self.struct()
+            case 9 | 10:
+                return self._list()
+            case 1 | 2:
+                return self._byte() == TRUE
+            case 3:
+                return self._byte()
+            case 7:
+                value = _DOUBLE.unpack_from(self._data, self._at)[0]
+                self._at += 8
+                return float(value)
+            case 11:
+                return self._map()
+        raise CorruptTable(f"a Thrift structure has the unknown type {wire_type}")
+
+    def _list(self) -> ThriftList:
+        header = self._byte()
+        size, element_type = header >> 4, header & 15
+        if size == _LONG_LIST:
+            size = self._varint()
+        return ThriftList(element_type, [self._value(element_type) for _ in range(size)])
+
+    def _map(self) -> ThriftMap:
+        size = self._varint()
+        if size == 0:
+            return ThriftMap(0, 0, [])
+        types = self._byte()
+        key_type, value_type = types >> 4, types & 15
+        items = [(self._value(key_type), self._value(value_type)) for _ in range(size)]
+        return ThriftMap(key_type, value_type, items)
+
+    def _byte(self) -> int:
+        value = self._data[self._at]
+        self._at += 1
+        return value
+
+    def _varint(self) -> int:
+        data, at, shift, result = self._data, self._at, 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self._at = at
+                return result
+            shift += 7
+
+
+def _put_struct(out: bytearray, fields: Struct) -> None:
+    last = 0
+    for field in fields:
+        wire_type = field.type
+        if wire_type in (TRUE, FALSE):
+            wire_type = TRUE if field.value else FALSE
+        delta = field.id - last
+        if 0 < delta <= 15:
+            out.append(delta << 4 | wire_type)
+        else:
+            out.append(wire_type)
+            _put_varint(out, _zigzag(field.id))
+        last = field.id
+        if wire_type not in (TRUE, FALSE):
+            _put_value(out, wire_type, field.value)
+    out.append(0)
+
+
+def _put_value(out: bytearray, wire_type: int, value: Value) -> None:
+    match value:
+        case bool():
+            out.append(TRUE if value else FALSE)
+        case int() if wire_type == BYTE:
+            out.append(value)
+        case int():
+            _put_varint(out, _zigzag(value))
+        case float():
+            out += _DOUBLE.pack(value)
+        case bytes():
+            _put_varint(out, len(value))
+            out += value
+        case ThriftList():
+            _put_list(out, value)
+        case ThriftMap():
+            _put_map(out, value)
+        case _:
+            _put_struct(out, value)
+
+
+def _put_list(out: bytearray, value: ThriftList) -> None:
+    size = len(value.items)
+    if size < _LONG_LIST:
+        out.append(size << 4 | value.type)
+    else:
+        out.append(_LONG_LIST << 4 | value.type)
+        _put_varint(out, size)
+    for item in value.items:
+        _put_value(out, value.type, item)
+
+
+def _put_map(out: bytearray, value: ThriftMap) -> None:
+    _put_varint(out, len(value.items))
+    if value.items:
+        out.append(value.key_type << 4 | value.value_type)
+    for key, item in value.items:
+        _put_value(out, value.key_type, key)
+        _put_value(out, value.value_type, item)
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _zigzag(value: int) -> int:
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def _unzigzag(value: int) -> int:
+    return value >> 1 ^ -(value & 1)

@@ -1,0 +1,142 @@
+"""The rows of one data file, in the fields of the current schema (Java: `FormatReaderMapping`).
+
+- What is read is chosen by field id: the file's own schema says under which name and type a field
+  lies in the file; `evolution` brings it into its current form.
+- `_KEY_x` repeats what `x` holds, so it is never decoded; files in thin mode need no special care.
+- Partition columns come from the partition, not from the file: all its rows have the same value,
+  and files that were migrated from Hive do not even hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_core.errors import CorruptTable
+from paimon_core.format.data_format import BATCH_ROWS, format_of, read_batches
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.read.evolution import evolve, readable
+from paimon_core.schema.key_value import KIND_FIELD, SEQUENCE_FIELD, kv_schema
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.types.arrow import arrow_schema, arrow_type, column_from_internal
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.data_types import DataField, RowType
+
+
+def read_data_file(
+    table_io: FileIO,
+    path: str,
+    meta: DataFileMeta,
+    *,
+    file_schema: TableSchema,
+    read_type: RowType,
+    key_value: bool,
+    batch_rows: int = BATCH_ROWS,
+    partition: bytes | None = None,
+    use_threads: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of the file's rows in file order: key-value batches, or plain ones.
+
+    `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
+    one.  With `partition` given, partition columns are taken from it.  CorruptTable if the file is
+    missing, cannot be decoded, or holds another number of rows than its metadata says.
+    """
+    mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
+    rows = 0
+    try:
+        for batch in read_batches(
+            table_io,
+            path,
+            mapping.in_file,
+            file_format=format_of(meta.file_name),
+            batch_rows=batch_rows,
+            use_threads=use_threads,
+        ):
+            rows += batch.num_rows
+            yield mapping.apply(batch)
+    except FileNotFoundError as e:
+        raise CorruptTable(
+            "a data file is missing",
+            file=path,
+            next_step="if its snapshot expired while it was read, read again from a newer one; "
+            "otherwise run `caretaker verify`",
+        ) from e
+    if rows != meta.row_count:
+        raise CorruptTable(
+            f"a data file holds {rows} rows where its metadata says {meta.row_count}", file=path
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a wanted field comes from: a column of the file, a constant, or nowhere (null)."""
+
+    field: DataField
+    column: int | None = None
+    stored: DataField | None = None
+    constant: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    in_file: RowType
+    system_columns: int
+    sources: tuple[_Source, ...]
+    schema: pa.Schema
+    identity: bool
+
+    @staticmethod
+    def of(
+        file_schema: TableSchema, read_type: RowType, *, partition: bytes | None, key_value: bool
+    ) -> _Mapping:
+        stored = {f.id: f for f in file_schema.fields}
+        constants = _partition_values(file_schema, partition)
+        in_file: list[DataField] = [SEQUENCE_FIELD, KIND_FIELD] if key_value else []
+        system_columns = len(in_file)
+        sources = []
+        for field in read_type.fields:
+            source = stored.get(field.id)
+            if source is None or not readable(source.type, field.type):
+                sources.append(_Source(field))
+            elif source.name in constants:
+                column = evolve(constants[source.name], source.type, field.type)
+                sources.append(_Source(field, constant=column))
+            else:
+                sources.append(_Source(field, len(in_file), source))
+                in_file.append(source)
+        return _Mapping(
+            RowType(nullable=False, fields=tuple(in_file)),
+            system_columns,
+            tuple(sources),
+            kv_schema(read_type) if key_value else arrow_schema(read_type),
+            tuple(in_file[system_columns:]) == read_type.fields,
+        )
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.identity:
+            return batch
+        arrays = [batch.column(i) for i in range(self.system_columns)]
+        arrays += [_column(batch, source) for source in self.sources]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _column(batch: pa.RecordBatch, source: _Source) -> pa.Array:
+    if source.column is not None and source.stored is not None:
+        return evolve(batch.column(source.column), source.stored.type, source.field.type)
+    if source.constant is not None:
+        return pa.repeat(source.constant[0], batch.num_rows)
+    return pa.nulls(batch.num_rows, arrow_type(source.field.type))
+
+
+def _partition_values(schema: TableSchema, partition: bytes | None) -> dict[str, pa.Array]:
+    if partition is None or not schema.partition_keys:
+        return {}
+    types = schema.partition_type.types
+    values = decode_row(partition, types)
+    return {
+        name: column_from_internal([value], t)
+        for name, value, t in zip(schema.partition_keys, values, types, strict=True)
+    }

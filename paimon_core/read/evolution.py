@@ -1,0 +1,84 @@
+"""Columns written under an older schema, as the current one has them.
+
+Fields are matched by id, at every depth: a renamed field is found, a moved one too, an added one
+is null, a dropped one is left out, and what changed its type is cast as Java casts it
+(`schema/SchemaEvolutionUtil`, `casting/CastExecutors`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from paimon_core.format.conform import with_children
+from paimon_core.types.arrow import arrow_type, map_types
+from paimon_core.types.cast import cast_column
+from paimon_core.types.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+)
+
+
+def same_values(source: DataType, target: DataType) -> bool:
+    """Whether columns of the two types hold the same Arrow arrays, nullability aside."""
+    match source, target:
+        case RowType(), RowType():
+            return len(source) == len(target) and all(
+                s.id == t.id and s.name == t.name and same_values(s.type, t.type)
+                for s, t in zip(source.fields, target.fields, strict=True)
+            )
+        case ArrayType(), ArrayType():
+            return same_values(source.element, target.element)
+        case (MapType(), MapType()) | (MultisetType(), MultisetType()):
+            return all(map(same_values, map_types(source), map_types(target)))
+    return source.with_nullable(True) == target.with_nullable(True)
+
+
+def readable(source: DataType, target: DataType) -> bool:
+    """Whether anything of `target` is in data of `source`.
+
+    A row of which no field is left is null as a whole, and so is what it is the element of
+    (Java: `FormatReaderMapping.pruneDataType`).
+    """
+    match source, target:
+        case RowType(), RowType():
+            by_id = {f.id: f.type for f in source.fields}
+            return any(f.id in by_id and readable(by_id[f.id], f.type) for f in target.fields)
+        case ArrayType(), ArrayType():
+            return readable(source.element, target.element)
+        case MapType(), MapType():
+            return readable(source.key, target.key) and readable(source.value, target.value)
+    return True
+
+
+def evolve(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+    """The column as the current type has it; InvalidArgument if Java has no such cast."""
+    arrow = arrow_type(target)
+    if same_values(source, target):
+        return array if array.type.equals(arrow) else _renamed(array, source, target, arrow)
+    return _renamed(array, source, target, arrow)
+
+
+def _renamed(array: pa.Array, source: DataType, target: DataType, arrow: pa.DataType) -> pa.Array:
+    match source, target:
+        case RowType(), RowType():
+            position = {f.id: i for i, f in enumerate(source.fields)}
+            children = [_child(array, position.get(f.id), source, f) for f in target.fields]
+            return with_children(array, arrow, children)
+        case ArrayType(), ArrayType():
+            values = evolve(array.values, source.element, target.element)
+            return with_children(array, arrow, [values])
+        case (MapType(), MapType()) | (MultisetType(), MultisetType()):
+            (key, value), (target_key, target_value) = map_types(source), map_types(target)
+            keys = evolve(array.keys, key, target_key)
+            return with_children(array, arrow, [keys, evolve(array.items, value, target_value)])
+    return cast_column(array, source, target)
+
+
+def _child(array: pa.StructArray, at: int | None, source: RowType, field: DataField) -> pa.Array:
+    if at is None or not readable(source.fields[at].type, field.type):
+        return pa.nulls(len(array), arrow_type(field.type))
+    return evolve(array.field(at), source.fields[at].type, field.type)
