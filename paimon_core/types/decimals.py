@@ -29,3 +29,11 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
     """
     rounded = _EXACT.quantize(value, Decimal(1).scaleb(-scale))
     return rounded if abs(unscaled(rounded, scale)) < 10**precision else None
+
+
+def pad_to_scale(value: Decimal, scale: int) -> Decimal:
+    """The same number with at least `scale` digits after the point."""
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and exponent > -scale:
+        return _EXACT.quantize(value, Decimal(1).scaleb(-scale))
+    return value
