@@ -1,0 +1,12 @@
+"""The factory of Caretaker's DAGs: plain data first, Airflow's objects last.
+
+::
+
+    pages      which jobs have a DAG, its schedule, notes for the operator
+    settings   caretaker.toml: warehouse, connection, batches, schedules
+    shape      form, steps and order of a DAG as frozen dataclasses
+       |
+    job_shape  page + the job's own definition (`maintenance.registry`) -> shape     docs: Markdown
+       |
+    airflow_dag  shape -> airflow.sdk.DAG
+"""

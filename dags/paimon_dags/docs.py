@@ -1,0 +1,58 @@
+"""The page of a job's DAG, as Markdown for the person on call."""
+
+from __future__ import annotations
+
+from maintenance.job import Job
+from paimon_dags.pages import Page
+from paimon_dags.settings import Settings
+
+
+def job_docs(job: Job, page: Page, *, schedule: str, settings: Settings) -> str:
+    """What the job does, what protects data, dry run, undo, and what to do when it fails."""
+    when = f"`{schedule}`" if schedule else "only when triggered"
+    parts = [
+        f"### {job.name.replace('_', ' ').capitalize()}: {job.summary}\n",
+        f"Runs {when}, at most once at a time; new DAGs are paused until you unpause them.\n",
+        f"**What it does.** {job.changes}\n",
+        f"**What protects data.** {job.protects} {_REFUSES}\n",
+        page.notes,
+        f"**Dry run.** {_DRY_RUN.format(job=job.name)}\n",
+        f"**Undo.** {job.undo}\n",
+        f"**Steps.** {_STEPS.format(connection=settings.spark_connection)}\n",
+        _FAILS.format(job=job.name),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+_REFUSES = """\
+A table that uses a Paimon feature which this version does not know is refused by that feature's
+name before anything is read."""
+
+_DRY_RUN = """\
+Trigger with *Dry run* on: `report` prints every table's plan, Spark is not started, nothing is
+written. At the shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
+
+_STEPS = """\
+`plan` reads metadata and packs tables into batches. `in_process` does tables that need no data
+rewritten. `on_spark` is one Spark application a batch (connection `{connection}`), named after its
+tables. `report` sums up."""
+
+_FAILS = """\
+**When it fails.** `report` names each table that failed, and why; the others are done. A batch
+that failed for a passing reason was already tried again, only with the tables that failed.
+
+| reason | what to do |
+|---|---|
+| `UnsupportedFeature` | Exclude the table, or upgrade Caretaker. Nothing was touched. |
+| `GuardTripped` | Read the plan (dry run). If it is right, trigger again with *Force*. |
+| `CommitConflict`, `StalePlan` | Other writers kept winning. Run again at a quieter time. |
+| `CommitStateUnknown` | The store did not answer. Look at the newest snapshots first; then run \
+again. |
+| `CorruptTable` | `caretaker verify DB.TABLE -w WAREHOUSE`, before any other job runs on it. |
+| `InvalidArgument`, `NotFound` | Correct the form: table, pattern or argument. |
+| `SparkApplicationLost` | Read the log of that `on_spark` task from its end: memory, the \
+connection, the cluster. |
+
+To run one table again: trigger with *Tables* set to its name. The same at the shell, with all
+details: `caretaker run {job} DB.TABLE -w WAREHOUSE`.
+"""

@@ -1,0 +1,158 @@
+"""Where and how the DAGs run: defaults, and what `caretaker.toml` beside the DAG file says.
+
+A plain file, so that a DAG looks the same in every process that parses it, and a change of the
+schedule is a reviewed change like any other::
+
+    [caretaker]
+    warehouse = "s3://lake/warehouse"    # default: the environment's CARETAKER_WAREHOUSE
+    spark_connection = "spark_default"
+    batch_size = "20 gb"                 # bytes to read that one Spark application gets at most
+    batch_tables = 50
+    parallel_batches = 4                 # Spark applications at the same time, for each DAG
+    results = "s3://lake/.caretaker"     # only needed when drivers run on the cluster
+    packages = "/opt/caretaker.zip"      # paimon_core and maintenance for executors
+    timezone = "Europe/Berlin"           # of the tables' writers; default: the worker's
+
+    [storage]                            # options of the store; secrets belong to the environment
+    "s3.endpoint" = "https://s3.example.com"
+
+    [spark_conf]
+    "spark.executor.memory" = "4g"
+
+    [jobs.compact]
+    schedule = "*/15 * * * *"            # or false: only by hand
+    pool = "spark"
+    retries = 2
+    defaults = { strategy = "minor" }    # of the form
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import cast
+
+from paimon_airflow.batches import parse_size
+
+WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
+
+
+class SettingsError(ValueError):
+    """The settings file says something that cannot be; names the file and the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """What may be set for one job; None: as the job's page says.
+
+    `schedule` is a cron expression, or "" for a DAG that only runs by hand.
+    """
+
+    enabled: bool = True
+    schedule: str | None = None
+    pool: str | None = None
+    retries: int = 2
+    retry_minutes: int = 5
+    defaults: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What all DAGs share.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
+
+    warehouse: str | None = None
+    spark_connection: str = "spark_default"
+    batch_size: str = "20 gb"
+    batch_tables: int = 50
+    parallel_batches: int = 4
+    results: str | None = None
+    packages: str | None = None
+    timezone: str | None = None
+    storage: Mapping[str, str] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    jobs: Mapping[str, JobSettings] = field(default_factory=dict)
+
+    def job(self, name: str) -> JobSettings:
+        """The settings of this job."""
+        return self.jobs.get(name, JobSettings())
+
+
+def load_settings(file: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of this file; the defaults if it does not exist.  SettingsError if wrong."""
+    raw: dict[str, object] = {}
+    if file.is_file():
+        try:
+            raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as e:
+            message = f"{file}: {e}"
+            raise SettingsError(message) from e
+    return settings_from(raw, environ=environ, where=str(file))
+
+
+def settings_from(
+    raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
+) -> Settings:
+    """The settings that these tables of a TOML file mean."""
+    _known(raw, {"caretaker", "storage", "spark_conf", "jobs"}, where)
+    common = dict(_table(raw, "caretaker", where))
+    own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "jobs"}
+    _known(common, own, f"{where}: [caretaker]")
+    _typed(common, Settings(), f"{where}: [caretaker]")
+    common.setdefault("warehouse", environ.get(WAREHOUSE_VARIABLE) or None)
+    settings = Settings(
+        **common,  # type: ignore[arg-type]  # checked by _typed
+        storage={k: str(v) for k, v in _table(raw, "storage", where).items()},
+        spark_conf={k: str(v) for k, v in _table(raw, "spark_conf", where).items()},
+        jobs={
+            name: _job_settings(cast("Mapping[str, object]", part), f"{where}: [jobs.{name}]")
+            for name, part in _table(raw, "jobs", where).items()
+        },
+    )
+    try:
+        parse_size(settings.batch_size)
+    except ValueError as e:
+        message = f"{where}: [caretaker] batch_size: {e}"
+        raise SettingsError(message) from e
+    return settings
+
+
+def _job_settings(raw: object, where: str) -> JobSettings:
+    if not isinstance(raw, Mapping):
+        message = f"{where} is no table"
+        raise SettingsError(message)
+    parts = dict(raw)
+    if parts.get("schedule") is False:
+        parts["schedule"] = ""
+    _known(parts, {f.name for f in fields(JobSettings)}, where)
+    _typed(parts, JobSettings(), where)
+    return JobSettings(**parts)
+
+
+def _table(raw: Mapping[str, object], name: str, where: str) -> Mapping[str, object]:
+    part = raw.get(name, {})
+    if not isinstance(part, Mapping):
+        message = f"{where}: [{name}] is no table"
+        raise SettingsError(message)
+    return part
+
+
+def _known(raw: Mapping[str, object], names: set[str], where: str) -> None:
+    unknown = sorted(set(raw) - names)
+    if unknown:
+        message = f"{where}: unknown {', '.join(unknown)}; known: {', '.join(sorted(names))}"
+        raise SettingsError(message)
+
+
+def _typed(raw: Mapping[str, object], defaults: object, where: str) -> None:
+    """Refuse values of another type than the defaults' (texts where the default is None)."""
+    for name, value in raw.items():
+        default = getattr(defaults, name)
+        wanted = str if default is None else type(default)
+        if wanted is dict:
+            wanted = Mapping
+        if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+            message = f"{where}: {name} = {value!r} is no {wanted.__name__}"
+            raise SettingsError(message)

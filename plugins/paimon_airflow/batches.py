@@ -1,0 +1,102 @@
+"""Which tables share a Spark application.
+
+Starting Spark costs 5 to 30 seconds, so one application maintains many tables; but one table's
+trouble delays the others of its batch, and batches run side by side, so a batch has a limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# Airflow maps at most [core] max_map_length tasks, 1024 unless configured.
+MOST_BATCHES = 1000
+_LABEL_NAMES = 3
+_UNITS = {"b": 0, "kb": 1, "mb": 2, "gb": 3, "tb": 4}
+SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]?[bB])?\s*$"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A table and the bytes that its plan expects to read."""
+
+    table: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tables that one Spark application maintains, largest first."""
+
+    tables: tuple[str, ...]
+    bytes: int
+
+    @property
+    def label(self) -> str:
+        """What the UI calls the batch: its first tables and how much there is to read."""
+        return f"{names(self.tables)} ({size_text(self.bytes)})"
+
+    def to_json(self) -> dict[str, object]:
+        """The batch as the planning task hands it to a mapped task."""
+        return {"label": self.label, "tables": list(self.tables), "bytes": self.bytes}
+
+
+def names(tables: Sequence[str]) -> str:
+    """The tables' names, all but the first three as a count."""
+    shown = ", ".join(tables[:_LABEL_NAMES])
+    rest = len(tables) - _LABEL_NAMES
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def pack(
+    tables: Iterable[Expected],
+    *,
+    batch_bytes: int,
+    batch_tables: int,
+    most_batches: int = MOST_BATCHES,
+) -> list[Batch]:
+    """The tables in batches of at most `batch_bytes` and `batch_tables`, largest batch first.
+
+    A table larger than `batch_bytes` gets a batch of its own.  The limits grow as far as needed to
+    stay within `most_batches`.  First fit over decreasing sizes; equal sizes by name, so that the
+    same tables make the same batches.
+    """
+    ordered = sorted(tables, key=lambda table: (-table.bytes, table.table))
+    while True:
+        batches = _first_fit(ordered, batch_bytes, batch_tables)
+        if len(batches) <= most_batches:
+            return batches
+        batch_bytes, batch_tables = batch_bytes * 2, batch_tables * 2
+
+
+def _first_fit(ordered: list[Expected], batch_bytes: int, batch_tables: int) -> list[Batch]:
+    bins: list[tuple[list[str], int]] = []
+    for table in ordered:
+        for index, (members, used) in enumerate(bins):
+            if len(members) < batch_tables and used + table.bytes <= batch_bytes:
+                members.append(table.table)
+                bins[index] = (members, used + table.bytes)
+                break
+        else:
+            bins.append(([table.table], table.bytes))
+    batches = [Batch(tuple(members), used) for members, used in bins]
+    return sorted(batches, key=lambda batch: (-batch.bytes, batch.tables))
+
+
+def parse_size(text: str) -> int:
+    """The bytes that "20 gb", "512MB" or "1000" mean; ValueError for anything else."""
+    if not re.match(SIZE_PATTERN, text):
+        message = f"not a size: {text!r}; write for instance 20 gb, 512 mb or a number of bytes"
+        raise ValueError(message)
+    number, unit = re.findall(r"[\d.]+|[a-z]+", text.lower() + " b")[:2]
+    return int(float(number) * 1024 ** _UNITS[unit])
+
+
+def size_text(size: float) -> str:
+    """A size for people: "1.5 GB"."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

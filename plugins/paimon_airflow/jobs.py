@@ -1,0 +1,245 @@
+"""The way from a task into `maintenance`: what the form says, plans, runs in this process.
+
+`maintenance` and `paimon_core` are imported by the functions, so that parsing a DAG costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+from paimon_airflow.batches import parse_size
+from paimon_airflow.results import TableResult, from_error, from_report
+
+if TYPE_CHECKING:
+    from maintenance.plan import Plan
+    from maintenance.runner import RunRequest, Surroundings
+
+PLANNING_THREADS = 8
+"""Planning waits for storage most of the time."""
+_SHOWN_LINES = 12
+"""Lines of a plan that a dry run keeps for each table; the whole plan is in the task's log."""
+
+Where = Literal["nowhere", "in_process", "spark"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the form asks for, on the storage of the settings.
+
+    `arguments` are raw, under the job's own names.  `timezone` is what partitions' idle times and
+    the like are measured in; None: the process's own.
+    """
+
+    job: str
+    warehouse: str
+    patterns: tuple[str, ...]
+    including: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
+    branch: str | None = None
+    arguments: Mapping[str, object]
+    dry_run: bool = False
+    force: bool = False
+    max_rewrite: str | None = None
+    batch_bytes: int
+    storage: Mapping[str, str] = field(default_factory=dict)
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One table's plan: where it has to run, the bytes to read there, or the result it has."""
+
+    table: str
+    where: Where
+    bytes: int = 0
+    result: TableResult | None = None
+    lines: tuple[str, ...] = ()
+
+
+def request_from(
+    job: str,
+    params: Mapping[str, object],
+    *,
+    storage: Mapping[str, str],
+    timezone: str | None,
+) -> Request:
+    """The request that the DAG run's params make; InvalidArgument if they make none.
+
+    The form's schema was checked before; what only the job knows is checked here.
+    """
+    from maintenance.registry import job_named  # noqa: PLC0415 - only when a task runs
+    from paimon_core.errors import InvalidArgument
+
+    definition = job_named(job)
+    arguments = {
+        argument.name: params[argument.name]
+        for argument in definition.arguments
+        if params.get(argument.name) is not None
+    }
+    definition.read_arguments(arguments)
+    warehouse = params.get("warehouse")
+    if not warehouse:
+        raise InvalidArgument(
+            "no warehouse is given",
+            next_step="fill in *Warehouse*, or set CARETAKER_WAREHOUSE or caretaker.toml",
+        )
+    try:
+        batch_bytes = parse_size(str(params["batch_size"]))
+    except ValueError as e:
+        raise InvalidArgument(f"batch_size: {e}") from e
+    return Request(
+        job=job,
+        warehouse=str(warehouse),
+        patterns=_texts(params, "tables"),
+        including=_texts(params, "including"),
+        excluding=_texts(params, "excluding"),
+        branch=cast("str | None", params.get("branch")) or None,
+        arguments=arguments,
+        dry_run=bool(params.get("dry_run")),
+        force=bool(params.get("force")),
+        max_rewrite=cast("str | None", params.get("max_rewrite")) or None,
+        batch_bytes=batch_bytes,
+        storage=storage,
+        timezone=timezone,
+    )
+
+
+def _texts(params: Mapping[str, object], name: str) -> tuple[str, ...]:
+    return tuple(cast("Sequence[str] | None", params.get(name)) or ())
+
+
+def list_tables(request: Request) -> list[str]:
+    """The tables that the request's patterns mean, sorted; InvalidArgument if there are none."""
+    from maintenance.tables import select_tables  # noqa: PLC0415 - only when a task runs
+
+    found: set[str] = set()
+    for pattern in request.patterns:
+        found.update(
+            select_tables(
+                request.warehouse,
+                pattern,
+                including=request.including,
+                excluding=request.excluding,
+                file_io_options=request.storage,
+            )
+        )
+    return sorted(found)
+
+
+def plan_tables(request: Request, tables: Sequence[str]) -> Iterator[Planned]:
+    """The plan of each table, in the order of `tables`; a failure is a result of its table."""
+    with ThreadPoolExecutor(PLANNING_THREADS, thread_name_prefix="plan") as pool:
+        yield from pool.map(lambda table: _plan(request, table), tables)
+
+
+def _plan(request: Request, table: str) -> Planned:
+    from maintenance.runner import plan_table  # noqa: PLC0415 - only when a task runs
+
+    try:
+        asked = _run_request(request, table)
+        plan = plan_table(asked, _surroundings(request))
+        asked.guards.check(plan, force=request.force or request.dry_run)
+    except Exception as e:  # noqa: BLE001 - the other tables go on
+        return Planned(table=table, where="nowhere", result=from_error(table, e))
+    if plan.is_empty:
+        nothing = TableResult(table=table, outcome="nothing")
+        return Planned(table=table, where="nowhere", result=nothing)
+    lines = tuple(plan.lines())
+    if request.dry_run:
+        return Planned(table=table, where="nowhere", result=_planned(table, lines), lines=lines)
+    return Planned(
+        table=table,
+        where="spark" if needs_spark(plan) else "in_process",
+        bytes=plan.effect.rewritten_bytes,
+        lines=lines,
+    )
+
+
+def needs_spark(plan: Plan) -> bool:
+    """Whether data is read and written again; all else is metadata, which needs no cluster."""
+    return plan.effect.rewritten_files > 0
+
+
+def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
+    return TableResult(
+        table=table,
+        outcome="planned",
+        summary=lines[0] if lines else "",
+        lines=lines[1:_SHOWN_LINES],
+    )
+
+
+def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableResult]:
+    """What became of each table, run one after the other without Spark."""
+    from maintenance.runner import run_table  # noqa: PLC0415 - only when a task runs
+
+    around = _surroundings(request)
+    for table in tables:
+        yield from_report(run_table(_run_request(request, table), around).to_json())
+
+
+def _run_request(request: Request, table: str) -> RunRequest:
+    from maintenance.guards import Guards  # noqa: PLC0415 - only when a task runs
+    from maintenance.registry import job_named  # noqa: PLC0415
+    from maintenance.runner import RunRequest  # noqa: PLC0415
+
+    job = job_named(request.job)
+    limit = None if request.max_rewrite is None else parse_size(request.max_rewrite)
+    return RunRequest(
+        job=job,
+        warehouse=request.warehouse,
+        table=table,
+        arguments=job.read_arguments(request.arguments),
+        branch=request.branch,
+        file_io_options=request.storage,
+        dry_run=request.dry_run,
+        force=request.force,
+        guards=Guards(max_rewrite_bytes=limit),
+    )
+
+
+def _surroundings(request: Request) -> Surroundings:
+    from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
+    from maintenance.runner import Surroundings  # noqa: PLC0415
+
+    return Surroundings(env=system_environment(request.timezone))
+
+
+def application_args(request: Request, tables: Sequence[str], results: str) -> list[str]:
+    """The arguments of the Spark application that runs the request on these tables.
+
+    The batch goes along as JSON: a driver on a cluster could not read a file of this worker.
+    """
+    batch = {
+        "job": request.job,
+        "warehouse": request.warehouse,
+        "storage": dict(request.storage),
+        "result_storage": dict(request.storage),
+        "branch": request.branch,
+        "timezone": request.timezone,
+        "arguments": dict(request.arguments),
+        "force": request.force,
+        "max_rewrite": request.max_rewrite,
+        "tables": list(tables),
+    }
+    told = {name: value for name, value in batch.items() if value not in (None, {}, False)}
+    return ["--batch", json.dumps(told), "--results", results]
+
+
+def read_reports(
+    request: Request, folder: str, tables: Sequence[str]
+) -> dict[str, Mapping[str, object]]:
+    """The reports that the Spark application left in this folder, by table."""
+    from paimon_core.io.open import open_file_io
+
+    io, root = open_file_io(folder, request.storage or None)
+    reports = {}
+    for table in tables:
+        file = f"{root}/{table}.json"
+        if io.exists(file):
+            reports[table] = json.loads(io.read_bytes(file))
+    return reports

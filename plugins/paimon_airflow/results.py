@@ -1,0 +1,212 @@
+"""What a run did to each table: small enough for XCom, complete enough for the final report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from paimon_airflow.batches import size_text
+
+Outcome = Literal["done", "nothing", "planned", "failed"]
+
+_ORDER: dict[Outcome, int] = {"failed": 0, "done": 1, "planned": 2, "nothing": 3}
+_WORDS: dict[Outcome, str] = {
+    "failed": "FAILED",
+    "done": "done",
+    "planned": "planned",
+    "nothing": "nothing to do",
+}
+# Errors that stay the same however often the task runs: what the table is, what was asked for,
+# or a defect of ours.  A lost reply of a commit wants a person to look before anything runs again.
+_PERMANENT = frozenset(
+    {
+        "AlreadyExists",
+        "AssertionError",
+        "AttributeError",
+        "CommitStateUnknown",
+        "CorruptTable",
+        "GuardTripped",
+        "ImportError",
+        "IndexError",
+        "InvalidArgument",
+        "KeyError",
+        "ModuleNotFoundError",
+        "NotFound",
+        "NotImplementedError",
+        "PermissionError",
+        "SchemaError",
+        "TypeError",
+        "UnsupportedFeature",
+        "ValueError",
+    }
+)
+SPARK_LOST = "SparkApplicationLost"
+# The statuses of `maintenance.report`.
+_OUTCOMES: dict[str, Outcome] = {
+    "success": "done",
+    "nothing_to_do": "nothing",
+    "dry_run": "planned",
+    "failed": "failed",
+}
+
+
+def retry_helps(error: str) -> bool:
+    """Whether the task should run again after an error of this class.
+
+    It should after a conflict or a stale plan (a new plan sees the other commit), after trouble of
+    storage or network, and when the Spark application was lost.
+    """
+    return error not in _PERMANENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableResult:
+    """What happened to one table.
+
+    `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
+    """
+
+    table: str
+    outcome: Outcome
+    summary: str = ""
+    error: str | None = None
+    seconds: float = 0.0
+    snapshot: int | None = None
+    figures: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+
+    @property
+    def wants_retry(self) -> bool:
+        """Whether running the job on this table again may end differently."""
+        return self.outcome == "failed" and retry_helps(self.error or "")
+
+    def to_json(self) -> dict[str, object]:
+        """The result as XCom keeps it; empty parts are left out."""
+        parts: dict[str, object] = {
+            "table": self.table,
+            "outcome": self.outcome,
+            "summary": self.summary,
+            "error": self.error,
+            "seconds": round(self.seconds, 3),
+            "snapshot": self.snapshot,
+            "figures": {name: list(pair) for name, pair in self.figures.items()},
+            "lines": list(self.lines),
+        }
+        return {name: value for name, value in parts.items() if value not in (None, "", {}, [])}
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, object]) -> TableResult:
+        """The result that `to_json` wrote."""
+        return cls(**cast("dict[str, object]", dict(parts)))  # type: ignore[arg-type]  # as written
+
+    def line(self) -> str:
+        """The result on one line: "db.t  done  files 480 -> 12  snapshot 41  3.2 s"."""
+        told = [self.table, _WORDS[self.outcome]]
+        if self.summary:
+            told.append(self.summary)
+        else:
+            told += [_change(name, pair) for name, pair in self.figures.items()]
+        if self.snapshot is not None:
+            told.append(f"snapshot {self.snapshot}")
+        if self.seconds:
+            told.append(f"{self.seconds:.1f} s")
+        return "  ".join(told)
+
+
+def from_report(report: Mapping[str, object]) -> TableResult:
+    """The result that a report of `maintenance` comes down to (its `to_json`)."""
+    error = cast("Mapping[str, object] | None", report.get("error"))
+    units = cast("Sequence[Mapping[str, object]]", report.get("failed_units") or ())
+    if error is None and units:
+        error = cast("Mapping[str, object]", units[0]["error"])
+    outcome: Outcome = "failed" if error else _OUTCOMES[str(report["status"])]
+    snapshots = cast("Sequence[int]", report.get("snapshots") or ())
+    return TableResult(
+        table=str(report["table"]),
+        outcome=outcome,
+        error=str(error["type"]) if error else None,
+        summary=_reason(error, len(units)) if error else "",
+        seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
+        snapshot=snapshots[-1] if snapshots else None,
+        figures=_figures(report) if snapshots else {},
+    )
+
+
+def from_error(table: str, error: BaseException) -> TableResult:
+    """The result of a table on which something was raised before there was a report."""
+    return TableResult(
+        table=table,
+        outcome="failed",
+        error=type(error).__name__,
+        summary=str(error) or type(error).__name__,
+    )
+
+
+def _reason(error: Mapping[str, object], failed_units: int) -> str:
+    parts = [str(error["message"])]
+    if failed_units > 1:
+        parts.append(f"and {failed_units - 1} more units of work")
+    if error.get("next_step"):
+        parts.append(f"-> {error['next_step']}")
+    return " ".join(parts)
+
+
+def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
+    before = cast("Mapping[str, int | None]", report.get("before") or {})
+    after = cast("Mapping[str, int | None]", report.get("after") or {})
+    return {
+        shown: (first, second)
+        for shown, name in (("files", "files"), ("runs", "sorted_runs"), ("bytes", "bytes"))
+        if (first := before.get(name)) is not None and (second := after.get(name)) is not None
+    }
+
+
+def lost(table: str, reason: str) -> TableResult:
+    """The result of a table that its Spark application did not get to, or did not report on."""
+    return TableResult(table=table, outcome="failed", error=SPARK_LOST, summary=reason)
+
+
+def count(results: Iterable[TableResult]) -> dict[Outcome, int]:
+    """How many tables ended how, failures first; outcomes that no table has are left out."""
+    counts = dict.fromkeys(_ORDER, 0)
+    for result in results:
+        counts[result.outcome] += 1
+    return {outcome: number for outcome, number in counts.items() if number}
+
+
+def count_text(results: Iterable[TableResult]) -> str:
+    """The counts for people: "1 FAILED, 3 done, 12 nothing to do"."""
+    return ", ".join(f"{number} {_WORDS[what]}" for what, number in count(results).items())
+
+
+def ordered(results: Iterable[TableResult]) -> list[TableResult]:
+    """Failures first, then what was done; by name within."""
+    return sorted(results, key=lambda result: (_ORDER[result.outcome], result.table))
+
+
+def failure_text(failures: Sequence[TableResult]) -> str:
+    """Why the run failed: each table with its reason, on lines of their own."""
+    head = "1 table failed" if len(failures) == 1 else f"{len(failures)} tables failed"
+    reasons = (f"  {result.table}: {result.error}: {result.summary}" for result in failures)
+    return "\n".join([f"{head}:", *reasons])
+
+
+def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
+    """The figures of all tables added up, before and after."""
+    sums: dict[str, list[int]] = {}
+    for result in results:
+        for name, pair in result.figures.items():
+            before, after = sums.get(name, [0, 0])
+            sums[name] = [before + pair[0], after + pair[1]]
+    return sums
+
+
+def change_text(figures: Mapping[str, Sequence[int]]) -> str:
+    """Figures for people: "files 480 -> 12, bytes 12.3 MB -> 9.8 MB"."""
+    return ", ".join(_change(name, pair) for name, pair in figures.items())
+
+
+def _change(name: str, pair: Sequence[int]) -> str:
+    show = size_text if name == "bytes" else "{:,}".format
+    return f"{name} {show(pair[0])} -> {show(pair[1])}"

@@ -1,0 +1,142 @@
+"""How a Spark application of ours is submitted: the binary, Python, packages, where results go.
+
+On a local master everything is this machine and this Python.  On a cluster the executors need
+pyarrow, numpy, fsspec and fastavro installed; `paimon_core` and `maintenance`, which are pure
+Python, are shipped to them as a zip file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SHIPPED = ("paimon_core", "maintenance")
+APPLICATION = "spark_app.py"
+
+_QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
+# A local application has nobody to show its UI to, and must not depend on the host's name.
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class SubmitError(Exception):
+    """The application cannot be submitted as things are set up; trying again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a Spark connection leads: its master, and whether the driver runs on the cluster."""
+
+    master: str
+    deploy_mode: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether driver and executors are threads of one process on this machine."""
+        return self.master.startswith("local")
+
+    @property
+    def driver_is_here(self) -> bool:
+        """Whether the driver runs in this worker, so that it can write to this worker's disk."""
+        return self.is_local or self.deploy_mode != "cluster"
+
+
+def spark_conf(target: Target, own: Mapping[str, str]) -> dict[str, str]:
+    """The Spark configuration to submit with; the settings' own values win."""
+    fixed = dict(_QUIET)
+    if target.is_local:
+        fixed |= _LOCAL
+    if target.master == "yarn":
+        # A table that failed makes the application fail; Airflow decides what runs again.
+        fixed["spark.yarn.maxAppAttempts"] = "1"
+    return {**fixed, **own}
+
+
+def environment(target: Target) -> dict[str, str] | None:
+    """Environment variables for spark-submit, or None where it is the cluster's business.
+
+    Without PYSPARK_PYTHON, workers start whatever `python3` is on the path, which may be another
+    version without pyarrow.  Executors elsewhere have another file system: there only the driver's
+    Python is set, and `spark.pyspark.python` or PYSPARK_PYTHON name theirs.
+    """
+    if not target.driver_is_here:
+        return None
+    paths = [str(package_folder(SHIPPED[0]).parent), os.environ.get("PYTHONPATH", "")]
+    variables = {
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
+    if target.is_local:
+        variables["PYSPARK_PYTHON"] = sys.executable
+    return variables
+
+
+def spark_submit() -> str:
+    """The spark-submit to call: beside this Python or in its pyspark, else the one on the path."""
+    beside = Path(sys.executable).parent / "spark-submit"
+    if beside.is_file():
+        return str(beside)
+    found = shutil.which("spark-submit")
+    if found:
+        return found
+    spec = importlib.util.find_spec("pyspark")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        inside = Path(folder) / "bin" / "spark-submit"
+        if inside.is_file():
+            return str(inside)
+    message = "no spark-submit beside this Python, on the path or in pyspark: install pyspark"
+    raise SubmitError(message)
+
+
+def application() -> str:
+    """The path of the Spark application that maintains one batch of tables."""
+    return str(package_folder("maintenance") / APPLICATION)
+
+
+def package_folder(name: str) -> Path:
+    """The folder of an installed package, found without importing it."""
+    spec = importlib.util.find_spec(name)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        return Path(folder)
+    message = f"package {name} is not on the path of this worker's Python"
+    raise SubmitError(message)
+
+
+def write_packages(file: Path) -> Path:
+    """A zip file with the packages that executors need; the same bytes for the same sources."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in _sources():
+            # A fixed time, so that clusters that cache files by content see no change.
+            entry = zipfile.ZipInfo(name, date_time=(2020, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, source.read_bytes())
+    return file
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    for package in SHIPPED:
+        folder = package_folder(package)
+        for source in sorted(folder.rglob("*.py")):
+            yield str(source.relative_to(folder.parent)), source
+
+
+def results_folder(target: Target, configured: str | None, scratch: Path, name: str) -> str:
+    """Where the application leaves its results: a folder that both it and this worker can reach."""
+    if configured:
+        return f"{configured.rstrip('/')}/{name}"
+    if target.driver_is_here:
+        return str(scratch / "results")
+    message = (
+        f"the driver runs on the cluster ({target.master}), so it cannot leave its results on this "
+        "worker: set `results` in caretaker.toml to a folder that both reach, for instance on S3"
+    )
+    raise SubmitError(message)
