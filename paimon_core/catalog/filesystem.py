@@ -1,0 +1,145 @@
+"""The filesystem catalog: `warehouse/DB.db/TABLE` (Java: `catalog/FileSystemCatalog`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileIO
+from paimon_core.io.open import open_file_io
+from paimon_core.paths import SCHEMA_PREFIX, TablePaths
+from paimon_core.schema.store import SchemaStore
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.table.open import open_table_at, split_identifier
+
+DATABASE_SUFFIX: Final = ".db"
+_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemCatalog:
+    """Databases and tables under one warehouse folder."""
+
+    warehouse: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def _open(self) -> tuple[FileIO, str]:
+        return open_file_io(self.warehouse, self.options)
+
+    # --- databases ---
+
+    def list_databases(self) -> list[str]:
+        """The names of all databases, sorted."""
+        io, root = self._open()
+        end = len(DATABASE_SUFFIX)
+        return sorted(
+            f.name[:-end]
+            for f in io.list_dir(root)
+            if f.is_dir and f.name.endswith(DATABASE_SUFFIX) and len(f.name) > end
+        )
+
+    def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
+        """Make the database's folder; AlreadyExists unless `if_not_exists`."""
+        io, root = self._open()
+        path = _database_path(root, database)
+        if io.exists(path):
+            if if_not_exists:
+                return
+            raise AlreadyExists(f"database {database} exists already")
+        io.make_dirs(path)
+
+    # --- tables ---
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the database's tables, sorted; NotFound if there is no such database."""
+        io, root = self._open()
+        path = _database_path(root, database)
+        folders = [f for f in io.list_dir(path) if f.is_dir]
+        if not folders and not io.exists(path):
+            raise NotFound(f"database {database} does not exist under {root}")
+        return sorted(f.name for f in folders if _has_schema(io, f.path))
+
+    def table_path(self, identifier: str) -> str:
+        """The folder of table "db.t", whether it exists or not."""
+        _, root = self._open()
+        database, table = split_identifier(identifier)
+        return f"{_database_path(root, database)}/{table}"
+
+    def get_table(
+        self,
+        identifier: str,
+        *,
+        branch: str | None = None,
+        dynamic_options: Mapping[str, str | None] | None = None,
+    ) -> FileStoreTable:
+        """The table under its newest schema; NotFound if there is none."""
+        io, _ = self._open()
+        return open_table_at(
+            io,
+            self.table_path(identifier),
+            identifier,
+            branch=branch,
+            dynamic_options=dynamic_options,
+        )
+
+    def create_table(
+        self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
+    ) -> None:
+        """Create the table with `schema` as its first; AlreadyExists unless `if_not_exists`."""
+        io, root = self._open()
+        database, _ = split_identifier(identifier)
+        if not io.exists(_database_path(root, database)):
+            raise NotFound(f"database {database} does not exist under {root}")
+        store = self._schemas(identifier)
+        if store.latest() is None and store.commit_new(schema):
+            return
+        if not if_not_exists:
+            raise AlreadyExists(f"table {identifier} exists already", table=identifier)
+
+    def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
+        """Delete the table's folder with everything in it."""
+        io, _ = self._open()
+        if not io.delete_dir(self.table_path(identifier)) and not if_exists:
+            raise NotFound(f"table {identifier} does not exist", table=identifier)
+
+    def alter_table(
+        self,
+        identifier: str,
+        change: Callable[[TableSchema], TableSchema],
+        *,
+        branch: str | None = None,
+    ) -> TableSchema:
+        """The newest schema after `change`, which is asked again when another change came first."""
+        store = self._schemas(identifier, branch=branch)
+        for _ in range(_ATTEMPTS):
+            latest = store.latest()
+            if latest is None:
+                raise NotFound(f"table {identifier} does not exist", table=identifier)
+            changed = change(latest)
+            if changed == latest or store.commit_new(changed):
+                return changed
+        raise AlreadyExists(
+            f"other schema changes of table {identifier} were always faster",
+            table=identifier,
+            next_step="run again",
+        )
+
+    def _schemas(self, identifier: str, *, branch: str | None = None) -> SchemaStore:
+        io, _ = self._open()
+        paths = TablePaths(root=self.table_path(identifier))
+        return SchemaStore(io, paths.of_branch(branch) if branch else paths, identifier)
+
+
+def _database_path(root: str, database: str) -> str:
+    if not database or "/" in database:
+        raise InvalidArgument(f"not a database name: {database!r}")
+    return f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+
+
+def _has_schema(io: FileIO, table_root: str) -> bool:
+    folder = TablePaths(root=table_root).schema_dir
+    return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
+
