@@ -1,0 +1,85 @@
+"""Writers append while compaction runs again and again: no row lost, none doubled."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay import run_step
+
+from maintenance.environment import system_environment
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.runner import RunRequest, run_table
+from paimon_core.commit.committer import commit
+from paimon_core.table.open import open_table
+from paimon_core.write.table_write import TableWriter
+
+ROUNDS = 50
+ROWS = 10
+
+TABLES: dict[str, dict[str, Any]] = {
+    "primary_key": {
+        "primary_keys": ["id"],
+        "options": {"bucket": "2", "write-only": "true", "commit.max-retries": "1000"},
+    },
+    "append": {
+        "options": {"bucket": "-1", "compaction.min.file-num": "2", "commit.max-retries": "1000"}
+    },
+}
+
+
+def writer(warehouse: str, number: int) -> None:
+    """Commits `ROUNDS` times `ROWS` rows with keys of its own."""
+    import pyarrow as pa  # noqa: PLC0415 - in the child process only
+
+    env = system_environment()
+    table = open_table(warehouse, "db.t")
+    for i in range(ROUNDS):
+        first = (number * ROUNDS + i) * ROWS
+        w = TableWriter(table, env=env)
+        w.write(
+            pa.table(
+                {
+                    "id": pa.array(range(first, first + ROWS), pa.int64()),
+                    "v": pa.array([f"w{number}-{i}"] * ROWS),
+                }
+            )
+        )
+        commit(table, w.prepare_commit(), user=env.new_uuid(), env=env)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TABLES)
+def test_two_writers_and_a_compaction(kind: str, tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    columns = [{"name": "id", "type": "BIGINT NOT NULL"}, {"name": "v", "type": "STRING"}]
+    created = run_step({"op": "create_table", **at, "columns": columns, **TABLES[kind]})
+    assert "error" not in created, created
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=writer, args=(str(tmp_path), n)) for n in range(2)]
+    for w in writers:
+        w.start()
+    compacted = 0
+    while any(w.is_alive() for w in writers):
+        report = run_table(
+            RunRequest(
+                job=COMPACT,
+                warehouse=str(tmp_path),
+                table="db.t",
+                arguments=COMPACT.read_arguments({"strategy": "full"}),
+                force=True,
+            )
+        )
+        assert report.error is None, report.error
+        compacted += len(report.snapshots)
+    for w in writers:
+        w.join()
+        assert w.exitcode == 0
+    assert compacted > 1, "the compaction never ran beside the writers"
+    rows = run_step({"op": "read", **at})["rows"]
+    ids = sorted(row[1] for row in rows)
+    assert ids == list(range(2 * ROUNDS * ROWS))
+    kinds = [s["commitKind"] for s in run_step({"op": "snapshots", **at})["snapshots"]]
+    assert kinds.count("APPEND") == 2 * ROUNDS

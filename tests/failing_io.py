@@ -1,0 +1,107 @@
+"""A FileIO that fails at its k-th change, before or after the change took effect.
+
+What a crash or a lost reply leaves behind is the same whether the process dies or the call fails,
+so a run with `FailingFileIO` stands for both: everything after the failure is refused as well when
+`dead` is set, as after a kill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.local import LocalFileIO
+
+When = Literal["before", "after"]
+
+
+class Injected(OSError):
+    """The failure that a test asked for."""
+
+
+@dataclass
+class Trigger:
+    """Counts changes; fires at number `at` (from 0), or never for -1."""
+
+    at: int = -1
+    when: When = "before"
+    dead: bool = False
+    count: int = 0
+    fired: bool = False
+
+    def check_alive(self) -> None:
+        if self.fired and self.dead:
+            raise Injected("the process is dead")
+
+
+class FailingFileIO:
+    """Local files; every call that changes something counts."""
+
+    def __init__(self, trigger: Trigger, inner: FileIO | None = None) -> None:
+        self.trigger = trigger
+        self.inner = inner or LocalFileIO()
+
+    @property
+    def parallelism(self) -> int:
+        return 1  # so that the k-th call is the same call in every run
+
+    def _change(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        trigger = self.trigger
+        trigger.check_alive()
+        mine = trigger.count == trigger.at
+        trigger.count += 1
+        if mine and trigger.when == "before":
+            trigger.fired = True
+            raise Injected(f"{name} {args[0]} failed before it took effect")
+        result = getattr(self.inner, name)(*args, **kwargs)
+        if mine:
+            trigger.fired = True
+            raise Injected(f"{name} {args[0]} took effect, but its reply was lost")
+        return result
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self._change("open_output", path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._change("write_bytes", path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return bool(self._change("create_if_absent", path, data))
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._change("overwrite", path, data)
+
+    def delete(self, path: str) -> bool:
+        return bool(self._change("delete", path))
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        return bool(self._change("delete_dir", path, recursive=recursive))
+
+    def rename(self, src: str, dst: str) -> bool:
+        return bool(self._change("rename", src, dst))
+
+    def make_dirs(self, path: str) -> None:
+        self._change("make_dirs", path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self.trigger.check_alive()
+        return self.inner.read_bytes(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self.trigger.check_alive()
+        return self.inner.open_input(path)
+
+    def exists(self, path: str) -> bool:
+        self.trigger.check_alive()
+        return self.inner.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        self.trigger.check_alive()
+        return self.inner.stat(path)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        self.trigger.check_alive()
+        return self.inner.list_dir(path)
