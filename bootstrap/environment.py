@@ -7,7 +7,7 @@
       current                 one line: the path of the environment in use
       env-KEY/                a virtual environment; KEY names lock, Python, machine and place
         requirements.lock     written last: the environment is complete
-      install.log             what pip said
+      install.log, tmp/       what pip said; its scratch space while it works (it needs some GB)
 
 Needs neither pip nor ensurepip nor the venv module: pip comes with the checkout as its unmodified
 wheel, checked against the lock.  Everything else is installed by it, from whatever package index
@@ -126,10 +126,13 @@ def _install(root: Path, home: Path, env: Path, lock: str, lock_fd: int) -> None
         site = site_packages(env)
         forget_incomplete(site)
         unpack_pip(root / "bootstrap", lock, site)
-        log = home / "install.log"
+        log, scratch = home / "install.log", home / "tmp"
         log.write_bytes(b"")
+        shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+        scratch.mkdir()
         for wanted in (lock_file.only(lock, BUILD_TOOLS), lock):
-            _pip_install(env, wanted, log, lock_fd)
+            _pip_install(env, wanted, log, scratch, lock_fd)
+        shutil.rmtree(scratch, ignore_errors=True)
         (env / LOCK_NAME).write_text(lock, encoding="utf-8")
         say(f"ready after {time.monotonic() - started:.0f} s")
 
@@ -201,16 +204,17 @@ def unpack_pip(folder: Path, lock: str, site: Path) -> None:
             archive.extractall(site)
 
 
-def pip_settings(environ: dict[str, str]) -> dict[str, str]:
+def pip_settings(environ: dict[str, str], scratch: Path) -> dict[str, str]:
     """The caller's environment for pip: index, certificates and proxies stay, places do not."""
     foreign = {f"PIP_{name}" for name in FOREIGN_SETTINGS} | {"PYTHONPATH"}
     kept = {name: value for name, value in environ.items() if name not in foreign}
-    return kept | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
+    own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
+    return kept | own | {"TMPDIR": str(scratch)}
 
 
-def _pip_install(env: Path, wanted: str, log: Path, lock_fd: int) -> None:
+def _pip_install(env: Path, wanted: str, log: Path, scratch: Path, lock_fd: int) -> None:
     packages = lock_file.entries(wanted)
-    request = log.with_suffix(".txt")
+    request = scratch / "requirements.txt"
     request.write_text(wanted, encoding="utf-8")
     # No dependencies to look for, the lock has them all; no isolation, its tools are locked too.
     command = [
@@ -225,21 +229,20 @@ def _pip_install(env: Path, wanted: str, log: Path, lock_fd: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=pip_settings(dict(os.environ)),
+            env=pip_settings(dict(os.environ), scratch),
             pass_fds=(lock_fd,),
         )
         try:
             _watch(pip, Progress(log, site_packages(env), len(packages)))
         finally:
             if pip.poll() is None:
-                pip.terminate()
+                pip.send_signal(signal.SIGINT)
                 pip.wait()
     if pip.returncode != 0:
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         sys.stderr.write("".join(f"  {line}\n" for line in tail))
         message = f"pip failed (exit {pip.returncode}, all of it in {log}); run again to go on"
         raise BootstrapError(message)
-    request.unlink()
 
 
 def _watch(pip: subprocess.Popen[bytes], progress: Progress) -> None:
