@@ -238,7 +238,7 @@ class _Run:
         if isinstance(error, PaimonError):
             error.table = error.table or self.request.table
         else:
-            logger.error("unexpected failure", exc_info=error)  # noqa: LOG014 - it is the handler's
+            logger.error("unexpected failure", exc_info=error)
         self.error = error
         self.status = Status.FAILED
 

@@ -45,9 +45,8 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidArgument instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise, with the usage in the next step."""
-        usage = " ".join(self.format_usage().removeprefix("usage: ").split())
-        raise InvalidArgument(message, next_step=f"usage: {usage}  (see {self.prog} --help)")
+        """Raise, and say where help is."""
+        raise InvalidArgument(message, next_step=f"see {self.prog} --help")
 
 
 def build_parser() -> Parser:
@@ -278,7 +277,8 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
 def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
     text = argument.help
     if argument.example:
-        text += f"; for example {argument.option} '{argument.example}'"
+        quote = '"' if "'" in argument.example else "'"
+        text += f"; for example {argument.option} {quote}{argument.example}{quote}"
     if argument.default not in (None, (), {}, False):
         text += f" (default: {argument.default})"
     text = text.replace("%", "%%")
