@@ -1,0 +1,260 @@
+"""Minimum, maximum and null count of each column of a file, as Java would find them.
+
+Java takes them from the footer of the finished file (Parquet, ORC) or from the rows (Avro), so
+what is there depends on the format (`ParquetSimpleStatsExtractor`, `OrcSimpleStatsExtractor`,
+`SimpleStatsCollector`):
+
+====================  ===================  ====================  ==================
+column                parquet              orc                   avro
+====================  ===================  ====================  ==================
+BINARY, VARBINARY     null count           null count            null count
+TIMESTAMP, LTZ > 6    null count           all three             (no such files)
+ARRAY, MAP, ROW, ...  nothing at all       null count            null count
+all others            all three            all three             all three
+====================  ===================  ====================  ==================
+
+Two things are done better, and rows are never lost by them: ORC's NaN as the first value makes
+Java take NaN for the minimum, and ORC's padded CHAR makes it take blanks for one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import STATS_KEEP_FIRST_N, Options
+from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+
+KEY_TRUNCATION: Final = 128
+"""Characters kept of a key's minimum and maximum, whatever the mode."""
+_TRUNCATE: Final = re.compile(r"truncate\((\d+)\)")
+_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_BINARY: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_MICROS: Final = 6
+_NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
+_LAST_CODE_POINT: Final = 0x10FFFF
+_SURROGATES: Final = range(0xD800, 0xE000)
+
+
+class Detail(Enum):
+    """How much is kept of a column (the word before `(n)` in `metadata.stats-mode`)."""
+
+    NONE = auto()
+    COUNTS = auto()
+    TRUNCATE = auto()
+    FULL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """A value of `metadata.stats-mode`; `length` is in characters, for TRUNCATE only."""
+
+    detail: Detail
+    length: int = 0
+
+    @staticmethod
+    def parse(text: str) -> StatsMode:
+        """The mode of a text such as "truncate(16)"; InvalidArgument if it is none."""
+        lowered = text.strip().lower()
+        if match := _TRUNCATE.fullmatch(lowered):
+            length = int(match.group(1))
+            if length > 0:
+                return StatsMode(Detail.TRUNCATE, length)
+        elif lowered in ("none", "counts", "full"):
+            return StatsMode(Detail[lowered.upper()])
+        raise InvalidArgument(
+            f"not a statistics mode: {text!r} (expected none, counts, full or truncate(n))"
+        )
+
+
+KEY_MODE: Final = StatsMode(Detail.TRUNCATE, KEY_TRUNCATION)
+NO_STATS: Final = StatsMode(Detail.NONE)
+
+
+class ColumnStats(NamedTuple):
+    """What is known of one column, in internal values; all None: nothing."""
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+
+
+UNKNOWN: Final = ColumnStats()
+
+
+def column_modes(
+    names: Sequence[str], stats_mode: str, options: Options, *, key_columns: Collection[str] = ()
+) -> list[StatsMode]:
+    """The mode of each column (Java: `StatsCollectorFactories.createStatsFactories`).
+
+    `fields.NAME.stats-mode` comes first; `key_columns`, whose statistics serve as those of the key
+    in thin mode, are then always kept; of the others `metadata.stats-keep-first-n-columns`
+    keeps the first ones.
+    """
+    kept = options.value(STATS_KEEP_FIRST_N)
+    default = StatsMode.parse(stats_mode)
+    modes, counted = [], 0
+    for name in names:
+        own = options.get(f"fields.{name}.stats-mode")
+        if own is not None:
+            modes.append(StatsMode.parse(own))
+        elif name in key_columns:
+            modes.append(KEY_MODE)
+            continue
+        else:
+            modes.append(NO_STATS if 0 <= kept <= counted else default)
+        counted += 1
+    return modes
+
+
+def has_minimum(data_type: DataType, file_format: str) -> bool:
+    """Whether a file of the format yields minimum and maximum of a column of the type."""
+    if not isinstance(data_type, AtomicType) or data_type.kind in _BINARY:
+        return False
+    if data_type.kind in _TIMESTAMPS and (data_type.precision or 0) > _MICROS:
+        return file_format == "orc"
+    return True
+
+
+class StatsCollector:
+    """Statistics of a file's columns, collected batch by batch, untruncated."""
+
+    def __init__(self, columns: RowType, details: Sequence[Detail], file_format: str) -> None:
+        """`details` says how much is wanted of each column; the rest is not looked at."""
+        self._columns = [
+            _Column(f.type, file_format, detail)
+            for f, detail in zip(columns.fields, details, strict=True)
+        ]
+
+    def update(self, arrays: Sequence[pa.Array]) -> None:
+        """Takes in the next rows: one array a column."""
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.update(array)
+
+    def results(self) -> list[ColumnStats]:
+        """The statistics of all rows so far, one a column."""
+        return [column.result() for column in self._columns]
+
+
+def narrowed(stats: ColumnStats, mode: StatsMode, data_type: DataType) -> ColumnStats:
+    """What the mode keeps of full statistics (Java: `SimpleColStatsCollector.convert`).
+
+    A truncated maximum is made greater than every value that it stands for; where that cannot be,
+    minimum and maximum are both unknown.
+    """
+    if stats.null_count is None or mode.detail is Detail.NONE:
+        return UNKNOWN
+    if mode.detail is Detail.COUNTS:
+        return ColumnStats(null_count=stats.null_count)
+    is_text = isinstance(stats.maximum, str) and isinstance(data_type, AtomicType)
+    if mode.detail is Detail.FULL or not is_text:
+        return stats
+    maximum = truncated_maximum(stats.maximum, mode.length)
+    if maximum is None:
+        return ColumnStats(null_count=stats.null_count)
+    return ColumnStats(stats.minimum[: mode.length], maximum, stats.null_count)
+
+
+def truncated_maximum(text: str, length: int) -> str | None:
+    """A text of at most `length` characters that is not below `text`; None if there is none."""
+    if len(text) <= length:
+        return text
+    for i in range(length - 1, -1, -1):
+        following = ord(text[i]) + 1
+        if following in _SURROGATES:
+            # Java writes '?' for a surrogate here, which is less than the text.
+            following = _SURROGATES.stop
+        if following <= _LAST_CODE_POINT:
+            return text[:i] + chr(following)
+    return None
+
+
+class _Column:
+    __slots__ = ("_bounds", "_counts", "_float", "_max", "_min", "_nulls", "_seen", "_unit")
+
+    def __init__(self, data_type: DataType, file_format: str, detail: Detail) -> None:
+        nested_in_parquet = file_format == "parquet" and not isinstance(data_type, AtomicType)
+        self._counts = detail is not Detail.NONE and not nested_in_parquet
+        self._bounds = detail in (Detail.TRUNCATE, Detail.FULL) and has_minimum(
+            data_type, file_format
+        )
+        root = data_type.root
+        self._float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self._unit = 1
+        self._nulls = 0
+        self._seen = False
+        self._min: Any = None
+        self._max: Any = None
+
+    def update(self, array: pa.Array) -> None:
+        if not self._counts:
+            return
+        self._nulls += array.null_count
+        if not self._bounds or array.null_count == len(array):
+            return
+        bounds = _float_bounds(array) if self._float else self._ordered_bounds(array)
+        if bounds is None:
+            self._bounds = False
+            return
+        low, high = bounds
+        if not self._seen:
+            self._min, self._max, self._seen = low, high, True
+            return
+        if _before(low, self._min):
+            self._min = low
+        if _before(self._max, high):
+            self._max = high
+
+    def result(self) -> ColumnStats:
+        if not self._counts:
+            return UNKNOWN
+        if not self._bounds or not self._seen:
+            return ColumnStats(null_count=self._nulls)
+        if self._unit != 1:
+            return ColumnStats(self._min * self._unit, self._max * self._unit, self._nulls)
+        return ColumnStats(self._min, self._max, self._nulls)
+
+    def _ordered_bounds(self, array: pa.Array) -> tuple[Any, Any] | None:
+        kind = array.type
+        if pa.types.is_timestamp(kind):
+            self._unit = _NANOS[kind.unit]
+            array = array.view(pa.int64())
+        elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+            array = array.view(pa.int32())
+        bounds = pc.min_max(array)
+        try:
+            return bounds["min"].as_py(), bounds["max"].as_py()
+        except UnicodeDecodeError:
+            return None  # no text: nothing can be said that every reader understands alike
+
+
+def _before(left: Any, right: Any) -> bool:
+    """Whether left sorts before right; for floats as Java's `Double.compare`."""
+    if isinstance(left, float):
+        if math.isnan(left) or math.isnan(right):
+            return not math.isnan(left)
+        if left == right:
+            return math.copysign(1, left) < math.copysign(1, right)
+    return bool(left < right)
+
+
+def _float_bounds(array: pa.Array) -> tuple[float, float]:
+    """Least and greatest, where -0.0 is below 0.0 and NaN above all (Java: `Double.compare`)."""
+    values = np.asarray(array.drop_null() if array.null_count else array)
+    low, high = float(np.fmin.reduce(values)), float(values.max())
+    if low == 0 and np.signbit(values[values == 0]).any():
+        low = -0.0
+    if high == 0 and not np.signbit(values[values == 0]).all():
+        high = 0.0
+    elif high == 0:
+        high = -0.0
+    return low, high
