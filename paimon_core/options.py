@@ -249,6 +249,21 @@ NUM_LEVELS: Final = Option("num-levels", _optional_int, None)
 MAX_SIZE_AMPLIFICATION: Final = Option("compaction.max-size-amplification-percent", int, 200)
 SIZE_RATIO: Final = Option("compaction.size-ratio", int, 1)
 COMPACTION_MIN_FILE_NUM: Final = Option("compaction.min.file-num", int, 5)
+COMPACTION_FORCE_UP_LEVEL_0: Final = Option("compaction.force-up-level-0", parse_bool, False)
+COMPACTION_TOTAL_SIZE_THRESHOLD: Final = Option(
+    "compaction.total-size-threshold", _optional_size, None
+)
+COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Final = Option(
+    "compaction.incremental-size-threshold", _optional_size, None
+)
+COMPACTION_OFF_PEAK_START: Final = Option("compaction.offpeak.start.hour", int, -1)
+COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", int, -1)
+COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", int, 0)
+COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option(
+    "compaction.delete-ratio-threshold", float, 0.2
+)
+LOOKUP_COMPACT: Final = Option("lookup-compact", _lower, "radical")
+OPEN_FILE_COST: Final = Option("source.split.open-file-cost", parse_memory_size, 4 * MB)
 COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
     "compaction.optimization-interval", _optional_duration, None
 )

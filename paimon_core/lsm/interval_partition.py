@@ -24,7 +24,9 @@ from paimon_core.types.data_types import RowType
 
 def interval_partition(files: Iterable[DataFileMeta], key: RowType) -> list[Section]:
     """Sections in key order; the runs of each from oldest to newest, as the merge wants them."""
-    keyed = sorted((KeyedFile.of(f, key) for f in files), key=lambda k: (k.low, k.high))
+    keyed = sorted(
+        (KeyedFile.of(f, key) for f in files), key=lambda k: (k.low, k.high, k.file.file_name)
+    )
     sections: list[Section] = []
     section: list[KeyedFile] = []
     bound: Key = ()

@@ -1,0 +1,232 @@
+"""Which files of an append table are compacted together (Java: `AppendCompactCoordinator`,
+`BucketedAppendCompactManager`).
+
+Rows of a bucket=-1 table have no order, so its small files are packed by size.  Rows of a bucketed
+append table are read in the order of their sequence numbers, so only neighbours are joined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paimon_core.compaction.pick import small_file_size, target_file_size
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import (
+    COMPACTION_DELETE_RATIO_THRESHOLD,
+    COMPACTION_FORCE_REWRITE_ALL_FILES,
+    COMPACTION_MIN_FILE_NUM,
+    OPEN_FILE_COST,
+    Options,
+)
+
+_FULL_MIN_FILES = 3
+UNAWARE_BUCKET = 0
+"""The bucket under which files of a bucket=-1 table are kept."""
+
+Bin = tuple[DataFileMeta, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileVector:
+    """The deletion vector of a data file: where it is kept, and how many rows it deletes."""
+
+    index_file: str
+    cardinality: int | None
+
+
+def pick_unaware(
+    files: Sequence[DataFileMeta],
+    options: Options,
+    *,
+    partition: bytes,
+    total_buckets: int,
+    vectors: Mapping[str, FileVector] | None = None,
+) -> list[CompactUnit]:
+    """The bins of one partition of a bucket=-1 table, each a unit; none if nothing is due.
+
+    `vectors`: the deletion vectors by data file name, None for a table without them.
+    """
+    return [
+        _unit(bin_, partition, UNAWARE_BUCKET, total_buckets, "small files")
+        for bin_ in pack_unaware(files, options, vectors=vectors)
+    ]
+
+
+def pick_bucketed(
+    files: Sequence[DataFileMeta],
+    options: Options,
+    *,
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+    full: bool,
+    until_done: bool = True,
+    vectors: Mapping[str, FileVector] | None = None,
+) -> list[CompactUnit]:
+    """The joined files of one bucket of a bucketed append table, each group a unit.
+
+    Java's minor compaction joins the first `compaction.min.file-num` small neighbours and leaves
+    the rest to the next run; `until_done` joins what repeated runs would, each file once.
+    """
+    ordered = sorted(files, key=_sequence)
+    if full:
+        groups = _full(ordered, options, vectors)
+    else:
+        groups = _minor(ordered, options, until_done=until_done)
+    return [_unit(group, partition, bucket, total_buckets, "neighbours") for group in groups]
+
+
+def pack_unaware(
+    files: Sequence[DataFileMeta],
+    options: Options,
+    *,
+    vectors: Mapping[str, FileVector] | None = None,
+) -> list[Bin]:
+    """Small files, and files with many deleted rows, in bins of about twice the target size."""
+    small = small_file_size(options, primary_key=False)
+    threshold = options.value(COMPACTION_DELETE_RATIO_THRESHOLD)
+    wanted = [
+        f
+        for f in files
+        if f.file_size < small or _mostly_deleted(f, (vectors or {}).get(f.file_name), threshold)
+    ]
+    if vectors is None:
+        return _packed(wanted, options)
+    # A vector file is rewritten whole: all data files that it speaks of go into one bin.
+    groups: dict[str, list[DataFileMeta]] = defaultdict(list)
+    rest: list[DataFileMeta] = []
+    for file in wanted:
+        vector = vectors.get(file.file_name)
+        (rest if vector is None else groups[vector.index_file]).append(file)
+    packer = _Packer(options)
+    bins: list[Bin] = []
+    for group in sorted(groups.values(), key=lambda g: sum(f.file_size for f in g)):
+        packer.add(group)
+        if packer.is_full:
+            bins.append(packer.drain())
+    if packer.files:
+        bins.append(packer.drain())
+    return bins + (_packed(rest, options) if len(rest) > 1 else [])
+
+
+def _mostly_deleted(file: DataFileMeta, vector: FileVector | None, threshold: float) -> bool:
+    if vector is None:
+        return False
+    return vector.cardinality is None or vector.cardinality > file.row_count * threshold
+
+
+def _packed(files: Sequence[DataFileMeta], options: Options) -> list[Bin]:
+    packer = _Packer(options)
+    bins: list[Bin] = []
+    for file in sorted(files, key=lambda f: (f.file_size, *_sequence(f))):
+        packer.add([file])
+        if packer.is_full:
+            bins.append(packer.drain())
+    if len(packer.files) >= options.value(COMPACTION_MIN_FILE_NUM):
+        bins.append(packer.drain())
+    return bins
+
+
+class _Packer:
+    """Fills one bin; every file costs some bytes more than it has, for being opened."""
+
+    __slots__ = ("_cost", "_limit", "_size", "files")
+
+    def __init__(self, options: Options) -> None:
+        self.files: list[DataFileMeta] = []
+        self._size = 0
+        self._cost = options.value(OPEN_FILE_COST)
+        self._limit = 2 * target_file_size(options, primary_key=False)
+
+    def add(self, files: Sequence[DataFileMeta]) -> None:
+        self.files += files
+        self._size += sum(f.file_size + self._cost for f in files)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.files) > 1 and self._size >= self._limit
+
+    def drain(self) -> Bin:
+        files = tuple(self.files)
+        self.files = []
+        self._size = 0
+        return files
+
+
+def _sequence(file: DataFileMeta) -> tuple[int, int, int, str]:
+    return (
+        file.min_sequence_number,
+        file.max_sequence_number,
+        file.creation_time or 0,
+        file.file_name,
+    )
+
+
+def _full(
+    ordered: Sequence[DataFileMeta], options: Options, vectors: Mapping[str, FileVector] | None
+) -> list[Bin]:
+    """All files but the large ones at the front, if that is worth it."""
+    force = options.value(COMPACTION_FORCE_REWRITE_ALL_FILES)
+    small = small_file_size(options, primary_key=False)
+    rest = list(ordered)
+    if not force:
+        if not rest or (vectors is None and len(rest) < _FULL_MIN_FILES):
+            return []
+        while rest and rest[0].file_size >= small and rest[0].file_name not in (vectors or {}):
+            rest.pop(0)
+    if not rest:
+        return []
+    smalls = sum(f.file_size < small for f in rest)
+    worth_it = smalls > len(rest) - smalls and len(rest) >= _FULL_MIN_FILES
+    if vectors is not None or force or worth_it:
+        return [tuple(rest)]
+    return []
+
+
+def _minor(ordered: Sequence[DataFileMeta], options: Options, *, until_done: bool) -> list[Bin]:
+    """Neighbours, at least `compaction.min.file-num` of them, that are not too large together."""
+    min_files = options.value(COMPACTION_MIN_FILE_NUM)
+    limit = 2 * target_file_size(options, primary_key=False)
+    small = small_file_size(options, primary_key=False)
+    bins: list[Bin] = []
+    # What waits: groups that count as one file each, an earlier pick being the file it becomes.
+    waiting: list[list[DataFileMeta]] = []
+    queue = [[f] for f in ordered]
+    while queue:
+        waiting.append(queue.pop(0))
+        if len(waiting) >= min_files:
+            joined = [f for group in waiting for f in group]
+            waiting = []
+            if until_done and _size(joined) < small:
+                queue.insert(0, joined)
+                if len(queue) >= min_files:
+                    continue
+                queue.clear()
+            bins.append(tuple(joined))
+            if not until_done:
+                break
+        elif sum(map(_size, waiting)) >= limit:
+            dropped = waiting.pop(0)
+            if len(dropped) > 1:
+                bins.append(tuple(dropped))
+    bins += [tuple(group) for group in waiting if len(group) > 1]
+    return bins
+
+
+def _size(group: Sequence[DataFileMeta]) -> int:
+    return sum(f.file_size for f in group)
+
+
+def _unit(
+    files: Bin, partition: bytes, bucket: int, total_buckets: int, reason: str
+) -> CompactUnit:
+    return CompactUnit(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        append_files=files,
+        reason=reason,
+    )

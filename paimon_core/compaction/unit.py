@@ -1,0 +1,259 @@
+"""One piece of compaction work, and what comes of it; both travel as bytes to and from executors.
+
+A unit belongs to one bucket and is done by one task.  It says everything that the rules decided,
+so that carrying it out needs no rule::
+
+    primary key   rewrites   groups of sections; each group becomes files of its own, in key order
+                  upgrades   files that only change their level
+    append        files      concatenated, in this order
+
+A bucket too large for one task is cut into several units with a `key_range` each.  All of them
+read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
+results of a bucket must be committed together (JAVA_RULES E7).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.errors import InvalidArgument
+from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.manifest.data_file import (
+    DataFileMeta,
+    DeletionVectorRange,
+    FileSource,
+    IndexFileMeta,
+    SimpleStats,
+)
+
+_FORMAT = 1
+
+Rewrite = tuple[Section, ...]
+"""Sections in key order that are merged into one sequence of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys from `low` on and below `high`, as stored row bytes; None is open."""
+
+    low: bytes | None
+    high: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactUnit:
+    """Work for one task; see the module.  `reason` is for people."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    output_level: int = 0
+    drop_deletes: bool = False
+    rewrites: tuple[Rewrite, ...] = ()
+    upgrades: tuple[DataFileMeta, ...] = ()
+    append_files: tuple[DataFileMeta, ...] = ()
+    key_range: KeyRange | None = None
+    owns_inputs: bool = True
+    reason: str = ""
+
+    @property
+    def rewritten_files(self) -> tuple[DataFileMeta, ...]:
+        """The files that are read, each once."""
+        return self.append_files or tuple(
+            f
+            for rewrite in self.rewrites
+            for section in rewrite
+            for run in section
+            for f in run.files
+        )
+
+    @property
+    def rewritten_bytes(self) -> int:
+        return sum(f.file_size for f in self.rewritten_files)
+
+    @property
+    def rewritten_rows(self) -> int:
+        return sum(f.row_count for f in self.rewritten_files)
+
+    @property
+    def is_metadata_only(self) -> bool:
+        """Whether nothing has to be read."""
+        return not self.rewritten_files
+
+    def to_bytes(self) -> bytes:
+        """The unit for `from_bytes` of the same version of this library."""
+        return _dump("unit", _plain(self))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CompactUnit:
+        """The unit that `to_bytes` gave; InvalidArgument for anything else."""
+        obj = _load("unit", data)
+        key_range = obj["key_range"]
+        return CompactUnit(
+            partition=_bytes(obj["partition"]),
+            bucket=obj["bucket"],
+            total_buckets=obj["total_buckets"],
+            output_level=obj["output_level"],
+            drop_deletes=obj["drop_deletes"],
+            rewrites=tuple(
+                tuple(tuple(SortedRun(_files(run["files"])) for run in s) for s in rewrite)
+                for rewrite in obj["rewrites"]
+            ),
+            upgrades=_files(obj["upgrades"]),
+            append_files=_files(obj["append_files"]),
+            key_range=key_range
+            and KeyRange(_maybe_bytes(key_range["low"]), _maybe_bytes(key_range["high"])),
+            owns_inputs=obj["owns_inputs"],
+            reason=obj["reason"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """What a unit did: files that go and files that come (Java: `compact/CompactResult`).
+
+    An upgraded file stands in `before` and, on its new level, in `after`.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    before: tuple[DataFileMeta, ...] = ()
+    after: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
+
+    def to_message(self) -> CommitMessage:
+        """The result as the compaction part of a commit message."""
+        return CommitMessage(
+            partition=self.partition,
+            bucket=self.bucket,
+            total_buckets=self.total_buckets,
+            compact_before=self.before,
+            compact_after=self.after,
+            compact_changelog=self.changelog_files,
+            compact_new_index_files=self.new_index_files,
+            compact_deleted_index_files=self.deleted_index_files,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The result for `from_bytes` of the same version of this library."""
+        return _dump("result", _plain(self))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CompactResult:
+        """The result that `to_bytes` gave; InvalidArgument for anything else."""
+        obj = _load("result", data)
+        return CompactResult(
+            partition=_bytes(obj["partition"]),
+            bucket=obj["bucket"],
+            total_buckets=obj["total_buckets"],
+            before=_files(obj["before"]),
+            after=_files(obj["after"]),
+            changelog_files=_files(obj["changelog_files"]),
+            new_index_files=tuple(map(_index_file, obj["new_index_files"])),
+            deleted_index_files=tuple(map(_index_file, obj["deleted_index_files"])),
+        )
+
+
+def merged(results: Sequence[CompactResult]) -> CompactResult:
+    """The results of one bucket's units as one; InvalidArgument if they are of several buckets."""
+    first = results[0]
+    if any((r.partition, r.bucket) != (first.partition, first.bucket) for r in results):
+        raise InvalidArgument("results of several buckets cannot be merged")
+    return replace(
+        first,
+        before=tuple(f for r in results for f in r.before),
+        after=tuple(f for r in results for f in r.after),
+        changelog_files=tuple(f for r in results for f in r.changelog_files),
+        new_index_files=tuple(f for r in results for f in r.new_index_files),
+        deleted_index_files=tuple(f for r in results for f in r.deleted_index_files),
+    )
+
+
+# --- as JSON, byte strings in base64 --------------------------------------------------------------
+
+
+def _dump(kind: str, obj: Any) -> bytes:
+    return json.dumps({"format": _FORMAT, "kind": kind, **obj}, separators=(",", ":")).encode()
+
+
+def _load(kind: str, data: bytes) -> dict[str, Any]:
+    try:
+        obj = json.loads(data)
+    except ValueError as e:
+        raise InvalidArgument(f"not the bytes of a compaction {kind}: {e}") from e
+    if not isinstance(obj, dict) or (obj.get("format"), obj.get("kind")) != (_FORMAT, kind):
+        raise InvalidArgument(
+            f"not the bytes of a compaction {kind}, or of another version of this library"
+        )
+    return obj
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as objects, bytes as base64."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+def _maybe_bytes(text: str | None) -> bytes | None:
+    return None if text is None else _bytes(text)
+
+
+def _maybe_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _files(objs: Sequence[Mapping[str, Any]]) -> tuple[DataFileMeta, ...]:
+    return tuple(map(_file, objs))
+
+
+def _file(obj: Mapping[str, Any]) -> DataFileMeta:
+    source = obj["file_source"]
+    return DataFileMeta(
+        **{
+            **obj,
+            "min_key": _bytes(obj["min_key"]),
+            "max_key": _bytes(obj["max_key"]),
+            "key_stats": _stats(obj["key_stats"]),
+            "value_stats": _stats(obj["value_stats"]),
+            "extra_files": tuple(obj["extra_files"]),
+            "embedded_index": _maybe_bytes(obj["embedded_index"]),
+            "file_source": None if source is None else FileSource(source),
+            "value_stats_cols": _maybe_tuple(obj["value_stats_cols"]),
+            "write_cols": _maybe_tuple(obj["write_cols"]),
+        }
+    )
+
+
+def _stats(obj: Mapping[str, Any]) -> SimpleStats:
+    return SimpleStats(
+        _bytes(obj["min_values"]), _bytes(obj["max_values"]), _maybe_tuple(obj["null_counts"])
+    )
+
+
+def _index_file(obj: Mapping[str, Any]) -> IndexFileMeta:
+    ranges = obj["dv_ranges"]
+    return IndexFileMeta(
+        **{
+            **obj,
+            "dv_ranges": None
+            if ranges is None
+            else tuple(DeletionVectorRange(**r) for r in ranges),
+        }
+    )
