@@ -152,7 +152,7 @@ def test_bins_of_unaware_buckets(sizes: list[int]) -> None:
 @given(st.lists(st.integers(1, 300), max_size=25), st.booleans(), st.booleans())
 def test_bucketed_append_joins_neighbours_only(
     sizes: list[int],
-    full: bool,
+    full: bool,  # noqa: FBT001 - drawn
     until_done: bool,  # noqa: FBT001 - drawn
 ) -> None:
     files = [a_file(i, i, size=n, name=str(i), sequence=i) for i, n in enumerate(sizes)]

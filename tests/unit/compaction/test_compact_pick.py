@@ -145,7 +145,8 @@ def test_vectors_keep_files_of_one_index_file_together() -> None:
     vectors = {"0": FileVector("x", 1), "5": FileVector("x", 1), "6": FileVector("y", None)}
     options = Options({"target-file-size": "4 mb", "compaction.min.file-num": "9"})
     bins = [[f.file_name for f in b] for b in pack_unaware(files, options, vectors=vectors)]
-    assert bins == [["6", "0", "5"]]  # the smaller group first, each whole
+    # The smaller group first, each whole; then the rest.
+    assert bins == [["6", "0", "5"], ["1", "2"], ["3", "4"]]
 
 
 def test_many_deleted_rows_make_a_large_file_due() -> None:
