@@ -24,6 +24,7 @@ from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.splits import batch_splits
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import RowType
@@ -119,15 +120,26 @@ def _merged(
         for file in files:
             yield from _read_file(table, by_name[file.file_name], read_type, key_value=True)
 
-    for section in interval_partition([e.file for e in entries], schema.key_type):
-        yield from merge_sorted(
-            [run(r.files) for r in section],
-            key=schema.key_type,
-            sequence_fields=sequence,
-            descending=table.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
-            engine=engine.engine,
-            drop_deletes=True,
-        )
+    files = [e.file for e in entries]
+    for split in batch_splits(files, schema.key_type, schema.options, never_merged=False):
+        if split.raw:
+            for batch in run(split.files):
+                yield _all_inserted(batch)
+            continue
+        for section in interval_partition(split.files, schema.key_type):
+            yield from merge_sorted(
+                [run(r.files) for r in section],
+                key=schema.key_type,
+                sequence_fields=sequence,
+                descending=table.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
+                engine=engine.engine,
+                drop_deletes=True,
+            )
+
+
+def _all_inserted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = pa.array(np.zeros(batch.num_rows, np.int8))
+    return batch.set_column(batch.schema.get_field_index(VALUE_KIND), VALUE_KIND, kinds)
 
 
 def _read_file(
