@@ -57,7 +57,8 @@ def overwrite(
     changes = append_changes(messages)
     keys = table.schema.partition_keys
     test: PartitionTest | None
-    if keys and table.options.value(DYNAMIC_PARTITION_OVERWRITE):
+    dynamic = table.options.value(DYNAMIC_PARTITION_OVERWRITE)
+    if keys and dynamic:
         if not changes.files:
             return None
         test = {e.partition for e in changes.files}.__contains__
