@@ -23,6 +23,7 @@ from paimon_core.lsm.key_column import (
     Rows,
     Value,
     float_value,
+    index_array,
     key_column,
     valid_rows,
 )
@@ -180,3 +181,9 @@ def repeats_key(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array]) -> boo
         if not equal.any():
             return False
     return True
+
+
+def sorted_batch(batch: pa.RecordBatch, key: RowType) -> pa.RecordBatch:
+    """The rows of a batch in key order, rows of one key in the order in which they stood."""
+    order, _ = sort_rows(key_digits([batch.column(name) for name in key.names]))
+    return batch.take(index_array(order))

@@ -1,0 +1,237 @@
+"""The merged rows of one section of a primary-key bucket (Java: `MergeTreeReaders`, `MergeSorter`).
+
+A section's runs are read side by side.  How many rows of each wait in memory follows from their
+number and width, so that memory depends neither on how long the runs are nor on how many there
+are: beyond `MAX_FAN_IN` runs, groups of them are first merged into sorted runs on local disk.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.key_order import Key, KeyView, stored_key
+from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
+from paimon_core.lsm.sort_merge import MergeOrder, merge_slices, merge_sorted
+from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.read.data_file import read_data_file
+from paimon_core.types.arrow import arrow_type
+from paimon_core.types.data_types import RowType
+
+MAX_FAN_IN: Final = 64
+"""Runs that are read side by side: each holds open files, windows of bytes and decoded pages."""
+WAITING_BYTES: Final = 128 * 1024**2
+"""Decoded rows of all runs that wait to be merged, roughly."""
+MOST_ROWS: Final = 8192
+LEAST_ROWS: Final = 256
+"""Rows of a batch: more are no faster, fewer cost more per row than they save."""
+_EXPANSION: Final = 3
+"""Decoded bytes a byte of a file: a guess on the safe side for what is not of fixed width."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionReader:
+    """Reads sections of one bucket into `read_type`, which holds key and sequence fields."""
+
+    table: FileStoreTable
+    partition: bytes
+    bucket: int
+    read_type: RowType
+    low: bytes | None = None
+    high: bytes | None = None
+    spill_dir: str | None = None
+
+    @property
+    def order(self) -> MergeOrder:
+        """How the table orders the versions of a key."""
+        options = self.table.options
+        return MergeOrder(
+            key=self.table.schema.key_type,
+            sequence_fields=options.value(SEQUENCE_FIELD),
+            descending=options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
+        )
+
+    def merged(
+        self, section: Section, engine: MergeEngine, *, drop_deletes: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """KV batches of one row a key: the keys from `low` on and below `high`."""
+        order = self.order
+        with ExitStack() as stack:
+            rows, runs = self._runs(section, stack)
+            yield from merge_sorted(
+                runs,
+                key=order.key,
+                sequence_fields=order.sequence_fields,
+                descending=order.descending,
+                engine=engine,
+                drop_deletes=drop_deletes,
+                buffered_rows=rows,
+            )
+
+    def slices(self, section: Section) -> Iterator[MergeSlice]:
+        """The versions of all keys, unmerged; `parts` name runs by their place in the section.
+
+        Only for sections of up to MAX_FAN_IN runs: runs on disk have lost where rows came from.
+        """
+        rows = batch_rows(section, self.read_type)
+        runs = [self.run(run, rows) for run in section]
+        yield from merge_slices(runs, self.order, buffered_rows=rows)
+
+    def run(self, run: SortedRun, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a run in batches of up to `rows` rows."""
+        for file in run.files:
+            if self._meets(file):
+                yield from self._limited(self.file(file, rows))
+
+    def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, whatever their keys."""
+        table = self.table
+        schema = table.schema
+        file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
+        return read_data_file(
+            table.io,
+            table.paths.data_file(self.partition, self.bucket, file),
+            file,
+            file_schema=file_schema,
+            read_type=self.read_type,
+            key_value=True,
+            batch_rows=rows,
+        )
+
+    def _runs(
+        self, section: Section, stack: ExitStack
+    ) -> tuple[int, list[Iterator[pa.RecordBatch]]]:
+        """(rows to buffer of each run, the runs), few enough to be read side by side."""
+        if len(section) <= MAX_FAN_IN:
+            rows = batch_rows(section, self.read_type)
+            return rows, [self.run(run, rows) for run in section]
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
+        )
+        groups = [section[i : i + MAX_FAN_IN] for i in range(0, len(section), MAX_FAN_IN)]
+        # Neighbours in age stay neighbours: of equal versions the later run wins.
+        paths = [self._spill(group, folder / str(i)) for i, group in enumerate(groups)]
+        while len(paths) > MAX_FAN_IN:
+            paths = [
+                _spill_merged(
+                    [_spilled(p) for p in paths[i : i + MAX_FAN_IN]], self.order, paths[i]
+                )
+                for i in range(0, len(paths), MAX_FAN_IN)
+            ]
+        return LEAST_ROWS, [_spilled(path) for path in paths]
+
+    def _spill(self, group: Section, path: Path) -> Path:
+        rows = batch_rows(group, self.read_type)
+        return _spill_merged([self.run(r, rows) for r in group], self.order, path, rows=rows)
+
+    def _meets(self, file: DataFileMeta) -> bool:
+        key = self.table.schema.key_type
+        if self.low is not None and stored_key(file.max_key, key) < stored_key(self.low, key):
+            return False
+        return self.high is None or stored_key(file.min_key, key) < stored_key(self.high, key)
+
+    def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a file from `low` on and below `high`; reading stops there."""
+        if self.low is None and self.high is None:
+            yield from batches
+            return
+        key = self.table.schema.key_type
+        low = None if self.low is None else stored_key(self.low, key)
+        high = None if self.high is None else stored_key(self.high, key)
+        for batch in batches:
+            part, is_last = _cut(batch, key, low, high)
+            if part.num_rows:
+                yield part
+            if is_last:
+                return
+
+
+def batch_rows(section: Section, read_type: RowType) -> int:
+    """How many rows of each run of a section are read at a time."""
+    files = [f for run in section for f in run.files]
+    rows = sum(f.row_count for f in files)
+    if rows == 0:
+        return MOST_ROWS
+    width = fixed_width(read_type) + _EXPANSION * sum(f.file_size for f in files) // rows
+    # Up to two batches of each run wait, and one more copy of them is being merged.
+    fitting = WAITING_BYTES // (3 * len(section) * width)
+    return max(LEAST_ROWS, min(MOST_ROWS, fitting))
+
+
+def fixed_width(read_type: RowType) -> int:
+    """Bytes of an Arrow row without what varies: strings, nested values."""
+    width = 9  # sequence number and kind
+    for field in read_type:
+        try:
+            width += (arrow_type(field.type).bit_width + 7) // 8
+        except ValueError:  # no fixed width
+            width += 8
+    return width
+
+
+def _cut(
+    batch: pa.RecordBatch, key: RowType, low: Key | None, high: Key | None
+) -> tuple[pa.RecordBatch, bool]:
+    """(the rows within, whether the batch reaches the upper end)."""
+    view = KeyView(batch, key)
+    begin = 0 if low is None else view.lower_bound(low)
+    end = batch.num_rows if high is None else view.lower_bound(high, begin)
+    return batch.slice(begin, end - begin), end < batch.num_rows
+
+
+# --- runs on disk ---------------------------------------------------------------------------------
+
+
+class _KeepAll:
+    """The engine that keeps every version."""
+
+    def merge(self, rows: MergeSlice) -> MergedRows:
+        return MergedRows(rows.in_order())
+
+
+def _spill_merged(
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    order: MergeOrder,
+    path: Path,
+    *,
+    rows: int = LEAST_ROWS,
+) -> Path:
+    """The path of a file with all rows of the runs, in key order."""
+    target = path.with_name(path.name + "+")
+    writer: pa.RecordBatchStreamWriter | None = None
+    try:
+        for batch in merge_sorted(
+            runs,
+            key=order.key,
+            sequence_fields=order.sequence_fields,
+            descending=order.descending,
+            engine=_KeepAll(),
+            buffered_rows=rows,
+        ):
+            if writer is None:
+                options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                writer = pa.ipc.new_stream(str(target), batch.schema, options=options)
+            for begin in range(0, batch.num_rows, LEAST_ROWS):
+                writer.write_batch(batch.slice(begin, LEAST_ROWS))
+    finally:
+        if writer is not None:
+            writer.close()
+    return target
+
+
+def _spilled(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a spilled run; the file goes once it is read."""
+    if not path.exists():
+        return
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
+    path.unlink(missing_ok=True)
