@@ -468,10 +468,10 @@ def _parse_atomic(text: str, t: AtomicType) -> Any:
         case TypeRoot.DOUBLE:
             return float(text)
         case TypeRoot.DATE:
-            return int(text) if _is_numeric(text) else datetimes.parse_sql_date(text)
+            return int(text) if is_numeric(text) else datetimes.parse_sql_date(text)
         case TypeRoot.TIME:
-            return int(text) if _is_numeric(text) else datetimes.parse_sql_time(text)
-        case TypeRoot.TIMESTAMP if _is_numeric(text):
+            return int(text) if is_numeric(text) else datetimes.parse_sql_time(text)
+        case TypeRoot.TIMESTAMP if is_numeric(text):
             return epoch_to_nanos(int(text), t.precision or 0)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             # Legacy names hold the ISO text, whose seconds may be missing.
@@ -481,8 +481,10 @@ def _parse_atomic(text: str, t: AtomicType) -> Any:
     raise UnsupportedFeature(f"partition columns of type {type_to_sql(t)}")
 
 
-def _is_numeric(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+def is_numeric(text: str) -> bool:
+    """Whether Java's casts read the text as a plain number where a date or time is wanted."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
 
 
 _TRUE: Final = ("t", "true", "y", "yes", "1")
