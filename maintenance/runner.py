@@ -25,7 +25,7 @@ from maintenance.metrics import Metrics
 from maintenance.plan import Plan
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CorruptTable, PaimonError
+from paimon_core.errors import CommitConflict, CorruptTable, PaimonError, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retry import backoff_millis
 from paimon_core.table.open import open_table
@@ -164,10 +164,16 @@ class _Run:
         self.plan = self.plan or plan
         return table, plan
 
-    def execute(self, table: FileStoreTable, plan: Plan) -> CommitConflict | None:
+    def execute(self, table: FileStoreTable, plan: Plan) -> CommitConflict | StalePlan | None:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
+            if _pin_is_gone(table, plan):
+                return StalePlan(
+                    f"snapshot {plan.pin.id if plan.pin else None} is another one than when the "
+                    f"plan was made: the table was rolled back",
+                    table=table.name,
+                )
             plan = self.steps.recheck(table, plan)
         left_out: list[str] = []
         for batch in self.steps.batches(plan):
@@ -292,6 +298,14 @@ class _Run:
             details=details,
             error=self.error,
         )
+
+
+def _pin_is_gone(table: FileStoreTable, plan: Plan) -> bool:
+    """Whether another snapshot took the number of the plan's; that it expired does no harm."""
+    if plan.pin is None:
+        return False
+    snapshot = table.snapshots.get_or_none(plan.pin.id)
+    return snapshot is not None and not plan.pin.matches(snapshot)
 
 
 def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:

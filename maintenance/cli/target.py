@@ -11,7 +11,6 @@ from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
-    from paimon_core.snapshot.snapshot import Snapshot
 
 
 def warehouse_of(args: argparse.Namespace) -> str:
@@ -58,26 +57,3 @@ def tables_of(args: argparse.Namespace) -> list[str]:
         excluding=args.excluding,
         file_io_options=storage_of(args),
     )
-
-
-def version_of(args: argparse.Namespace, table: FileStoreTable) -> Snapshot | None:
-    """The snapshot that was asked for, the newest by default; None if there is none at all.
-
-    NotFound if a snapshot or tag does not exist, or no snapshot is as old as the timestamp.
-    """
-    from paimon_core.errors import NotFound  # noqa: PLC0415 - fast start
-
-    if args.snapshot is not None:
-        return table.snapshots.get(args.snapshot)
-    if args.tag is not None:
-        return table.tags.get(args.tag).snapshot
-    if args.timestamp is not None:
-        found = table.snapshots.at_or_before_time(args.timestamp)
-        if found is None:
-            raise NotFound(
-                f"no snapshot of table {table.name} is as old as {args.timestamp}",
-                table=table.name,
-                next_step="choose a later time; `caretaker inspect` shows the earliest snapshot",
-            )
-        return found
-    return table.snapshots.latest()

@@ -22,9 +22,9 @@ from maintenance.jobs.verify.hints import check_consumers, check_hints
 from maintenance.jobs.verify.invariants import check_live_files, partition_text
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.jobs.verify.references import Reference, RefKind, branches_of, references_of
-from paimon_core.errors import CorruptTable, NotFound, PaimonError
+from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel, parent
+from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import (
     FileKind,
     FileSource,
@@ -35,6 +35,8 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.snapshot.snapshot import CommitKind
 
 logger = logging.getLogger(__name__)
 
@@ -238,6 +240,9 @@ class _Walk:
         if snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)
             return
+        producer = reference.table.options.value(CHANGELOG_PRODUCER)
+        if producer != "none" or snapshot.commit_kind is CommitKind.COMPACT:
+            return
         # Without changelog files, the rows that writers appended are the changelog.
         delta = self.list(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
@@ -268,7 +273,7 @@ class _Walk:
         if name not in self.lists:
             try:
                 self.lists[name] = read_manifest_list(self.table.io, path)
-            except (PaimonError, FileNotFoundError) as e:
+            except (CorruptTable, FileNotFoundError) as e:
                 self.lists[name] = None
                 self.find(reference, Problem.UNREADABLE, str(e), file=path)
         return self.lists[name]
@@ -297,7 +302,7 @@ class _Walk:
         """The entries of one manifest; None, and a finding, if it cannot be read."""
         try:
             return read_manifest(self.table.io, path)
-        except (PaimonError, FileNotFoundError) as e:
+        except (CorruptTable, FileNotFoundError) as e:
             self.find(reference, Problem.UNREADABLE, str(e), file=path)
             return None
 
@@ -309,17 +314,16 @@ class _Walk:
             return
         try:
             entries = read_index_manifest(table.io, path)
-        except (PaimonError, FileNotFoundError) as e:
+        except (CorruptTable, FileNotFoundError) as e:
             self.find(reference, Problem.UNREADABLE, str(e), file=path)
             return
         for entry in entries:
             file = entry.index_file
-            if file.external_path is None:
-                index_path = table.paths.index(file.file_name)
-                self.needed.setdefault(
-                    index_path,
-                    _Needed(index_path, file.file_size, reference, Problem.MISSING_INDEX_FILE),
-                )
+            index_path = table.paths.index_file(entry.partition, entry.bucket, file)
+            self.needed.setdefault(
+                index_path,
+                _Needed(index_path, file.file_size, reference, Problem.MISSING_INDEX_FILE),
+            )
 
     def present(
         self,
@@ -362,7 +366,7 @@ class _Walk:
             return
         self.needed[path] = _Needed(path, file.file_size, reference, problem, entry)
         for extra in file.extra_files:
-            extra_path = f"{parent(path)}/{extra}"
+            extra_path = paths.extra_file(entry.partition, entry.bucket, file, extra)
             self.needed.setdefault(
                 extra_path,
                 _Needed(extra_path, -1, reference, Problem.MISSING_EXTRA_FILE, entry),

@@ -8,10 +8,9 @@ from enum import StrEnum
 
 from paimon_core.errors import NotFound
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.open import on_branch
-
-MAIN = "main"
+from paimon_core.table.open import open_table_at
 
 
 class RefKind(StrEnum):
@@ -32,7 +31,7 @@ class Reference:
     @property
     def label(self) -> str:
         """For people: "snapshot 12", "tag t1 of branch b"."""
-        place = "" if self.table.branch == MAIN else f" of branch {self.table.branch}"
+        place = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
         return f"{self.kind} {self.name}{place}"
 
     def still_there(self) -> bool:
@@ -46,10 +45,10 @@ class Reference:
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
-    """The table's handle on every branch, main first."""
+    """The table's handle on every branch, main first; each under its own newest schema."""
     return [
-        on_branch(table, MAIN),
-        *(on_branch(table, name) for name in sorted(on_branch(table, MAIN).branches.list())),
+        open_table_at(table.io, table.root, table.name, branch=branch)
+        for branch in (MAIN_BRANCH, *table.branches.list())
     ]
 
 

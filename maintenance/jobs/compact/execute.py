@@ -1,0 +1,278 @@
+"""Does what a compaction plan says: rewrites on the engine, commits on the driver.
+
+Units whose work is metadata alone never leave this process.  What is committed replaces exactly
+the files that were read.  Results that a concurrent commit has made worthless are dropped with
+their files, and the runner plans anew for their buckets; the others are committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from maintenance.engine import Engine, UnitResult, WorkUnit
+from maintenance.job import Committed, RunContext
+from maintenance.jobs.compact.plan import BucketKey, CompactPlan, size_of
+from maintenance.report import BucketChange, FailedUnit
+from paimon_core.commit.committer import commit as commit_messages
+from paimon_core.compaction.rewrite import rewrite
+from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+COMMIT_ATTEMPTS: Final = 3
+"""How often the part of a batch that still fits is committed when other commits interfere."""
+
+Batch = tuple[CompactUnit, ...]
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """What became of a batch's units: the results of whole buckets, and what failed."""
+
+    results: dict[BucketKey, CompactResult] = field(default_factory=dict)
+    failed: list[tuple[BucketKey, FailedUnit]] = field(default_factory=list)
+
+
+def recheck(table: FileStoreTable, plan: CompactPlan) -> CompactPlan:
+    """The plan as it is: the commit itself checks every file, so nothing is done twice here."""
+    return plan
+
+
+def batches(plan: CompactPlan) -> Iterator[Batch]:
+    """The plan's units in parts that are committed one by one; a bucket is never divided."""
+    if plan.commit_bytes is None:
+        yield plan.units
+        return
+    by_bucket: dict[BucketKey, list[CompactUnit]] = defaultdict(list)
+    for unit in plan.units:
+        by_bucket[unit.partition, unit.bucket].append(unit)
+    batch: list[CompactUnit] = []
+    size = 0
+    for units in by_bucket.values():
+        batch += units
+        # Slices of a bucket all name the same files.
+        size += sum({f.file_name: f.file_size for u in units for f in u.rewritten_files}.values())
+        if size >= plan.commit_bytes:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+# --- executing ----------------------------------------------------------------------------------
+
+
+def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
+    """The bytes of the result of one unit; runs on executors."""
+    unit = CompactUnit.from_bytes(payload)
+    return rewrite(table, unit, env=env).to_bytes()
+
+
+def execute(
+    table: FileStoreTable, plan: CompactPlan, batch: Batch, context: RunContext
+) -> BatchResult:
+    """The results of the batch's units.
+
+    A bucket of which one unit failed has no result: what its other units wrote is deleted again.
+    """
+    light = [u for u in batch if u.is_metadata_only]
+    heavy = [u for u in batch if not u.is_metadata_only]
+    done: list[tuple[CompactUnit, UnitResult]] = []
+    finished: list[bytes] = []
+    context.progress.expect(len(batch), sum(u.rewritten_bytes for u in heavy))
+    try:
+        for units, engine in ((light, context.local), (heavy, context.engine)):
+            if units:
+                results = _run(table, units, engine, plan, context, finished)
+                done += zip(units, results, strict=True)
+    except BaseException:
+        # The engine gave up, or Ctrl-C: nobody will ever name these files.
+        delete_written(table, map(CompactResult.from_bytes, finished))
+        raise
+    return _gathered(table, plan, done)
+
+
+def _run(
+    table: FileStoreTable,
+    units: Sequence[CompactUnit],
+    engine: Engine,
+    plan: CompactPlan,
+    context: RunContext,
+    finished: list[bytes],
+) -> list[UnitResult]:
+    def on_done(result: UnitResult) -> None:
+        if result.payload is not None:
+            finished.append(result.payload)
+        context.progress.advance(1, units[result.index].rewritten_bytes)
+
+    work_units = [
+        WorkUnit(payload=u.to_bytes(), expected_bytes=u.rewritten_bytes, label=plan.label(u))
+        for u in units
+    ]
+    return engine.run_units(work_units, partial(run_unit, table, context.env), on_done=on_done)
+
+
+def _gathered(
+    table: FileStoreTable, plan: CompactPlan, done: Iterable[tuple[CompactUnit, UnitResult]]
+) -> BatchResult:
+    """Results by bucket; buckets of which something failed, or cannot be right, are dropped."""
+    gathered = BatchResult()
+    parts: dict[BucketKey, list[CompactResult]] = defaultdict(list)
+    for unit, outcome in done:
+        key = (unit.partition, unit.bucket)
+        if outcome.payload is not None:
+            parts[key].append(CompactResult.from_bytes(outcome.payload))
+        else:
+            error = outcome.error or MaintenanceError("a unit came back without a result")
+            gathered.failed.append((key, FailedUnit(label=plan.label(unit), error=error)))
+    broken = {key for key, _ in gathered.failed}
+    for key, results in parts.items():
+        result = merged(results)
+        error = None if key in broken else _wrong_result(table, plan, key, result)
+        if error is not None:
+            gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=error)))
+        if error is not None or key in broken:
+            delete_written(table, [result])
+        else:
+            gathered.results[key] = result
+    return gathered
+
+
+def _wrong_result(
+    table: FileStoreTable, plan: CompactPlan, key: BucketKey, result: CompactResult
+) -> CorruptTable | None:
+    """An error if a result cannot be right: no compaction adds rows, or loses appended ones."""
+    read = sum(f.row_count for f in result.before)
+    written = sum(f.row_count for f in result.after)
+    if written == read or (table.has_primary_key and written < read):
+        return None
+    return CorruptTable(
+        f"compacting {_label(plan, key)} of table {table.name} went wrong: {read:,} rows were "
+        f"read, {written:,} written; nothing of it was committed",
+        table=table.name,
+        next_step="run `caretaker verify` on the table, and report this as a defect",
+    )
+
+
+# --- committing ---------------------------------------------------------------------------------
+
+
+def commit(
+    table: FileStoreTable, plan: CompactPlan, batch: BatchResult, context: RunContext
+) -> Committed:
+    """One COMPACT snapshot for all results that still fit; the others are given up.
+
+    Files are deleted only after a conflict, when they certainly are not part of the table.
+    """
+    results = dict(batch.results)
+    failed, conflicts = _told_apart(table, plan, batch)
+    made: Sequence[Snapshot] = ()
+    for attempt in range(1, COMMIT_ATTEMPTS + 1):
+        if not results:
+            break
+        messages = [r.to_message() for r in results.values()]
+        try:
+            made = commit_messages(table, messages, user=context.commit_user, env=context.env)
+            break
+        except CommitConflict as e:
+            stale = stale_buckets(table, {k: r.before for k, r in results.items()})
+            logger.info("table=%s stale buckets=%d: %s", table.name, len(stale), e)
+            if not stale or attempt == COMMIT_ATTEMPTS:
+                delete_written(table, results.values())
+                raise
+            for key in stale:
+                delete_written(table, [results.pop(key)])
+                conflicts.append(_label(plan, key))
+    return Committed(
+        snapshots=tuple(s.id for s in made),
+        changes=tuple(_change(table, plan, key, r) for key, r in results.items()),
+        conflicts=tuple(conflicts),
+        failed_units=tuple(failed),
+    )
+
+
+def _told_apart(
+    table: FileStoreTable, plan: CompactPlan, batch: BatchResult
+) -> tuple[list[FailedUnit], list[str]]:
+    """Failures proper, and those that are conflicts: the files to read were gone already."""
+    if not batch.failed:
+        return [], []
+    keys = {key for key, _ in batch.failed}
+    planned: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
+    for unit in plan.units:
+        planned[unit.partition, unit.bucket] += (*unit.rewritten_files, *unit.upgrades)
+    stale = set(stale_buckets(table, {key: planned[key] for key in keys}))
+    failed = [f for key, f in batch.failed if key not in stale]
+    return failed, [_label(plan, key) for key in sorted(stale)]
+
+
+def stale_buckets(
+    table: FileStoreTable, read: Mapping[BucketKey, Sequence[DataFileMeta]]
+) -> list[BucketKey]:
+    """The buckets of which a file that was read is no longer live."""
+    latest = table.snapshots.latest()
+    if latest is None:
+        return list(read)
+    live: dict[BucketKey, set[tuple[str, int]]] = defaultdict(set)
+    for entry in scan_files(table, latest, partitions={partition for partition, _ in read}):
+        live[entry.partition, entry.bucket].add((entry.file.file_name, entry.file.level))
+    return [
+        key
+        for key, files in read.items()
+        if any((f.file_name, f.level) not in live[key] for f in files)
+    ]
+
+
+def _change(
+    table: FileStoreTable, plan: CompactPlan, key: BucketKey, result: CompactResult
+) -> BucketChange:
+    """The bucket as it was planned, and with what this result replaces."""
+    gone = {(f.file_name, f.level) for f in result.before}
+    left = [f for f in plan.files[key] if (f.file_name, f.level) not in gone]
+    return BucketChange(
+        partition=plan.names.get(key[0], ""),
+        bucket=key[1],
+        before=size_of(table, plan.files[key]),
+        after=size_of(table, [*left, *result.after]),
+    )
+
+
+def _label(plan: CompactPlan, key: BucketKey) -> str:
+    partition = plan.names.get(key[0], "")
+    return f"{partition + ' ' if partition else ''}bucket {key[1]}"
+
+
+def delete_written(table: FileStoreTable, results: Iterable[CompactResult]) -> None:
+    """Delete the files that exist only because of these results; what cannot be is an orphan."""
+
+    def delete(path: str) -> None:
+        try:
+            table.io.delete(path)
+        except OSError as e:
+            logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
+
+    paths = [
+        path
+        for result in results
+        for file in result.to_message().written_files()
+        for path in _paths(table, result, file)
+    ]
+    map_parallel(table.io, delete, paths)
+
+
+def _paths(table: FileStoreTable, result: CompactResult, file: DataFileMeta) -> Iterator[str]:
+    yield table.paths.data_file(result.partition, result.bucket, file)
+    for extra in file.extra_files:
+        yield table.paths.extra_file(result.partition, result.bucket, file, extra)

@@ -1,0 +1,279 @@
+"""Chooses what a compaction rewrites: reads metadata once, then decides without I/O.
+
+`inspect` reads the newest snapshot and the live files of the chosen partitions; `plan` asks
+Paimon's pickers bucket by bucket (Java: `CompactProcedure`, `AppendCompactCoordinator`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from maintenance.arguments import shown_arguments
+from maintenance.job import RunContext
+from maintenance.jobs.compact.select import newest_file_times, partition_predicate
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from maintenance.report import Size
+from paimon_core.compaction.append_coordinator import pick_bucketed, pick_unaware
+from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.features import check_compactable, check_snapshot_readable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+FULL: Final = "full"
+MOST_PRINTED: Final = 20
+
+BucketKey = tuple[bytes, int]
+"""Partition (stored row bytes) and bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The live files of one bucket."""
+
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactState:
+    """What inspection found: the chosen partitions' buckets in one snapshot.
+
+    `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
+    before which a partition counts as idle (both milliseconds of local wall clock).
+    """
+
+    snapshot: Snapshot | None
+    buckets: Mapping[BucketKey, Bucket]
+    newest_file: Mapping[bytes, int]
+    idle_before: int | None
+    total_files: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactPlan:
+    """Units of work pinned to a snapshot; units of one bucket are committed together.
+
+    `names` are partitions as text, `files` all live files of the buckets that have units.
+    """
+
+    table: str
+    pin: SnapshotPin | None
+    units: tuple[CompactUnit, ...]
+    names: Mapping[bytes, str]
+    files: Mapping[BucketKey, tuple[DataFileMeta, ...]]
+    kept: tuple[Kept, ...]
+    effect: Effect
+    arguments: Mapping[str, object]
+    commit_bytes: int | None = None
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no bucket has work that is due."""
+        return not self.units
+
+    def label(self, unit: CompactUnit) -> str:
+        """The unit for people: its partition, bucket and key range."""
+        partition = self.names.get(unit.partition, "")
+        part = " (a range of its keys)" if unit.key_range is not None else ""
+        return f"{partition + ' ' if partition else ''}bucket {unit.bucket}{part}"
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "compact",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "units": [self._unit_json(u) for u in self.units],
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def _unit_json(self, unit: CompactUnit) -> dict[str, object]:
+        return {
+            "partition": self.names.get(unit.partition, ""),
+            "bucket": unit.bucket,
+            "reason": unit.reason,
+            "output_level": unit.output_level,
+            "rewrite_files": len(unit.rewritten_files),
+            "rewrite_bytes": unit.rewritten_bytes,
+            "rewrite_rows": unit.rewritten_rows,
+            "upgrade_files": len(unit.upgrades),
+            "drops_deletes": unit.drop_deletes,
+            "key_range": unit.key_range is not None,
+            "files": [f.file_name for f in (*unit.rewritten_files, *unit.upgrades)],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        if self.is_empty:
+            yield f"compact {self.table} from {where}: nothing to do"
+        else:
+            upgrades = sum(len(u.upgrades) for u in self.units)
+            yield (
+                f"compact {self.table} from {where}: rewrite {self.effect.rewritten_files:,} of "
+                f"{self.effect.table_files:,} files, {human_bytes(self.effect.rewritten_bytes)}, "
+                f"in {len({(u.partition, u.bucket) for u in self.units}):,} buckets"
+                + (f"; move {upgrades:,} files up a level by metadata alone" if upgrades else "")
+            )
+        for unit in self.units[:MOST_PRINTED]:
+            moved = f", move up {len(unit.upgrades)}" if unit.upgrades else ""
+            yield (
+                f"  {self.label(unit)}: rewrite {len(unit.rewritten_files)} files "
+                f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
+                f"({unit.reason})"
+            )
+        if len(self.units) > MOST_PRINTED:
+            yield f"  ... and {len(self.units) - MOST_PRINTED:,} more units"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
+
+
+def inspect(
+    table: FileStoreTable, arguments: Mapping[str, object], context: RunContext
+) -> CompactState:
+    """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
+    check_compactable(table)
+    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
+    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    snapshot = table.snapshots.latest()
+    entries: list[ManifestEntry] = []
+    if snapshot is not None:
+        check_snapshot_readable(table, snapshot)
+        entries = scan_files(table, snapshot, predicate=predicate)
+    grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        grouped[entry.partition, entry.bucket].append(entry)
+    idle = cast("int | None", arguments["partition_idle_time"])
+    return CompactState(
+        snapshot=snapshot,
+        buckets={
+            key: Bucket(found[0].total_buckets, tuple(e.file for e in found))
+            for key, found in grouped.items()
+        },
+        newest_file=newest_file_times(entries) if idle is not None else {},
+        idle_before=None if idle is None else context.env.local_millis() - idle,
+        total_files=len(entries),
+        total_bytes=sum(e.file.file_size for e in entries),
+    )
+
+
+def plan(
+    table: FileStoreTable,
+    state: CompactState,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> CompactPlan:
+    """The work that is due in each bucket, by Paimon's own rules."""
+    full = arguments["strategy"] == FULL
+    local_millis = context.env.local_millis()
+    units: list[CompactUnit] = []
+    kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
+    for (partition, number), bucket in state.buckets.items():
+        if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
+            kept["partition_idle_time: the partition received files since"].append(bucket.files)
+            continue
+        found = pick(table, partition, number, bucket, full=full, local_millis=local_millis)
+        units += found
+        if not found:
+            why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
+            kept[why].append(bucket.files)
+    return CompactPlan(
+        table=table.name,
+        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        units=tuple(units),
+        names={u.partition: table.paths.partition_path(u.partition) for u in units},
+        files={
+            key: state.buckets[key].files
+            for key in dict.fromkeys((u.partition, u.bucket) for u in units)
+        },
+        kept=tuple(_kept(why, buckets) for why, buckets in kept.items()),
+        effect=_effect(state, units),
+        arguments=arguments,
+        commit_bytes=cast("int | None", arguments["commit_bytes"]),
+    )
+
+
+def pick(
+    table: FileStoreTable,
+    partition: bytes,
+    number: int,
+    bucket: Bucket,
+    *,
+    full: bool,
+    local_millis: int,
+) -> list[CompactUnit]:
+    """The units of one bucket; none if nothing is due."""
+    if table.has_primary_key:
+        unit = pick_primary_key(
+            bucket.files,
+            table.schema,
+            partition=partition,
+            bucket=number,
+            total_buckets=bucket.total_buckets,
+            full=full,
+            local_millis=local_millis,
+        )
+        return [] if unit is None else [unit]
+    if table.bucket_mode is BucketMode.UNAWARE:
+        return pick_unaware(
+            bucket.files,
+            table.options,
+            partition=partition,
+            total_buckets=bucket.total_buckets,
+        )
+    return pick_bucketed(
+        bucket.files,
+        table.options,
+        partition=partition,
+        bucket=number,
+        total_buckets=bucket.total_buckets,
+        full=full,
+    )
+
+
+def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
+    """How much the files of one bucket are."""
+    files = tuple(files)
+    runs = None
+    if table.has_primary_key:
+        levels = {f.level for f in files}
+        runs = sum(1 for f in files if f.level == 0) + len(levels - {0})
+    return Size(
+        files=len(files),
+        bytes=sum(f.file_size for f in files),
+        rows=sum(f.row_count for f in files),
+        sorted_runs=runs,
+    )
+
+
+def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Kept:
+    return Kept(
+        what="buckets",
+        why=why,
+        count=len(buckets),
+        bytes=sum(f.file_size for files in buckets for f in files),
+    )
+
+
+def _effect(state: CompactState, units: Sequence[CompactUnit]) -> Effect:
+    # Slices of a bucket all read the same files.
+    files = {
+        (u.partition, u.bucket, f.file_name): f.file_size for u in units for f in u.rewritten_files
+    }
+    return Effect(
+        rewritten_files=len(files),
+        rewritten_bytes=sum(files.values()),
+        table_files=state.total_files,
+        table_bytes=state.total_bytes,
+    )
