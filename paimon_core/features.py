@@ -41,9 +41,14 @@ _MERGE_ENGINES = frozenset({"deduplicate"})
 _CHANGELOG_PRODUCERS = frozenset({"none"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 
-_READABLE_INDEXES = frozenset({"HASH"})
+_READABLE_INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
 
-_REFUSED_TO_READ = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override")
+_REFUSED_TO_READ = (
+    "data-evolution.enabled",
+    "chain-table.enabled",
+    "pk-clustering-override",
+    "deletion-vectors.merge-on-read",
+)
 """Boolean options that change what a read returns."""
 
 _REFUSED_TO_WRITE = (
@@ -52,7 +57,6 @@ _REFUSED_TO_WRITE = (
     "index-file-in-data-file-dir",
     "metastore.partitioned-table",
     "sequence.snapshot-ordering",
-    "deletion-vectors.merge-on-read",
     "primary-key.nullable",
 )
 """Boolean options that a native commit would leave stale or break."""
@@ -94,8 +98,6 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
         yield f"manifest.format={options.value(MANIFEST_FORMAT)}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
-    if options.value(DELETION_VECTORS_ENABLED):
-        yield "deletion-vectors.enabled"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
 
@@ -126,6 +128,8 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(ROW_TRACKING_ENABLED):
         yield "row-tracking.enabled"
+    if options.value(DELETION_VECTORS_ENABLED):
+        yield "deletion-vectors.enabled"
     if table.bucket_mode is BucketMode.POSTPONE:
         yield "bucket=-2 (postpone buckets)"
     if options.value(CHANGELOG_PRODUCER) in ("full-compaction", "lookup"):

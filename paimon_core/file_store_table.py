@@ -81,6 +81,10 @@ class FileStoreTable:
             return BucketMode.DYNAMIC
         return BucketMode.CROSS_PARTITION
 
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """The schema of this id: what files of it were written with."""
+        return self.schema if schema_id == self.schema.id else self.schemas.get(schema_id)
+
     def refreshed(self) -> FileStoreTable:
         """The same table under its newest schema."""
         latest = self.schemas.latest()

@@ -8,15 +8,16 @@ are: beyond `MAX_FAN_IN` runs, groups of them are first merged into sorted runs 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.sort_merge import MergeOrder, merge_slices, merge_sorted
@@ -49,6 +50,8 @@ class SectionReader:
     low: bytes | None = None
     high: bytes | None = None
     spill_dir: str | None = None
+    vectors: Mapping[str, Positions] = field(default_factory=dict)
+    """Deleted positions by file name; these rows are left out."""
 
     @property
     def order(self) -> MergeOrder:
@@ -93,11 +96,11 @@ class SectionReader:
                 yield from self._limited(self.file(file, rows))
 
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, whatever their keys."""
+        """The rows of a file, whatever their keys, without those that its vector deletes."""
         table = self.table
         schema = table.schema
         file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
-        return read_data_file(
+        batches = read_data_file(
             table.io,
             table.paths.data_file(self.partition, self.bucket, file),
             file,
@@ -106,6 +109,8 @@ class SectionReader:
             key_value=True,
             batch_rows=rows,
         )
+        deleted = self.vectors.get(file.file_name)
+        return batches if deleted is None else without_deleted(batches, deleted)
 
     def _runs(
         self, section: Section, stack: ExitStack

@@ -8,7 +8,7 @@ merged, newest last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,25 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_readable, check_snapshot_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.index.deletion_vectors import (
+    DELETION_VECTORS_INDEX,
+    Positions,
+    read_deletion_vectors,
+    without_deleted,
+)
 from paimon_core.lsm.engines import merge_engine_of
 from paimon_core.lsm.interval_partition import interval_partition
-from paimon_core.lsm.sort_merge import merge_sorted
-from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import (
+    DELETION_VECTORS_ENABLED,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    Options,
+)
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
+from paimon_core.read.section import SectionReader
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -76,8 +88,9 @@ def _read(
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         buckets[entry.partition, entry.bucket].append(entry)
+    vectors = deletion_vectors(table, snapshot)
     for files in buckets.values():
-        for batch in read_bucket(table, files, needed):
+        for batch in read_bucket(table, files, needed, vectors):
             chosen = batch
             if predicate is not None:
                 chosen = batch.filter(evaluate(predicate, batch))
@@ -86,79 +99,102 @@ def _read(
 
 
 def read_bucket(
-    table: FileStoreTable, entries: Sequence[ManifestEntry], needed: set[str]
+    table: FileStoreTable,
+    entries: Sequence[ManifestEntry],
+    needed: Collection[str],
+    vectors: Mapping[str, Positions] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one bucket: `_VALUE_KIND` and at least the `needed` columns."""
+    """The merged rows of one bucket: `_VALUE_KIND` and at least the `needed` columns.
+
+    `vectors` are the deleted positions of its data files, by file name.
+    """
     if table.has_primary_key:
-        return _merged(table, entries, needed)
-    return _appended(table, entries, needed)
+        return _merged(table, entries, needed, vectors or {})
+    return _appended(table, entries, needed, vectors or {})
 
 
 def _appended(
-    table: FileStoreTable, entries: Sequence[ManifestEntry], needed: set[str]
+    table: FileStoreTable,
+    entries: Sequence[ManifestEntry],
+    needed: Collection[str],
+    vectors: Mapping[str, Positions],
 ) -> Iterator[pa.RecordBatch]:
     read_type = table.schema.row_type.project([n for n in table.schema.names if n in needed])
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
-        for batch in _read_file(table, entry, read_type, key_value=False):
-            kinds = pa.array(np.zeros(batch.num_rows, np.int8))
+        file = entry.file
+        batches = read_data_file(
+            table.io,
+            table.paths.data_file(entry.partition, entry.bucket, file),
+            file,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=read_type,
+            key_value=False,
+            batch_rows=BATCH_ROWS,
+            partition=entry.partition,
+        )
+        deleted = vectors.get(file.file_name)
+        for batch in batches if deleted is None else without_deleted(batches, deleted):
             yield pa.RecordBatch.from_arrays(
-                [kinds, *batch.columns], names=[VALUE_KIND, *batch.schema.names]
+                [_inserted(batch.num_rows), *batch.columns],
+                names=[VALUE_KIND, *batch.schema.names],
             )
 
 
 def _merged(
-    table: FileStoreTable, entries: Sequence[ManifestEntry], needed: set[str]
+    table: FileStoreTable,
+    entries: Sequence[ManifestEntry],
+    needed: Collection[str],
+    vectors: Mapping[str, Positions],
 ) -> Iterator[pa.RecordBatch]:
     schema = table.schema
-    sequence = table.options.value(SEQUENCE_FIELD)
-    engine = merge_engine_of(schema)
-    fields = needed | set(schema.trimmed_primary_keys) | set(sequence) | set(engine.needs)
-    read_type = schema.row_type.project([n for n in schema.names if n in fields])
-    by_name = {e.file.file_name: e for e in entries}
-
-    def run(files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
-        for file in files:
-            yield from _read_file(table, by_name[file.file_name], read_type, key_value=True)
-
-    files = [e.file for e in entries]
-    for split in batch_splits(files, schema.key_type, schema.options, never_merged=False):
+    chosen = merge_engine_of(schema)
+    fields = {
+        *needed,
+        *schema.trimmed_primary_keys,
+        *table.options.value(SEQUENCE_FIELD),
+        *chosen.needs,
+    }
+    reader = SectionReader(
+        table=table,
+        partition=entries[0].partition,
+        bucket=entries[0].bucket,
+        read_type=schema.row_type.project([n for n in schema.names if n in fields]),
+        vectors=vectors,
+    )
+    skip_level_0 = skips_level_0(table.options)
+    files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
+    for split in batch_splits(files, schema.key_type, schema.options, never_merged=skip_level_0):
         if split.raw:
-            for batch in run(split.files):
-                yield _all_inserted(batch)
+            for file in split.files:
+                for batch in reader.file(file, BATCH_ROWS):
+                    position = batch.schema.get_field_index(VALUE_KIND)
+                    yield batch.set_column(position, VALUE_KIND, _inserted(batch.num_rows))
             continue
         for section in interval_partition(split.files, schema.key_type):
-            yield from merge_sorted(
-                [run(r.files) for r in section],
-                key=schema.key_type,
-                sequence_fields=sequence,
-                descending=table.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
-                engine=engine.engine,
-                drop_deletes=True,
-            )
+            yield from reader.merged(section, chosen.engine, drop_deletes=True)
 
 
-def _all_inserted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    kinds = pa.array(np.zeros(batch.num_rows, np.int8))
-    return batch.set_column(batch.schema.get_field_index(VALUE_KIND), VALUE_KIND, kinds)
+def skips_level_0(options: Options) -> bool:
+    """Whether a batch read waits for compaction to look at new files (JAVA_RULES G1)."""
+    return options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
 
 
-def _read_file(
-    table: FileStoreTable, entry: ManifestEntry, read_type: RowType, *, key_value: bool
-) -> Iterator[pa.RecordBatch]:
-    file = entry.file
-    schema = (
-        table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
-    )
-    return read_data_file(
-        table.io,
-        table.paths.data_file(entry.partition, entry.bucket, file),
-        file,
-        file_schema=schema,
-        read_type=read_type,
-        key_value=key_value,
-        batch_rows=BATCH_ROWS,
-        partition=entry.partition,
-    )
+def deletion_vectors(table: FileStoreTable, snapshot: Snapshot) -> dict[str, Positions]:
+    """The deleted positions of all data files that have any in the snapshot, by file name."""
+    if snapshot.index_manifest is None:
+        return {}
+    vectors: dict[str, Positions] = {}
+    path = table.paths.manifest(snapshot.index_manifest)
+    for entry in read_index_manifest(table.io, path):
+        file = entry.index_file
+        if file.index_type == DELETION_VECTORS_INDEX and file.dv_ranges:
+            where = table.paths.index_file(entry.partition, entry.bucket, file)
+            vectors.update(read_deletion_vectors(table.io, where, file))
+    return vectors
+
+
+def _inserted(rows: int) -> pa.Array:
+    return pa.array(np.zeros(rows, np.int8))
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

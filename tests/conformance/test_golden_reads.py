@@ -18,7 +18,6 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 REFUSED: dict[str, str] = {
     "aggregation": "merge-engine=aggregation",
     "aggregation_retract": "merge-engine=aggregation",
-    "deletion_vectors": "deletion-vectors.enabled",
     "first_row": "merge-engine=first-row",
     "partial_update": "merge-engine=partial-update",
     "partial_update_delete": "merge-engine=partial-update",

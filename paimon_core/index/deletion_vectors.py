@@ -1,0 +1,135 @@
+"""Deletion vectors: which rows of a data file are gone (Java: `deletionvectors/*`).
+
+::
+
+    index file      version (1 byte: 1), then one block a data file
+    32-bit block    length of magic and bitmap (4) | magic (4) | bitmap | CRC-32 (4)    big endian
+    64-bit block    the same, the magic in little endian; its `DeletionVectorRange.length`
+                    counts length field and CRC too, that of a 32-bit block does not
+
+Both bitmaps are portable Roaring bitmaps.  A position is the number of a row in its file, from 0.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap, BitMap64
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
+
+Positions = npt.NDArray[np.int64]
+"""Sorted row positions, each once."""
+
+DELETION_VECTORS_INDEX: Final = "DELETION_VECTORS"
+_VERSION: Final = 1
+_MAGIC_32: Final = 1581511376
+_MAGIC_64: Final = 1681511377
+_FRAME: Final = 8
+"""Bytes of the length field and the CRC."""
+
+
+def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> dict[str, Positions]:
+    """The deleted positions of every data file that the index file knows.
+
+    CorruptTable if the file is missing, damaged (by its checksums), or contradicts its metadata.
+    """
+    try:
+        data = io.read_bytes(path)
+    except FileNotFoundError as e:
+        raise CorruptTable("a deletion vector file is missing", file=path) from e
+    if not data or data[0] != _VERSION:
+        raise CorruptTable(f"deletion vectors of unknown version {data[:1].hex()}", file=path)
+    return {r.data_file: _decode(data, r, path) for r in index_file.dv_ranges or ()}
+
+
+def _decode(data: bytes, where: DeletionVectorRange, path: str) -> Positions:
+    try:
+        (length,) = struct.unpack_from(">i", data, where.offset)
+        block = data[where.offset + 4 : where.offset + 4 + length]
+        (checksum,) = struct.unpack_from(">I", data, where.offset + 4 + length)
+        if len(block) != length or zlib.crc32(block) != checksum:
+            raise CorruptTable(f"the deletion vector of {where.data_file} is damaged", file=path)
+        if struct.unpack_from(">i", block)[0] == _MAGIC_32:
+            expected = where.length
+            bitmap: BitMap | BitMap64 = BitMap.deserialize(block[4:])
+        elif struct.unpack_from("<i", block)[0] == _MAGIC_64:
+            expected = where.length - _FRAME
+            bitmap = BitMap64.deserialize(block[4:])
+        else:
+            raise CorruptTable(
+                f"the deletion vector of {where.data_file} has an unknown magic number", file=path
+            )
+    except (struct.error, ValueError) as e:
+        raise CorruptTable(
+            f"the deletion vector of {where.data_file} cannot be decoded: {e}", file=path
+        ) from e
+    if length != expected or (where.cardinality is not None and len(bitmap) != where.cardinality):
+        raise CorruptTable(
+            f"the deletion vector of {where.data_file} contradicts its metadata", file=path
+        )
+    return np.array(bitmap.to_array(), dtype=np.int64)
+
+
+def write_deletion_vectors(
+    io: FileIO, path: str, vectors: Mapping[str, Positions], *, bitmap64: bool
+) -> IndexFileMeta:
+    """Write one index file with the vectors of some data files, and what a manifest says of it.
+
+    No vectors at all make a file too: it takes the place of one that is no longer true.
+    """
+    content = bytearray([_VERSION])
+    ranges: list[DeletionVectorRange] = []
+    for data_file, positions in vectors.items():
+        block = _encode(positions, bitmap64=bitmap64)
+        length = len(block) + _FRAME if bitmap64 else len(block)
+        ranges.append(DeletionVectorRange(data_file, len(content), length, len(positions)))
+        content += struct.pack(">i", len(block)) + block + struct.pack(">I", zlib.crc32(block))
+    io.write_bytes(path, bytes(content))
+    return IndexFileMeta(
+        index_type=DELETION_VECTORS_INDEX,
+        file_name=path.rsplit("/", 1)[-1],
+        file_size=len(content),
+        row_count=len(ranges),
+        dv_ranges=tuple(ranges),
+    )
+
+
+def _encode(positions: Positions, *, bitmap64: bool) -> bytes:
+    values = positions.tolist()
+    if bitmap64:
+        wide = BitMap64(values)
+        wide.run_optimize()
+        return struct.pack("<i", _MAGIC_64) + bytes(wide.serialize())
+    narrow = BitMap(values)
+    narrow.run_optimize()
+    return struct.pack(">i", _MAGIC_32) + bytes(narrow.serialize())
+
+
+def union(a: Positions, b: Positions) -> Positions:
+    """Positions in either, sorted, each once."""
+    return np.union1d(a, b)
+
+
+def without_deleted(
+    batches: Iterator[pa.RecordBatch], deleted: Positions
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, given whole and in file order, that are not deleted."""
+    first = 0
+    for batch in batches:
+        begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
+        if begin == end:
+            yield batch
+        else:
+            keep = np.ones(batch.num_rows, np.bool_)
+            keep[deleted[begin:end] - first] = False
+            yield batch.filter(pa.array(keep))
+        first += batch.num_rows
