@@ -1,0 +1,144 @@
+"""Fixtures that all tests share: golden tables, the live oracle, Flink."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# Seconds say nothing on a busy machine, and failing examples are printed, not kept in a folder.
+settings.register_profile("default", deadline=None, database=None, print_blob=True)
+settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Fixtures that need something which not every machine has, and the marker their tests get.
+MARKED_FIXTURES = {
+    "oracle": "oracle",
+    "oracle_1_4_2": "oracle",
+    "oracle_2_0_0": "oracle",
+    "flink_sql": "flink",
+}
+_airflow_home = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps tests away from the caller's Airflow: a home of their own, before anything imports it."""
+    config.stash[_airflow_home] = os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
+    for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))]:
+        del os.environ[name]
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _airflow_home in config.stash:
+        shutil.rmtree(config.stash[_airflow_home], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            if fixture in MARKED_FIXTURES:
+                item.add_marker(MARKED_FIXTURES[fixture])
+
+
+@dataclass(frozen=True)
+class GoldenCopy:
+    """A table that Java Paimon wrote, in place (never to be changed) or as a copy for one test."""
+
+    warehouse: Path
+    expected_file: Path
+
+    @property
+    def table(self) -> str:
+        return "db.t"
+
+    @property
+    def root(self) -> Path:
+        """The table's own folder."""
+        return self.warehouse / "db.db" / "t"
+
+    @cached_property
+    def expected(self) -> dict[str, Any]:
+        """What Java says about the table (tests/golden/README.md)."""
+        expected: dict[str, Any] = json.loads(self.expected_file.read_text(encoding="utf-8"))
+        return expected
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Callable[..., GoldenCopy]:
+    """``golden("dedup", "1.4.2")``: the table in place; with ``copy=True`` one to change."""
+
+    def get(name: str, version: str = "1.4.2", *, copy: bool = False) -> GoldenCopy:
+        folder = GOLDEN / version / name
+        warehouse = folder / "warehouse"
+        if copy:
+            warehouse = tmp_path / f"golden-{version}-{name}"
+            shutil.copytree(folder / "warehouse", warehouse)
+        return GoldenCopy(warehouse, folder / "expected.json")
+
+    return get
+
+
+class _Oracles:
+    """The open processes of this session, started at first use; a dead one is replaced."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OracleProcess] = {}
+
+    def of(self, version: str) -> Oracle:
+        reason = why_absent()
+        if reason is not None:
+            pytest.skip(reason)
+        process = self._open.get(version)
+        if process is None or not process.alive:
+            process = self._open[version] = OracleProcess(version)
+        return Oracle(process)
+
+    def close(self) -> None:
+        for process in self._open.values():
+            process.close()
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Iterator[_Oracles]:
+    open_ones = _Oracles()
+    yield open_ones
+    open_ones.close()
+
+
+@pytest.fixture(params=VERSIONS)
+def oracle(request: pytest.FixtureRequest, oracles: _Oracles) -> Oracle:
+    """The live oracle; the test runs once with each version of Java Paimon."""
+    return oracles.of(request.param)
+
+
+@pytest.fixture
+def oracle_1_4_2(oracles: _Oracles) -> Oracle:
+    return oracles.of("1.4.2")
+
+
+@pytest.fixture
+def oracle_2_0_0(oracles: _Oracles) -> Oracle:
+    return oracles.of("2.0.0")
+
+
+@pytest.fixture
+def flink_sql(tmp_path: Path) -> FlinkSql:
+    """Runs SQL in a local Flink with the official connector."""
+    reason = why_absent()
+    if reason is not None:
+        pytest.skip(reason)
+    return FlinkSql(tmp_path)
