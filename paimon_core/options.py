@@ -233,7 +233,7 @@ IGNORE_DELETE: Final = Option(
     ),
 )
 IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", parse_bool, False)
-SEQUENCE_FIELD: Final = Option("sequence.field", _names, ())
+SEQUENCE_FIELD: Final[Option[tuple[str, ...]]] = Option("sequence.field", _names, ())
 SEQUENCE_FIELD_SORT_ORDER: Final = Option("sequence.field.sort-order", _lower, "ascending")
 ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
 CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")

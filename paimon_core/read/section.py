@@ -175,9 +175,9 @@ def batch_rows(section: Section, read_type: RowType) -> int:
 def fixed_width(read_type: RowType) -> int:
     """Bytes of an Arrow row without what varies: strings, nested values."""
     width = 9  # sequence number and kind
-    for field in read_type:
+    for column in read_type:
         try:
-            width += (arrow_type(field.type).bit_width + 7) // 8
+            width += (arrow_type(column.type).bit_width + 7) // 8
         except ValueError:  # no fixed width
             width += 8
     return width
