@@ -174,6 +174,12 @@ def _lower(text: str) -> str:
     return text.strip().lower()
 
 
+def _by_level(text: str) -> Mapping[int, str]:
+    """Level -> value of a text such as "0:avro,3:parquet"."""
+    pairs = (part.split(":", 1) for part in text.split(",") if part.strip())
+    return {int(level): value.strip().lower() for level, value in pairs}
+
+
 def _optional_int(text: str) -> int | None:
     return int(text)
 
@@ -199,6 +205,22 @@ PATH: Final = Option("path", _optional_text, None)
 FILE_FORMAT: Final = Option("file.format", _lower, "parquet")
 FILE_COMPRESSION: Final = Option("file.compression", _lower, "zstd")
 ZSTD_LEVEL: Final = Option("file.compression.zstd-level", int, 1)
+FILE_FORMAT_PER_LEVEL: Final[Option[Mapping[int, str]]] = Option(
+    "file.format.per.level", _by_level, {}
+)
+FILE_COMPRESSION_PER_LEVEL: Final[Option[Mapping[int, str]]] = Option(
+    "file.compression.per.level", _by_level, {}
+)
+STATS_MODE_PER_LEVEL: Final[Option[Mapping[int, str]]] = Option(
+    "metadata.stats-mode.per.level", _by_level, {}
+)
+CHANGELOG_FILE_FORMAT: Final[Option[str | None]] = Option("changelog-file.format", _lower, None)
+CHANGELOG_FILE_COMPRESSION: Final[Option[str | None]] = Option(
+    "changelog-file.compression", _lower, None
+)
+CHANGELOG_FILE_STATS_MODE: Final[Option[str | None]] = Option(
+    "changelog-file.stats-mode", _lower, None
+)
 DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
 CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", str, "changelog-")
 FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option(
@@ -259,9 +281,7 @@ COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Final = Option(
 COMPACTION_OFF_PEAK_START: Final = Option("compaction.offpeak.start.hour", int, -1)
 COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", int, -1)
 COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", int, 0)
-COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option(
-    "compaction.delete-ratio-threshold", float, 0.2
-)
+COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option("compaction.delete-ratio-threshold", float, 0.2)
 LOOKUP_COMPACT: Final = Option("lookup-compact", _lower, "radical")
 OPEN_FILE_COST: Final = Option("source.split.open-file-cost", parse_memory_size, 4 * MB)
 COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(

@@ -22,7 +22,7 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 
-RECORD_NAME: Final = "org.apache.paimon.avro.generated.record"
+NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
 _PLAIN: Final = {
     TypeRoot.BOOLEAN: "boolean",
@@ -42,8 +42,13 @@ _MILLIS: Final = 3
 _MICROS: Final = 6
 
 
-def avro_schema(t: DataType, name: str = RECORD_NAME) -> Any:
-    """The schema that Java writes for the type; UnsupportedFeature where Java has none either."""
+def file_schema(row_type: RowType) -> Any:
+    """The schema that Java writes for these columns; UnsupportedFeature where Java has none."""
+    record = _bare_schema(row_type, "record")
+    return {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": record["fields"]}
+
+
+def _schema(t: DataType, name: str) -> Any:
     schema = _bare_schema(t, name)
     return ["null", schema] if t.nullable else schema
 
@@ -101,23 +106,23 @@ def _bare_schema(t: DataType, name: str) -> Any:
             if isinstance(t, MultisetType):
                 value = value.with_nullable(True)
             if is_string_keyed(t):
-                return {"type": "map", "values": avro_schema(value, name)}
+                return {"type": "map", "values": _schema(value, name)}
             entry = {
                 "type": "record",
                 "name": name,
                 "fields": [
-                    {"name": "key", "type": avro_schema(key, f"{name}_key")},
+                    {"name": "key", "type": _schema(key, f"{name}_key")},
                     _field("value", value, f"{name}_value"),
                 ],
             }
             return {"type": "array", "items": entry, "logicalType": "map"}
         case ArrayType():
-            return {"type": "array", "items": avro_schema(t.element, name)}
+            return {"type": "array", "items": _schema(t.element, name)}
     raise UnsupportedFeature(f"{type_to_sql(t)} in Avro files")
 
 
 def _field(name: str, t: DataType, record_name: str) -> dict[str, Any]:
-    field: dict[str, Any] = {"name": name, "type": avro_schema(t, record_name)}
+    field: dict[str, Any] = {"name": name, "type": _schema(t, record_name)}
     if t.nullable:
         field["default"] = None
     return field

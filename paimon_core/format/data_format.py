@@ -1,4 +1,4 @@
-"""Data files of any format: which format a file has, and its rows in batches.
+"""Data files of any format: which format a file has, its rows in batches, and a writer for it.
 
 =========  ==========================================================================
 parquet    the default; streamed out of row groups of any size
@@ -9,21 +9,33 @@ avro       rows through Python values: about a tenth of Parquet's speed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
 from paimon_core.format.avro_reader import read_avro
+from paimon_core.format.avro_writer import AvroFileWriter
 from paimon_core.format.orc_reader import read_orc
+from paimon_core.format.orc_writer import OrcFileWriter
 from paimon_core.format.parquet_reader import read_parquet
+from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
+from paimon_core.options import ZSTD_LEVEL, Options
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS: Final = 65_536
 _WHOLE_BELOW: Final = 4 * 1024 * 1024
 """Remote files up to this size are fetched by one request instead of one a column."""
+_OWN_COMPRESSION: Final = {
+    "parquet": "parquet.compression",
+    "orc": "orc.compress",
+    "avro": "avro.codec",
+}
+"""Options of the formats themselves, which outrank `file.compression`."""
 _COMPRESS_EXTENSIONS: Final = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 
 
@@ -87,3 +99,69 @@ def _open(io: FileIO, path: str) -> pa.NativeFile:
         with source:
             return pa.BufferReader(source.read_buffer())
     return source
+
+
+class FormatWriter(Protocol):
+    """A file being written.  Batches have the columns of the row type it was opened with."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes the rows; they may wait in memory until there are enough of them."""
+
+    def bytes_written(self) -> int:
+        """Bytes of the file so far, those of waiting rows estimated from what was written."""
+
+    def close(self) -> int:
+        """Finishes the file; its size in bytes."""
+
+    def abort(self) -> None:
+        """Gives the file up; what is left of it is to be deleted."""
+
+
+def open_writer(
+    io: FileIO,
+    path: str,
+    row_type: RowType,
+    *,
+    file_format: str,
+    compression: str,
+    options: Options,
+    row_group_bytes: int = ROW_GROUP_BYTES,
+) -> FormatWriter:
+    """A writer for a new file of these columns.
+
+    UnsupportedFeature for a format or compression that Java does not write, and for types that it
+    cannot hold (Avro: TIMESTAMP beyond microseconds).  `row_group_bytes` bounds the memory of a
+    Parquet writer, in bytes of Arrow data.
+    """
+    compression = options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
+    zstd_level = options.value(ZSTD_LEVEL)
+    make: Callable[[pa.NativeFile], FormatWriter]
+    match file_format:
+        case "parquet":
+            make = partial(
+                ParquetFileWriter,
+                row_type=row_type,
+                compression=compression,
+                zstd_level=int(options.get("parquet.compression.codec.zstd.level", zstd_level)),
+                row_group_bytes=row_group_bytes,
+            )
+        case "orc":
+            make = partial(OrcFileWriter, row_type=row_type, compression=compression)
+        case "avro":
+            make = partial(
+                AvroFileWriter,
+                row_type=row_type,
+                compression=compression,
+                zstd_level=zstd_level,
+                # The marker must differ from file to file, and the name does.
+                sync=hashlib.md5(path.encode(), usedforsecurity=False).digest(),
+            )
+        case _:
+            raise UnsupportedFeature(f"file format {file_format}", file=path)
+    sink = io.open_output(path)
+    try:
+        return make(sink)
+    except BaseException:
+        sink.close()
+        io.delete(path)
+        raise

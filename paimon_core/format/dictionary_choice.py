@@ -1,0 +1,88 @@
+"""Which columns of a Parquet file are worth a dictionary, judged from a sample.
+
+Encoding a column of many distinct values through a dictionary costs twice and saves nothing: the
+dictionary overflows and the pages fall back to plain values.  So a few thousand values, evenly
+spread over the first row group, are counted; from how many of them are distinct follows about how
+many distinct values the column has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SAMPLE: Final = 8192
+DICTIONARY_BYTES: Final = 512 * 1024
+"""A dictionary expected to be larger than this would outgrow the page that Parquet gives it."""
+REPEATS: Final = 4
+"""How often a value must occur on average for the dictionary to save anything."""
+
+
+def dictionary_columns(table: pa.Table) -> list[str]:
+    """Paths of the leaf columns of the table that should be written with a dictionary."""
+    return [
+        path
+        for name, column in zip(table.schema.names, table.columns, strict=True)
+        for path, leaf in leaves(name, _sample(column))
+        if _repeats(leaf, table.num_rows)
+    ]
+
+
+def leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The leaf columns below a column, by their path in the Parquet schema."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for i in range(kind.num_fields):
+            yield from leaves(f"{path}.{kind.field(i).name}", array.field(i))
+    elif pa.types.is_map(kind):
+        yield from leaves(f"{path}.key_value.key", array.keys)
+        yield from leaves(f"{path}.key_value.value", array.items)
+    elif pa.types.is_list(kind):
+        yield from leaves(f"{path}.list.element", array.flatten())
+    else:
+        yield path, array
+
+
+def _sample(column: pa.ChunkedArray) -> pa.Array:
+    rows = len(column)
+    if rows > SAMPLE:
+        column = column.take(pa.array(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)))
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _repeats(leaf: pa.Array, rows: int) -> bool:
+    leaf = leaf[:SAMPLE]
+    seen = len(leaf) - leaf.null_count
+    if pa.types.is_boolean(leaf.type) or seen == 0:
+        return False
+    distinct = pc.count_distinct(leaf).as_py()
+    total = min(_estimate(seen, distinct), max(rows, distinct))
+    return bool(total * _width(leaf, seen) <= DICTIONARY_BYTES and total * REPEATS <= rows)
+
+
+def _estimate(seen: int, distinct: int) -> float:
+    """About how many values there are if `seen` random ones had `distinct` different ones.
+
+    Of D equally likely values, n draws show D * (1 - exp(-n / D)).
+    """
+    if distinct >= seen:
+        return math.inf
+    low, high = float(distinct), float(distinct) * seen
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        if middle * -math.expm1(-seen / middle) < distinct:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _width(leaf: pa.Array, seen: int) -> float:
+    if pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type):
+        return 4 + pc.sum(pc.binary_length(leaf)).as_py() / seen  # type: ignore[no-any-return]
+    return leaf.type.bit_width / 8  # type: ignore[no-any-return]

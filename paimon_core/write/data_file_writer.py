@@ -1,0 +1,334 @@
+"""Batches of rows into data files of about the target size, with their metadata.
+
+Java: `io/RollingFileWriterImpl`, `io/KeyValueDataFileWriter`, `io/RowDataFileWriter`.
+
+A file ends after the batch (cut where needed) with which it reaches the target size.  Compressed
+sizes are known only once a row group is written, so sizes of waiting rows are estimated from the
+rows already on disk; that and the encoder make cuts differ from Java's for the same rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.format.data_format import FormatWriter, open_writer
+from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import DATA_FILE_THIN_MODE
+from paimon_core.paths import TablePaths
+from paimon_core.schema.key_value import RowKind, file_row_type
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_core.types.arrow import arrow_schema, column_to_internal
+from paimon_core.types.binary_row import encode_row
+from paimon_core.types.data_types import RowType
+from paimon_core.write.file_layout import (
+    FileLayout,
+    append_layout,
+    key_value_layout,
+    target_file_size,
+)
+from paimon_core.write.file_stats import FileStats
+
+CHECK_ROWS: Final = 1000
+"""Java looks at a file's size every so many rows, so no file is cut shorter than this."""
+_RETRACTS: Final = pa.array([RowKind.UPDATE_BEFORE, RowKind.DELETE], pa.int8())
+
+
+class _RollingWriter(ABC):
+    """What both kinds of tables share: files one after the other, closed at the target size."""
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        partition: bytes,
+        bucket: int,
+        schema: TableSchema,
+        layout: FileLayout,
+        file_type: RowType,
+        *,
+        new_uuid: Callable[[], str],
+        target: int,
+    ) -> None:
+        self._io = io
+        self._folder = paths.bucket_dir(partition, bucket)
+        self._schema = schema
+        self._layout = layout
+        self._file_type = file_type
+        self._arrow = arrow_schema(file_type)
+        self._uuid = new_uuid()
+        self._target = target
+        self._started = 0
+        self._done: list[DataFileMeta] = []
+        self._path = ""
+        self._writer: FormatWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes the rows in; InvalidArgument if a NOT NULL column has nulls.
+
+        After an error the writer can only be aborted.
+        """
+        start = 0
+        while start < batch.num_rows:
+            writer = self._writer or self._open()
+            rows = self._rows_to_target(batch, writer, start)
+            part = batch.slice(start, rows)
+            arrays = self._file_columns(part)
+            self._check_nulls(arrays)
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=self._arrow))
+            self._collect(part, arrays)
+            start += rows
+            if writer.bytes_written() >= self._target:
+                self._finish()
+
+    def close(self) -> list[DataFileMeta]:
+        """The metadata of the files written, in order; none if there was no row."""
+        if self._writer is not None:
+            self._finish()
+        return self._done
+
+    def abort(self) -> None:
+        """Deletes every file that this writer made."""
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+            self._io.delete(self._path)
+        for file in self._done:
+            self._io.delete(f"{self._folder}/{file.file_name}")
+        self._done = []
+
+    @abstractmethod
+    def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of the file in their order."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """A file begins: what is collected about it starts anew."""
+
+    @abstractmethod
+    def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        """Takes note of rows that went into the file."""
+
+    @abstractmethod
+    def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        """The metadata of the file just finished."""
+
+    def _open(self) -> FormatWriter:
+        self._path = f"{self._folder}/{self._layout.name(self._uuid, self._started)}"
+        self._started += 1
+        self._writer = open_writer(
+            self._io,
+            self._path,
+            self._file_type,
+            file_format=self._layout.file_format,
+            compression=self._layout.compression,
+            options=self._schema.options,
+            row_group_bytes=min(ROW_GROUP_BYTES, self._target),
+        )
+        self._begin()
+        return self._writer
+
+    def _finish(self) -> None:
+        assert self._writer is not None
+        size = self._writer.close()
+        self._writer = None
+        self._done.append(self._describe(self._path.rsplit("/", 1)[1], size))
+
+    def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
+        """How many of the batch's rows to write before looking at the file's size again.
+
+        As if a row took half its Arrow size; a wrong guess only means to look more than once.
+        """
+        left = batch.num_rows - start
+        bytes_left = self._target - writer.bytes_written()
+        rows: int = 2 * bytes_left * batch.num_rows // max(batch.nbytes, 1)
+        return min(left, max(rows, CHECK_ROWS))
+
+    def _check_nulls(self, arrays: list[pa.Array]) -> None:
+        for array, field in zip(arrays, self._arrow, strict=True):
+            if array.null_count and not field.nullable:
+                raise InvalidArgument(
+                    f"null in column {field.name}, which is NOT NULL",
+                    file=self._path,
+                    next_step="with partial-update or aggregation, make the column nullable: "
+                    "the merge can leave it without a value",
+                )
+
+
+class RollingKeyValueWriter(_RollingWriter):
+    """Writes key-value batches, sorted by key, as data files of one level, or as changelog files.
+
+    `creation_time` gives milliseconds of local wall clock; `file_source` says whether a writer or
+    a compaction made the rows.
+    """
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        partition: bytes,
+        bucket: int,
+        schema: TableSchema,
+        *,
+        level: int,
+        file_source: FileSource,
+        new_uuid: Callable[[], str],
+        creation_time: Callable[[], int],
+        target_file_size: int | None = None,
+        changelog: bool = False,
+    ) -> None:
+        self._thin = schema.options.value(DATA_FILE_THIN_MODE)
+        self._key_type = schema.key_type
+        self._level = level
+        self._source = file_source
+        self._creation_time = creation_time
+        super().__init__(
+            io,
+            paths,
+            partition,
+            bucket,
+            schema,
+            key_value_layout(schema.options, level=level, changelog=changelog),
+            file_row_type(schema.key_type, schema.row_type, thin=self._thin),
+            new_uuid=new_uuid,
+            target=target_file_size or _target(schema),
+        )
+
+    def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        keys = () if self._thin else self._key_type.names
+        names = (*keys, SEQUENCE_NUMBER, VALUE_KIND, *self._schema.names)
+        return [batch.column(n) for n in names]
+
+    def _begin(self) -> None:
+        self._stats = FileStats(
+            self._schema.row_type,
+            self._schema.options,
+            file_format=self._layout.file_format,
+            stats_mode=self._layout.stats_mode,
+            key_names=self._key_type.names,
+            thin=self._thin,
+        )
+        self._rows = 0
+        self._deletes = 0
+        self._min_sequence: int | None = None
+        self._max_sequence = 0
+        self._min_key: bytes | None = None
+        self._last: pa.RecordBatch | None = None
+
+    def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        self._stats.update(arrays[len(arrays) - len(self._schema.fields) :])
+        self._rows += batch.num_rows
+        self._deletes += pc.sum(pc.is_in(batch.column(VALUE_KIND), _RETRACTS)).as_py()
+        bounds = pc.min_max(batch.column(SEQUENCE_NUMBER))
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        self._min_sequence = low if self._min_sequence is None else min(self._min_sequence, low)
+        self._max_sequence = max(self._max_sequence, high)
+        if self._min_key is None:
+            self._min_key = self._key(batch.slice(0, 1))
+        self._last = batch.slice(batch.num_rows - 1)
+
+    def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        value_stats, value_cols = self._stats.value_stats()
+        return DataFileMeta(
+            file_name=file_name,
+            file_size=file_size,
+            row_count=self._rows,
+            min_key=self._min_key or b"",
+            max_key=self._key(self._last),
+            key_stats=self._stats.key_stats(),
+            value_stats=value_stats,
+            min_sequence_number=self._min_sequence or 0,
+            max_sequence_number=self._max_sequence,
+            schema_id=self._schema.id,
+            level=self._level,
+            creation_time=self._creation_time(),
+            delete_row_count=self._deletes,
+            file_source=self._source,
+            value_stats_cols=value_cols,
+        )
+
+    def _key(self, row: pa.RecordBatch | None) -> bytes:
+        assert row is not None
+        values = [column_to_internal(row.column(f.name), f.type)[0] for f in self._key_type]
+        return encode_row(values, self._key_type.types)
+
+
+class RollingAppendWriter(_RollingWriter):
+    """Writes plain batches as data files of a table without primary key.
+
+    Rows are numbered from `first_sequence_number` on; a file's metadata holds the first and the
+    last number.
+    """
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        partition: bytes,
+        bucket: int,
+        schema: TableSchema,
+        *,
+        file_source: FileSource,
+        new_uuid: Callable[[], str],
+        creation_time: Callable[[], int],
+        first_sequence_number: int = 0,
+        target_file_size: int | None = None,
+    ) -> None:
+        self._next = first_sequence_number
+        self._source = file_source
+        self._creation_time = creation_time
+        super().__init__(
+            io,
+            paths,
+            partition,
+            bucket,
+            schema,
+            append_layout(schema.options),
+            schema.row_type,
+            new_uuid=new_uuid,
+            target=target_file_size or _target(schema),
+        )
+
+    def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [batch.column(n) for n in self._schema.names]
+
+    def _begin(self) -> None:
+        self._rows = 0
+        self._stats = FileStats(
+            self._schema.row_type,
+            self._schema.options,
+            file_format=self._layout.file_format,
+            stats_mode=self._layout.stats_mode,
+        )
+
+    def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        self._stats.update(arrays)
+        self._rows += batch.num_rows
+        self._next += batch.num_rows
+
+    def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        value_stats, value_cols = self._stats.value_stats()
+        return DataFileMeta(
+            file_name=file_name,
+            file_size=file_size,
+            row_count=self._rows,
+            value_stats=value_stats,
+            min_sequence_number=self._next - self._rows,
+            max_sequence_number=self._next - 1,
+            schema_id=self._schema.id,
+            creation_time=self._creation_time(),
+            delete_row_count=0,
+            file_source=self._source,
+            value_stats_cols=value_cols,
+        )
+
+
+def _target(schema: TableSchema) -> int:
+    return target_file_size(schema.options, primary_key=bool(schema.primary_keys))
