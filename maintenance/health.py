@@ -165,9 +165,9 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
                 "time_millis": tag.snapshot.time_millis,
                 "time_retained": None if tag.time_retained is None else str(tag.time_retained),
             }
-            for tag in table.tags.list()
+            for tag in table.tags.all()
         ],
-        "branches": sorted(table.branches.list()),
+        "branches": sorted(table.branches.names()),
         "consumers": consumers,
         "manifests": len(data_manifests(table, latest)) if latest is not None else 0,
         "target_file_bytes": target_file_bytes(table),
@@ -254,7 +254,7 @@ def _consumers(table: FileStoreTable, latest: Snapshot | None, now: int) -> list
             "last_seen_millis": consumer.modified_millis,
             "silent_millis": max(0, now - consumer.modified_millis),
         }
-        for consumer in table.consumers.list()
+        for consumer in table.consumers.all()
     ]
 
 

@@ -32,6 +32,7 @@ from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.table_read import read_table
+from paimon_core.refs.tags import Tag
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
@@ -251,17 +252,17 @@ def tags(step: Step, result: Result) -> None:
     table = open_step(step)
     result["tags"] = [
         {"name": t.name, "tag": json.loads(table.io.read_bytes(table.paths.tag(t.name)))}
-        for t in sorted(table.tags.list(), key=lambda t: t.name)
+        for t in sorted(table.tags.all(), key=lambda t: t.name)
     ]
 
 
 def branches(step: Step, result: Result) -> None:
-    result["branches"] = sorted(open_step(step).branches.list())
+    result["branches"] = sorted(open_step(step).branches.names())
 
 
 def consumers(step: Step, result: Result) -> None:
     result["consumers"] = {
-        c.id: c.next_snapshot for c in sorted(open_step(step).consumers.list(), key=lambda c: c.id)
+        c.id: c.next_snapshot for c in sorted(open_step(step).consumers.all(), key=lambda c: c.id)
     }
 
 
@@ -279,7 +280,15 @@ def create_tag(step: Step, _: Result) -> None:
         raise UnsupportedFeature("tags with a time to live")
     chosen = step.get("snapshot")
     snapshot = table.latest_or_not_found() if chosen is None else table.snapshots.get(chosen)
-    table.tags.create(step["name"], snapshot)
+    table.tags.create(Tag(name=step["name"], snapshot=snapshot))
+
+
+def create_branch(step: Step, _: Result) -> None:
+    open_step(step).branches.create(step["name"], tag=step.get("tag"))
+
+
+def delete_branch(step: Step, _: Result) -> None:
+    open_step(step).branches.delete(step["name"])
 
 
 def files(step: Step, result: Result) -> None:
@@ -381,6 +390,8 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "set_consumer": set_consumer,
     "delete_consumer": delete_consumer,
     "create_tag": create_tag,
+    "create_branch": create_branch,
+    "delete_branch": delete_branch,
     "files": files,
     "manifests": manifests,
     "read": read,

@@ -58,7 +58,7 @@ def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Findi
         return
     changelogs = table.changelogs.ids()
     earliest, latest = min([*ids, *changelogs]), max(ids)
-    for consumer in table.consumers.list():
+    for consumer in table.consumers.all():
         if consumer.next_snapshot < earliest:
             yield Finding(
                 problem=Problem.STALE_CONSUMER,

@@ -48,7 +48,7 @@ def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
     """The table's handle on every branch, main first; each under its own newest schema."""
     return [
         open_table_at(table.io, table.root, table.name, branch=branch)
-        for branch in (MAIN_BRANCH, *table.branches.list())
+        for branch in (MAIN_BRANCH, *table.branches.names())
     ]
 
 
@@ -65,7 +65,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
         yield Reference(
             table=branch, kind=RefKind.SNAPSHOT, name=str(snapshot_id), snapshot=snapshot
         )
-    for tag in branch.tags.list():
+    for tag in branch.tags.all():
         yield Reference(table=branch, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
     for changelog_id in sorted(branch.changelogs.ids()):
         try:
