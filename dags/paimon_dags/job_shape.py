@@ -172,7 +172,7 @@ def _argument(argument: Argument) -> Field:
     return Field(
         name=argument.name,
         title=title.capitalize(),
-        help=f"{text[:1].upper()}{text[1:]}.",
+        help=f"{text}.",
         schema=schema,
         default=argument.json_default(),
         section=HOW,

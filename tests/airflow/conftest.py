@@ -1,0 +1,192 @@
+"""Airflow with a database of its own, and DAGs whose way into `maintenance` can be replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_airflow import jobs, spark
+from paimon_airflow.results import TableResult
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK_CONNECTION = {
+    "conn_type": "spark",
+    "host": "local[2]",
+    "extra": {"deploy-mode": "client"},
+}
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """Airflow's tables, in the session's own AIRFLOW_HOME."""
+    # Its own process: the settings are read when Airflow is imported, and migrating takes memory.
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        check=True,
+        capture_output=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths())},
+    )
+
+
+def _paths() -> list[str]:
+    return [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+
+
+@pytest.fixture
+def spark_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(SPARK_CONNECTION))
+
+
+@dataclass
+class Ran:
+    """A finished run of a DAG."""
+
+    state: str
+    tasks: dict[str, str]
+    labels: list[str]
+    tries: dict[str, int]
+    report: Mapping[str, Any]
+
+
+@pytest.fixture
+def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran]:
+    """Runs caretaker_compact to its end in this process; retries come at once."""
+
+    def run(conf: Mapping[str, object], *, retries: int = 0, **settings: str | int) -> Ran:
+        folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
+        folder.mkdir(exist_ok=True)
+        file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", folder))
+        common = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        compact = [f"retries = {retries}", "retry_minutes = 0"]
+        file.with_suffix(".toml").write_text(
+            "\n".join(["[caretaker]", *common, "[jobs.compact]", *compact])
+        )
+        dag = runpy.run_path(str(file))["caretaker_compact"]
+        return _finished(dag.test(run_conf=dict(conf)))
+
+    return run
+
+
+def _finished(run: Any) -> Ran:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    instances = sorted(run.get_task_instances(), key=lambda ti: (ti.task_id, ti.map_index))
+    with create_session() as session:
+        query = XComModel.get_many(run_id=run.run_id, task_ids="report", key="return_value")
+        found = session.scalars(query).first()
+        report = XComModel.deserialize_value(found) if found is not None else {}
+    names = {
+        ti: ti.task_id + (f"[{ti.map_index}]" if ti.map_index >= 0 else "") for ti in instances
+    }
+    return Ran(
+        state=str(run.state),
+        tasks={names[ti]: str(ti.state) for ti in instances},
+        labels=[ti.rendered_map_index for ti in instances if ti.map_index >= 0],
+        tries={names[ti]: ti.try_number for ti in instances},
+        report=report,
+    )
+
+
+@dataclass
+class FakeLake:
+    """Stands for `maintenance`: what it would plan, and how each table ends on Spark.
+
+    `spark` maps tables to bytes; `ends` says how a table ends there: "done" (unless told
+    otherwise), an error's name, or "lost".  A list ends differently with each application.
+    """
+
+    spark: Mapping[str, int] = field(default_factory=dict)
+    in_process: Sequence[str] = ()
+    settled: Sequence[TableResult] = ()
+    ends: Mapping[str, str | list[str]] = field(default_factory=dict)
+    applications: list[list[str]] = field(default_factory=list)
+    ran_in_process: list[str] = field(default_factory=list)
+
+    def list_tables(self, request: jobs.Request) -> list[str]:
+        return sorted([*self.spark, *self.in_process, *(r.table for r in self.settled)])
+
+    def plan_tables(self, request: jobs.Request, tables: Sequence[str]) -> Iterator[jobs.Planned]:
+        for result in self.settled:
+            yield jobs.Planned(table=result.table, where="nowhere", result=result)
+        for table in self.in_process:
+            yield jobs.Planned(table=table, where="in_process")
+        for table, size in self.spark.items():
+            yield jobs.Planned(table=table, where="spark", bytes=size)
+
+    def run_in_process(self, request: jobs.Request, tables: Sequence[str]) -> Iterator[TableResult]:
+        for table in tables:
+            self.ran_in_process.append(table)
+            yield TableResult(table=table, outcome="done", snapshot=3)
+
+    def application_args(
+        self, request: jobs.Request, tables: Sequence[str], results: str
+    ) -> list[str]:
+        self.applications.append(list(tables))
+        reports = {table: self._report(table) for table in tables}
+        return [results, json.dumps({t: r for t, r in reports.items() if r is not None})]
+
+    def _report(self, table: str) -> dict[str, object] | None:
+        end = self.ends.get(table, "done")
+        if isinstance(end, list):
+            end = end.pop(0)
+        if end == "lost":
+            return None
+        error = {"type": end, "message": f"{end} of {table}", "next_step": None}
+        done = end == "done"
+        return {
+            "table": table,
+            "status": "success" if done else "failed",
+            "snapshots": [7] if done else [],
+            "before": {"files": 40, "bytes": 4000, "rows": 9, "sorted_runs": 20},
+            "after": {"files": 4, "bytes": 3000, "rows": 9, "sorted_runs": 2},
+            "seconds": {"plan": 0.5, "execute": 1.5},
+            "error": None if done else error,
+        }
+
+
+APPLICATION = """\
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(parents=True)
+reports = json.loads(sys.argv[2])
+for table, report in reports.items():
+    (folder / f"{table}.json").write_text(json.dumps(report))
+sys.exit(any(report["error"] for report in reports.values()))
+"""
+SUBMIT = """\
+#!{python}
+import subprocess, sys
+application = next(i for i, word in enumerate(sys.argv) if word.endswith("application.py"))
+sys.exit(subprocess.call([sys.executable, *sys.argv[application:]]))
+"""
+
+
+@pytest.fixture
+def fake_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., FakeLake]:
+    """Puts a fake lake in place of `maintenance`, and a plain Python in place of spark-submit."""
+    application, submit = tmp_path / "application.py", tmp_path / "spark-submit"
+    application.write_text(APPLICATION)
+    submit.write_text(SUBMIT.format(python=sys.executable))
+    submit.chmod(0o755)
+    monkeypatch.setattr(spark, "application", lambda: str(application))
+    monkeypatch.setattr(spark, "spark_submit", lambda: str(submit))
+
+    def install(**parts: Any) -> FakeLake:
+        lake = FakeLake(**parts)
+        for name in ("list_tables", "plan_tables", "run_in_process", "application_args"):
+            monkeypatch.setattr(jobs, name, getattr(lake, name))
+        return lake
+
+    return install

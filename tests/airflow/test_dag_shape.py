@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from maintenance.registry import JOBS, job_named
+from paimon_dags.job_shape import job_shape
+from paimon_dags.pages import COMPACT, PAGES
+from paimon_dags.settings import (
+    JobSettings,
+    Settings,
+    SettingsError,
+    load_settings,
+    settings_from,
+)
+from paimon_dags.shape import DagShape, Field, Kind, Step
+
+SHAPES = [job_shape(page, Settings(warehouse="/lake")) for page in PAGES]
+
+
+def step(name: str, **parts: object) -> Step:
+    return Step(id=name, kind=Kind.PLAN, title=name, doc="", **parts)
+
+
+def shape(*steps: Step, fields: tuple[Field, ...] = ()) -> DagShape:
+    return DagShape(
+        dag_id="d", job="compact", title="", summary="", docs="", fields=fields, steps=steps
+    )
+
+
+@pytest.mark.parametrize("dag", SHAPES, ids=lambda dag: dag.dag_id)
+class TestEveryDag:
+    def test_plans_first_and_reports_last_whatever_happened(self, dag):
+        first, *_, last = dag.steps
+        assert first.kind is Kind.PLAN
+        assert last.kind is Kind.REPORT
+        assert last.always
+        assert set(last.after) == {s.id for s in dag.steps[:-1]}
+
+    def test_only_spark_is_mapped_over_the_planned_batches(self, dag):
+        assert [s.kind for s in dag.steps if s.mapped] == [Kind.ON_SPARK]
+        assert next(s for s in dag.steps if s.mapped).after == (dag.steps[0].id,)
+
+    def test_one_run_at_a_time(self, dag):
+        assert dag.max_active_runs == 1
+
+    def test_the_form_asks_for_every_argument_of_the_job_and_the_switches(self, dag):
+        assert dag.arguments == tuple(a.name for a in job_named(dag.job).arguments)
+        names = {field.name for field in dag.fields}
+        assert names >= {"warehouse", "tables", "including", "excluding", "dry_run", "force"}
+
+    def test_the_forms_defaults_are_what_the_job_takes(self, dag):
+        raw = {f.name: f.default for f in dag.fields if f.argument and f.default is not None}
+        job_named(dag.job).read_arguments(raw)
+
+    def test_the_forms_defaults_satisfy_its_schema(self, dag):
+        jsonschema = pytest.importorskip("jsonschema")
+        for field in dag.fields:
+            jsonschema.validate(field.default, dict(field.schema))
+
+    def test_the_page_tells_the_operator_what_to_do(self, dag):
+        for part in ("What it does", "What protects data", "Dry run", "Undo", "When it fails"):
+            assert f"**{part}.**" in dag.docs
+        assert job_named(dag.job).undo in dag.docs
+
+    def test_help_texts_are_sentences(self, dag):
+        for field in dag.fields:
+            assert field.help.endswith((".", "`.")), field.name
+            assert field.title[:1].isupper(), field.name
+
+
+def test_every_page_is_of_a_known_job_and_has_its_own_dag():
+    assert {page.job for page in PAGES} <= set(JOBS)
+    assert len({page.dag_id for page in PAGES}) == len(PAGES)
+
+
+def test_the_scheduled_compaction_is_minor():
+    assert job_shape(COMPACT, Settings()).field("strategy").default == "minor"
+
+
+class TestShape:
+    def test_steps_come_after_what_they_need(self):
+        with pytest.raises(ValueError, match="step a is double, or comes before"):
+            shape(step("a", after=("b",)), step("b"))
+
+    def test_names_are_used_once(self):
+        with pytest.raises(ValueError, match="double"):
+            shape(step("a"), step("a"))
+        field = Field(name="x", title="X", help="X.", schema={})
+        with pytest.raises(ValueError, match="share a name"):
+            shape(step("a"), fields=(field, field))
+
+    def test_a_step_is_mapped_over_one_other(self):
+        with pytest.raises(ValueError, match="more than one"):
+            shape(step("a"), step("b"), step("c", after=("a", "b"), mapped=True))
+
+
+class TestSettings:
+    def test_without_a_file_the_environment_names_the_warehouse(self, tmp_path: Path):
+        found = load_settings(tmp_path / "caretaker.toml", {"CARETAKER_WAREHOUSE": "/lake"})
+        assert found == Settings(warehouse="/lake")
+
+    def test_the_file_wins_and_reaches_the_dag(self, tmp_path: Path):
+        file = tmp_path / "caretaker.toml"
+        file.write_text(
+            """
+            [caretaker]
+            warehouse = "s3://lake"
+            batch_size = "5 gb"
+            parallel_batches = 2
+            [storage]
+            "s3.endpoint" = "http://store"
+            [jobs.compact]
+            schedule = "0 3 * * *"
+            pool = "spark"
+            retries = 1
+            defaults = { strategy = "full", tables = ["sales.*"] }
+            """
+        )
+        settings = load_settings(file, {"CARETAKER_WAREHOUSE": "/lake"})
+        dag = job_shape(COMPACT, settings)
+        assert dag.schedule == "0 3 * * *"
+        assert dag.parallel_batches == 2
+        assert {f.name: f.default for f in dag.fields if f.default}.items() >= {
+            "warehouse": "s3://lake",
+            "batch_size": "5 gb",
+            "strategy": "full",
+            "tables": ["sales.*"],
+        }.items()
+        on_spark = next(s for s in dag.steps if s.kind is Kind.ON_SPARK)
+        assert (on_spark.pool, on_spark.retries) == ("spark", 1)
+
+    def test_a_dag_can_run_by_hand_only(self):
+        own = settings_from({"jobs": {"compact": {"schedule": False}}}, environ={})
+        assert job_shape(COMPACT, own).schedule is None
+        assert "only when triggered" in job_shape(COMPACT, own).docs
+
+    @pytest.mark.parametrize(
+        ("raw", "message"),
+        [
+            ({"caretakr": {}}, "unknown caretakr"),
+            ({"caretaker": {"batchsize": "1 gb"}}, "unknown batchsize"),
+            ({"caretaker": {"batch_tables": "many"}}, "is no int"),
+            ({"caretaker": {"batch_tables": True}}, "is no int"),
+            ({"caretaker": {"batch_size": "lots"}}, "not a size"),
+            ({"caretaker": {"warehouse": 5}}, "is no str"),
+            ({"jobs": {"compact": {"retrys": 1}}}, r"\[jobs.compact\]: unknown retrys"),
+            ({"jobs": {"compact": 1}}, "is no table"),
+        ],
+    )
+    def test_what_is_wrong_in_the_file_is_named(self, raw, message):
+        with pytest.raises(SettingsError, match=message):
+            settings_from(raw, environ={}, where="caretaker.toml")
+
+    def test_broken_toml_names_the_file(self, tmp_path: Path):
+        file = tmp_path / "caretaker.toml"
+        file.write_text("[caretaker")
+        with pytest.raises(SettingsError, match=r"caretaker\.toml"):
+            load_settings(file, {})
+
+    def test_defaults_of_fields_that_the_form_lacks_are_refused(self):
+        own = Settings(jobs={"compact": JobSettings(defaults={"stratgy": "full"})})
+        with pytest.raises(SettingsError, match="no stratgy"):
+            job_shape(COMPACT, own)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from maintenance.exit_codes import ExitCode, exit_code_of
+from maintenance.report import Report, Size, Status
+from paimon_airflow.results import (
+    TableResult,
+    change_text,
+    count_text,
+    failure_text,
+    from_report,
+    lost,
+    ordered,
+    retry_helps,
+    totals,
+)
+from paimon_core import errors
+
+
+def report(**parts: object) -> dict[str, object]:
+    fixed = {"job": "compact", "table": "db.t", "warehouse": "/lake", "run_id": "r"}
+    return Report(**{**fixed, "status": Status.SUCCESS, **parts}).to_json()
+
+
+def test_a_report_comes_down_to_what_xcom_keeps():
+    result = from_report(
+        report(
+            snapshots=(6, 7),
+            before=Size(files=480, bytes=12_900_000, rows=5, sorted_runs=40),
+            after=Size(files=12, bytes=9_000_000, rows=5, sorted_runs=4),
+            seconds={"plan": 0.25, "execute": 3.0},
+        )
+    )
+    assert result.line() == (
+        "db.t  done  files 480 -> 12  runs 40 -> 4  bytes 12.3 MB -> 8.6 MB  snapshot 7  3.2 s"
+    )
+    written = result.to_json()
+    assert TableResult.from_json(json.loads(json.dumps(written))) == TableResult.from_json(written)
+    assert len(json.dumps(written)) < 250
+
+
+def test_tables_without_sorted_runs_have_no_figure_for_them():
+    result = from_report(report(snapshots=(1,), before=Size(files=9), after=Size(files=1)))
+    assert set(result.figures) == {"files", "bytes"}
+
+
+def test_a_failure_brings_its_reason_and_what_to_do():
+    error = errors.GuardTripped("the plan rewrites 3 TB")
+    result = from_report(report(status=Status.FAILED, error=error))
+    assert result.outcome == "failed"
+    assert result.error == "GuardTripped"
+    assert result.summary == f"the plan rewrites 3 TB -> {error.next_step}"
+    assert failure_text([result]) == f"1 table failed:\n  db.t: GuardTripped: {result.summary}"
+
+
+def test_every_status_of_a_report_has_an_outcome():
+    outcomes = {
+        status: from_report(
+            report(status=status, error=OSError("x") if status is Status.FAILED else None)
+        ).outcome
+        for status in Status
+    }
+    assert outcomes == {
+        Status.SUCCESS: "done",
+        Status.NOTHING_TO_DO: "nothing",
+        Status.DRY_RUN: "planned",
+        Status.FAILED: "failed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "helps"),
+    [
+        (errors.CommitConflict("x"), True),
+        (errors.StalePlan("x"), True),
+        (OSError("x"), True),
+        (ConnectionError("x"), True),
+        (errors.CommitStateUnknown("x"), False),
+        (errors.UnsupportedFeature("x"), False),
+        (errors.GuardTripped("x"), False),
+        (errors.CorruptTable("x"), False),
+        (errors.InvalidArgument("x"), False),
+        (errors.NotFound("x"), False),
+        (errors.SchemaError("x"), False),
+        (TypeError("x"), False),
+    ],
+)
+def test_a_retry_is_made_only_where_it_helps(error, helps):
+    assert retry_helps(type(error).__name__) is helps
+
+
+def test_every_error_of_ours_was_thought_about():
+    """Exit codes tell passing troubles from lasting ones too; both must agree."""
+    passing = {ExitCode.CONFLICT, ExitCode.FAILURE}
+    for kind in vars(errors).values():
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, errors.PaimonError)
+            and kind.__subclasses__()
+        ):
+            continue  # only leaves are raised
+        if isinstance(kind, type) and issubclass(kind, errors.PaimonError):
+            assert retry_helps(kind.__name__) == (exit_code_of(kind("x")) in passing), kind
+
+
+def test_a_run_is_summed_up_failures_first():
+    results = [
+        TableResult(table="db.b", outcome="done", figures={"files": [4, 1], "bytes": [2048, 1024]}),
+        TableResult(table="db.a", outcome="nothing"),
+        TableResult(table="db.c", outcome="done", figures={"files": [6, 2]}),
+        lost("db.d", "the driver ran out of memory"),
+    ]
+    assert [r.table for r in ordered(results)] == ["db.d", "db.b", "db.c", "db.a"]
+    assert count_text(results) == "1 FAILED, 2 done, 1 nothing to do"
+    assert change_text(totals(results)) == "files 10 -> 3, bytes 2.0 KB -> 1.0 KB"
+    assert results[3].wants_retry
