@@ -200,10 +200,21 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
             numbers = column.view(pa.int64()).to_pylist()
             # Beyond the year 2262 nanoseconds leave 64 bits; Python's integers do not mind.
             return [None if n is None else n * nanos for n in numbers]
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return strings_to_list(column)
         case TypeRoot.VARIANT | TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def strings_to_list(column: pa.Array) -> list[str | None]:
+    """The texts of a column; bytes that are no UTF-8 (casts from BINARY) print as U+FFFD."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        raw = column.cast(pa.binary()).to_pylist()
+        return [None if b is None else b.decode(errors="replace") for b in raw]
 
 
 # --- internal values to columns -----------------------------------------------------------------

@@ -453,8 +453,8 @@ def _time_to_timestamp(column: pa.Array, _: DataType, target: DataType, __: tzin
 
 def _number_to_timestamp(column: pa.Array, _: DataType, target: DataType, zone: tzinfo) -> pa.Array:
     unit = _unit_nanos(target)
-    seconds = _numbers(column).astype(np.int64)
-    numbers = _scaled(seconds, datetimes.NANOS_OF_SECOND // unit, target)
+    millis = _numbers(column).astype(np.int64) * 1000  # in 64 bits, which wrap around
+    numbers = _scaled(millis, _MILLI // unit, target)
     if target.root is TypeRoot.TIMESTAMP_LTZ:
         # Java keeps the wall clock of its zone as if it were UTC.
         numbers = _on_clock(numbers, unit, datetimes.utc_to_local, zone)

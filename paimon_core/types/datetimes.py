@@ -219,7 +219,7 @@ def _millis_of_fraction(text: str) -> int:
 
 
 _SQL_TIMESTAMP: Final = re.compile(
-    r"(\d{4,19}|[+-]\d{5,19})-(\d{2}|\d)?-(\d{2}|\d)?"
+    r"(\d{4}|\+\d{5,9})-(\d{2}|\d)?-(\d{2}|\d)?"
     r"(?: (\d{2}|\d)?:(\d{2}|\d)?:(\d{2}|\d)?(?:\.(\d{0,9}))?)?"
 )
 
@@ -240,10 +240,12 @@ def parse_sql_timestamp(text: str, precision: int) -> int:
     hour, minute, second = (int(g or 0) for g in rest[2:5])
     nano = int((rest[5] or "").ljust(9, "0")[:precision].ljust(9, "0"))
     year = int(year_text)
-    # The formatter resolves smartly: a day up to 31 that the month lacks becomes its last day.
-    if not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 23 or minute > 59 or second > 59:
+    end_of_day = (hour, minute, second, nano) == (24, 0, 0, 0)
+    on_clock = end_of_day or (hour < 24 and minute < 60 and second < 60)
+    if not (on_clock and year >= 1 and 1 <= month <= 12 and 1 <= day <= 31):
         raise InvalidArgument(f"not a timestamp: {text!r} (a field is out of range)")
-    days = days_from_civil(year, month, day)
+    # The formatter resolves smartly: of days that the month lacks it takes the last one.
+    days = days_from_civil(year, month, min(day, _month_length(year, month)))
     return days * NANOS_OF_DAY + (hour * 3600 + minute * 60 + second) * NANOS_OF_SECOND + nano
 
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
-from paimon_core.types.arrow import list_ranges, map_types
+from paimon_core.types.arrow import list_ranges, map_types, strings_to_list
 from paimon_core.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -271,6 +271,8 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
             return _timestamp_column(column, t.precision or 0, "")
         case TypeRoot.TIMESTAMP_LTZ:
             return _timestamp_column(column, t.precision or 0, "Z")
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return strings_to_list(column)
         case TypeRoot.VARIANT | TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
@@ -501,5 +503,8 @@ def epoch_to_nanos(epoch: int, precision: int) -> int:
     """Nanoseconds of an epoch in the unit of the precision (0, 3, 6 or 9), as Java reads digits."""
     if precision not in (0, 3, 6, 9):
         raise InvalidArgument(f"a number cannot be read as TIMESTAMP({precision})")
+    if precision == 0:
+        # Java makes milliseconds of seconds in 64 bits, which wrap around.
+        return ((epoch * 1000 + 2**63) % 2**64 - 2**63) * 1_000_000
     nanos: int = epoch * 10 ** (9 - precision)
     return nanos
