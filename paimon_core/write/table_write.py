@@ -195,7 +195,7 @@ class TableWriter:
         schema = self._table.schema
         batch = pa.concat_batches(state.waiting)
         keys = [batch.column(k) for k in schema.trimmed_primary_keys]
-        order = sort_rows(key_digits(keys))
+        order, _ = sort_rows(key_digits(keys))
         merged = merge_sorted(
             [iter([batch.take(pa.array(order))])],
             key=schema.key_type,
