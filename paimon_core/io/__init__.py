@@ -6,5 +6,5 @@
                    `--- fsspec_io.FsspecFileIO   S3 and whatever else fsspec knows, memory for tests
     open.open_file_io   from a URL to the right one
     json_text           JSON printed as Java prints it
-    avro_container      Avro's block structure, every codec
+    settled             small files that another program may be writing in place
 """

@@ -1,8 +1,7 @@
-"""Consumers: how far streaming readers have come (Java: `consumer/ConsumerManager`).
+"""Consumers: how far named readers have come (Java: `consumer/ConsumerManager`).
 
-`consumer/consumer-ID` holds `{"nextSnapshot" : 5}`: everything before that snapshot was read.
-Expiry keeps the snapshot and all after it.  A consumer that stops updating its file holds
-snapshots back until the file is older than `consumer.expiration-time`.
+A consumer keeps all snapshots from its next one on.  It expires by the time its file was last
+written, which a reader does as it proceeds.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.settled import read_settled
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Consumer:
-    """A reader's position; `modified_millis` is when its file last changed (since the epoch)."""
+    """A reader's progress: the snapshot it wants next, and when it said so (epoch millis)."""
 
     id: str
     next_snapshot: int
@@ -27,7 +26,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStore:
-    """Reads and writes `consumer/consumer-ID`."""
+    """Reads and changes `consumer/consumer-ID` of one branch; `table` is the name for messages."""
 
     io: FileIO
     paths: TablePaths
@@ -37,58 +36,62 @@ class ConsumerStore:
         """The consumers of another branch."""
         return ConsumerStore(self.io, self.paths.of_branch(branch), self.table)
 
-    def list(self) -> list[Consumer]:
-        """All consumers, sorted by id.  CorruptTable if one cannot be read."""
-        found: list[Consumer] = []
-        for f in self.io.list_dir(self.paths.consumer_dir):
-            if f.is_dir or not f.name.startswith(CONSUMER_PREFIX):
-                continue
-            try:
-                position = self._position(f.name[len(CONSUMER_PREFIX) :])
-            except FileNotFoundError:
-                continue  # deleted since it was listed
-            found.append(
-                Consumer(
-                    id=f.name[len(CONSUMER_PREFIX) :],
-                    next_snapshot=position,
-                    modified_millis=f.modified_millis,
-                )
-            )
-        return sorted(found, key=lambda c: c.id)
+    def all(self) -> list[Consumer]:
+        """All consumers by id; one deleted while they are read is left out."""
+        files = sorted(
+            (
+                f
+                for f in self.io.list_dir(self.paths.consumer_dir)
+                if f.name.startswith(CONSUMER_PREFIX) and not f.is_dir
+            ),
+            key=lambda f: f.name,
+        )
+        return [c for c in map_parallel(self.io, self._read, files) if c is not None]
 
     def get(self, consumer_id: str) -> Consumer:
-        """The consumer; NotFound if there is none."""
-        path = self.paths.consumer(consumer_id)
+        """The consumer; NotFound if there is none, CorruptTable if it cannot be read."""
+        path = self.paths.consumer(_checked(consumer_id))
         try:
-            stat = self.io.stat(path)
-            position = self._position(consumer_id)
-        except FileNotFoundError as e:
+            found = self._read(self.io.stat(path))
+        except FileNotFoundError:
+            found = None
+        if found is None:
             raise NotFound(
-                f"table {self.table} has no consumer {consumer_id}", table=self.table, file=path
-            ) from e
-        return Consumer(
-            id=consumer_id, next_snapshot=position, modified_millis=stat.modified_millis
-        )
+                f"consumer {consumer_id!r} of table {self.table} does not exist", table=self.table
+            )
+        return found
+
+    def min_next_snapshot(self) -> int | None:
+        """The smallest snapshot that any consumer still wants, None without consumers."""
+        return min((c.next_snapshot for c in self.all()), default=None)
 
     def set(self, consumer_id: str, next_snapshot: int) -> None:
-        """Put the consumer at a snapshot, making it if need be."""
-        if not consumer_id.strip() or "/" in consumer_id:
-            raise InvalidArgument(f"not a consumer id: {consumer_id!r}")
-        text = to_pretty_json({"nextSnapshot": next_snapshot})
-        self.io.overwrite(self.paths.consumer(consumer_id), text.encode())
+        """Make the consumer, or move it; its time becomes now."""
+        content = to_pretty_json({"nextSnapshot": next_snapshot}).encode()
+        self.io.overwrite(self.paths.consumer(_checked(consumer_id)), content)
 
     def delete(self, consumer_id: str) -> bool:
-        """Delete the consumer; whether it was there."""
-        return self.io.delete(self.paths.consumer(consumer_id))
+        """Delete the consumer; False if it is known to have been missing."""
+        return self.io.delete(self.paths.consumer(_checked(consumer_id)))
 
-    def _position(self, consumer_id: str) -> int:
-        return read_settled(
-            self.io, self.paths.consumer(consumer_id), _next_snapshot, table=self.table
+    def _read(self, file: FileStat) -> Consumer | None:
+        try:
+            next_snapshot = read_settled(self.io, file.path, _next_snapshot, table=self.table)
+        except FileNotFoundError:
+            return None
+        return Consumer(
+            file.name.removeprefix(CONSUMER_PREFIX), next_snapshot, file.modified_millis
         )
 
 
-def _next_snapshot(data: bytes) -> int:
-    value = parse_json_object(data).get("nextSnapshot")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError("nextSnapshot is missing or no number")  # noqa: TRY004 - all unreadable text is a ValueError
+def _next_snapshot(text: bytes) -> int:
+    value = parse_json_object(text)["nextSnapshot"]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"nextSnapshot is no integer: {value!r}")
     return value
+
+
+def _checked(consumer_id: str) -> str:
+    if not consumer_id.strip() or "/" in consumer_id:
+        raise InvalidArgument(f"not a consumer id: {consumer_id!r}")
+    return consumer_id

@@ -1,41 +1,39 @@
-"""Tags: snapshots that stay when their number expires (Java: `utils/TagManager`, `tag/Tag`).
+"""Tags: snapshots kept under a name (Java: `tag/Tag`, `utils/TagManager`).
 
-`tag/tag-NAME` holds the snapshot's JSON as it is.  A tag with a time to live has two fields more:
-`tagCreateTime`, local wall clock as `[year, month, day, hour, minute, second, nanos]` (seconds and
-nanos are left out at the end when they are zero), and `tagTimeRetained`, seconds as a decimal.
+A tag file holds the JSON of its snapshot.  Only a tag with a time to live has two fields more,
+because readers before 0.8 did not know them: when it was made, in local wall clock time, and how
+long it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.settled import read_settled
 from paimon_core.paths import TAG_PREFIX, TablePaths
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_json import (
-    snapshot_from_object,
-    snapshot_to_json,
-    snapshot_to_object,
-)
-from paimon_core.types.datetimes import civil_from_days, days_from_civil
+from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_object
 
 _CREATE_TIME: Final = "tagCreateTime"
 _TIME_RETAINED: Final = "tagTimeRetained"
-_DAY_NANOS: Final = 86_400 * 10**9
+_NANOS: Final = 10**9
+_NANOS_OF_MILLI: Final = 10**6
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag and the snapshot that it keeps.
+    """A named snapshot.
 
-    `create_time`: nanoseconds of local wall clock since 1970, `time_retained`: nanoseconds; both
-    None for a tag without a time to live.
+    `create_time` is nanoseconds since 1970 of the *local wall clock without zone*,
+    `time_retained` nanoseconds; both only on tags with a time to live.
     """
 
     name: str
@@ -43,10 +41,17 @@ class Tag:
     create_time: int | None = None
     time_retained: int | None = None
 
+    @property
+    def expires_at_millis(self) -> int | None:
+        """Local wall clock milliseconds from when on the tag may go, None if it stays."""
+        if self.create_time is None or self.time_retained is None:
+            return None
+        return (self.create_time + self.time_retained) // _NANOS_OF_MILLI
+
 
 @dataclass(frozen=True, slots=True)
 class TagStore:
-    """Reads, creates and deletes `tag/tag-NAME`; deleting here frees no files."""
+    """Reads and changes `tag/tag-NAME` of one branch; `table` is the name for messages."""
 
     io: FileIO
     paths: TablePaths
@@ -57,122 +62,147 @@ class TagStore:
         return TagStore(self.io, self.paths.of_branch(branch), self.table)
 
     def names(self) -> list[str]:
-        """All tag names, sorted."""
+        """All names, sorted."""
+        files = self.io.list_dir(self.paths.tag_dir)
         return sorted(
-            f.name[len(TAG_PREFIX) :]
-            for f in self.io.list_dir(self.paths.tag_dir)
-            if not f.is_dir and f.name.startswith(TAG_PREFIX)
+            f.name.removeprefix(TAG_PREFIX)
+            for f in files
+            if f.name.startswith(TAG_PREFIX) and not f.is_dir
         )
 
-    def list(self) -> list[Tag]:
-        """All tags, sorted by name.  What is deleted meanwhile is left out."""
-        found = map_parallel(self.io, self._read_or_none, self.names())
-        return [t for t in found if t is not None]
-
-    def exists(self, name: str) -> bool:
-        """Whether there is such a tag."""
-        return self.io.exists(self.paths.tag(name))
+    def all(self) -> list[Tag]:
+        """All tags by snapshot id, then name; one deleted while they are read is left out."""
+        found = map_parallel(self.io, self.get_or_none, self.names())
+        return sorted(
+            (t for t in found if t is not None), key=lambda tag: (tag.snapshot.id, tag.name)
+        )
 
     def get(self, name: str) -> Tag:
         """The tag; NotFound if there is none, CorruptTable if it cannot be read."""
-        tag = self._read_or_none(name)
+        tag = self.get_or_none(name)
         if tag is None:
-            raise NotFound(
-                f"table {self.table} has no tag {name}", table=self.table, file=self.paths.tag(name)
-            )
+            raise NotFound(f"tag {name!r} of table {self.table} does not exist", table=self.table)
         return tag
 
-    def create(
-        self,
-        name: str,
-        snapshot: Snapshot,
-        *,
-        create_time: int | None = None,
-        time_retained: int | None = None,
-    ) -> Tag:
-        """The new tag; AlreadyExists if the name is taken by any other content."""
-        check_tag_name(name)
-        tag = Tag(
-            name=name, snapshot=snapshot, create_time=create_time, time_retained=time_retained
-        )
-        if not self.io.create_if_absent(self.paths.tag(name), tag_to_json(tag).encode()):
-            raise AlreadyExists(f"table {self.table} has a tag {name} already", table=self.table)
-        return tag
-
-    def replace(self, tag: Tag) -> None:
-        """Put `tag` in place of the one of its name."""
-        self.io.overwrite(self.paths.tag(tag.name), tag_to_json(tag).encode())
-
-    def rename(self, name: str, new_name: str) -> None:
-        """Give the tag another name: created first, then deleted, so that it is never missing."""
-        tag = self.get(name)
-        check_tag_name(new_name)
-        renamed = replace(tag, name=new_name)
-        if not self.io.create_if_absent(self.paths.tag(new_name), tag_to_json(renamed).encode()):
-            raise AlreadyExists(
-                f"table {self.table} has a tag {new_name} already", table=self.table
-            )
-        self.io.delete(self.paths.tag(name))
-
-    def delete(self, name: str) -> bool:
-        """Delete the tag's file; whether it was there."""
-        return self.io.delete(self.paths.tag(name))
-
-    def _read_or_none(self, name: str) -> Tag | None:
-        path = self.paths.tag(name)
+    def get_or_none(self, name: str) -> Tag | None:
+        """The tag, None if there is none; CorruptTable if it cannot be read."""
+        path = self.paths.tag(_checked(name))
         try:
             return read_settled(
-                self.io, path, lambda data: tag_from_json(name, data), table=self.table
+                self.io, path, lambda text: tag_from_json(name, text), table=self.table
             )
         except FileNotFoundError:
             return None
 
+    def exists(self, name: str) -> bool:
+        return self.io.exists(self.paths.tag(_checked(name)))
 
-def check_tag_name(name: str) -> None:
-    """Nothing, or InvalidArgument for a name that Java refuses or that is no file name."""
-    if not name.strip():
-        raise InvalidArgument("a tag needs a name that is not blank")
-    if "/" in name or name in (".", ".."):
-        raise InvalidArgument(f"not a tag name: {name!r}")
+    def modified_millis(self, name: str) -> int:
+        """When the tag's file was written, milliseconds since the epoch; NotFound if it is not."""
+        try:
+            return self.io.stat(self.paths.tag(_checked(name))).modified_millis
+        except FileNotFoundError as e:
+            raise NotFound(
+                f"tag {name!r} of table {self.table} does not exist", table=self.table
+            ) from e
+
+    def create(self, tag: Tag) -> None:
+        """Make the tag; AlreadyExists if the name is taken, whoever was first."""
+        path = self.paths.tag(_checked(tag.name))
+        if not self.io.create_if_absent(path, tag_to_json(tag).encode()):
+            raise AlreadyExists(
+                f"tag {tag.name!r} of table {self.table} exists already", table=self.table
+            )
+
+    def replace(self, tag: Tag) -> None:
+        """Point an existing name at another snapshot; NotFound if there is no such tag."""
+        path = self.paths.tag(_checked(tag.name))
+        if not self.io.exists(path):
+            raise NotFound(
+                f"tag {tag.name!r} of table {self.table} does not exist", table=self.table
+            )
+        self.io.overwrite(path, tag_to_json(tag).encode())
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give the tag another name; NotFound, or AlreadyExists if that name is taken."""
+        source, target = self.paths.tag(_checked(name)), self.paths.tag(_checked(new_name))
+        try:
+            renamed = self.io.rename(source, target)
+        except FileNotFoundError as e:
+            raise NotFound(
+                f"tag {name!r} of table {self.table} does not exist", table=self.table
+            ) from e
+        if not renamed:
+            raise AlreadyExists(
+                f"tag {new_name!r} of table {self.table} exists already", table=self.table
+            )
+
+    def delete(self, name: str) -> bool:
+        """Delete the tag's file (nothing else); False if it is known to have been missing."""
+        return self.io.delete(self.paths.tag(_checked(name)))
 
 
-def tag_to_json(tag: Tag) -> str:
-    """The text of the tag's file, as Java prints it."""
-    if tag.create_time is None or tag.time_retained is None:
-        return snapshot_to_json(tag.snapshot)
-    fields = dict(snapshot_to_object(tag.snapshot))
-    fields[_CREATE_TIME] = _local_date_time(tag.create_time)
-    fields[_TIME_RETAINED] = Decimal(tag.time_retained).scaleb(-9).quantize(Decimal("1E-9"))
-    return to_pretty_json(fields)
-
-
-def tag_from_json(name: str, data: bytes | str) -> Tag:
-    """The tag in the text of its file; ValueError if it cannot be decoded."""
-    fields = parse_json_object(data)
-    created, retained = fields.pop(_CREATE_TIME, None), fields.pop(_TIME_RETAINED, None)
+def tag_from_json(name: str, text: bytes | str) -> Tag:
+    """The tag in the text of its file; errors as `snapshot_from_json`."""
+    snapshot = snapshot_from_json(text)
+    extra = dict(snapshot.extra)
+    created, retained = extra.pop(_CREATE_TIME, None), extra.pop(_TIME_RETAINED, None)
     return Tag(
-        name=name,
-        snapshot=snapshot_from_object(fields),
-        create_time=None if created is None else _nanos(created),
-        time_retained=None if retained is None else int(Decimal(str(retained)) * 10**9),
+        name,
+        replace(snapshot, extra=extra),
+        None if created is None else _nanos_of_date(created),
+        None if retained is None else _nanos_of_seconds(retained),
     )
 
 
-def _local_date_time(nanos: int) -> list[int]:
-    days, of_day = divmod(nanos, _DAY_NANOS)
-    seconds, fraction = divmod(of_day, 10**9)
-    parts = [*civil_from_days(days), seconds // 3600, seconds // 60 % 60]
-    if seconds % 60 or fraction:
-        parts.append(seconds % 60)
+def tag_to_json(tag: Tag) -> str:
+    """The text of a tag's file, as Java prints it; without a time to live, the snapshot's."""
+    obj = snapshot_to_object(tag.snapshot)
+    if tag.time_retained is not None:
+        if tag.create_time is not None:
+            obj[_CREATE_TIME] = _date_array(tag.create_time)
+        obj[_TIME_RETAINED] = Decimal(tag.time_retained).scaleb(-9)
+    return to_pretty_json(obj)
+
+
+def _checked(name: str) -> str:
+    if not name.strip():
+        raise InvalidArgument("the name of a tag must not be blank")
+    if "/" in name:
+        raise InvalidArgument(f"the name of a tag must not hold a slash: {name!r}")
+    return name
+
+
+def _nanos_of_date(value: object) -> int:
+    """Jackson's LocalDateTime: [year, month, day, hour, minute, second?, nanosecond?] or text."""
+    if isinstance(value, str):
+        moment, _, fraction = value.partition(".")
+        date = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+        return _seconds(date) * _NANOS + int(fraction.ljust(9, "0")[:9] or "0")
+    parts = cast("Sequence[int]", value)
+    if not isinstance(value, list) or not 5 <= len(parts) <= 7:
+        raise ValueError(f"{_CREATE_TIME} is no date: {value!r}")
+    date = datetime(*parts[:6], tzinfo=UTC)  # type: ignore[misc,arg-type]  # five or six integers
+    return _seconds(date) * _NANOS + (parts[6] if len(parts) == 7 else 0)
+
+
+def _seconds(date: datetime) -> int:
+    since = date - _EPOCH
+    return since.days * 86_400 + since.seconds
+
+
+def _date_array(nanos: int) -> list[int]:
+    seconds, fraction = divmod(nanos, _NANOS)
+    date = datetime.fromtimestamp(seconds, UTC)
+    parts = [date.year, date.month, date.day, date.hour, date.minute]
+    if date.second or fraction:
+        parts.append(date.second)
     if fraction:
         parts.append(fraction)
     return parts
 
 
-def _nanos(parts: object) -> int:
-    if not isinstance(parts, Sequence) or isinstance(parts, str) or len(parts) < 5:
-        raise ValueError(f"{_CREATE_TIME} is not a list of date and time parts: {parts!r}")
-    year, month, day, hour, minute, *rest = (int(p) for p in parts)
-    second, fraction = (*rest, 0, 0)[:2]
-    days = days_from_civil(year, month, day)
-    return days * _DAY_NANOS + ((hour * 60 + minute) * 60 + second) * 10**9 + fraction
+def _nanos_of_seconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError(f"{_TIME_RETAINED} is no number of seconds: {value!r}")
+    return int(Decimal(value).scaleb(9))

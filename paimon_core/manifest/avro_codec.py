@@ -1,0 +1,107 @@
+"""Metadata records in Avro files, as dicts.
+
+The writer's schema decides how a file is read, so fields that a newer Java adds are simply left
+unused, and fields that an older one lacks are absent.  (Manifests hold many entries and have a
+faster way, `entry_codec`.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.format.avro_container import (
+    Container,
+    compressor,
+    encode_block,
+    encode_header,
+)
+from paimon_core.format.avro_schema import file_schema, physical_schema
+from paimon_core.types.data_types import RowType
+
+BLOCK_BYTES: Final = 64_000
+"""Bytes of records from which on Java closes a block."""
+_CODECS: Final = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "null": "null",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "bzip2": "bzip2",
+    "xz": "xz",
+}
+
+
+def avro_codec(compression: str) -> str:
+    """Avro's name of a compression option; InvalidArgument if Java cannot write it."""
+    codec = _CODECS.get(compression.lower())
+    if codec is None:
+        raise InvalidArgument(
+            f"manifests cannot be compressed by {compression!r}",
+            next_step=f"set manifest.compression to one of {', '.join(_CODECS)}",
+        )
+    return codec
+
+
+def read_records(container: Container) -> Iterator[dict[str, Any]]:
+    """The records as dicts; logical types are left as the plain values that are stored."""
+    schema = fastavro.parse_schema(physical_schema(container.schema))
+    for rows, data in container.blocks():
+        stream = BytesIO(data)
+        for _ in range(rows):
+            yield fastavro.schemaless_reader(stream, schema, None)  # type: ignore[misc]  # a record
+
+
+def record_encoder(row_type: RowType) -> Callable[[Mapping[str, Any]], bytes]:
+    """What turns a dict into the bytes of a record."""
+    schema = fastavro.parse_schema(physical_schema(file_schema(row_type)))
+
+    def encode(record: Mapping[str, Any]) -> bytes:
+        buffer = BytesIO()
+        fastavro.schemaless_writer(buffer, schema, dict(record))
+        return buffer.getvalue()
+
+    return encode
+
+
+class RecordWriter:
+    """Makes an Avro file of encoded records, in blocks of the size that Java makes.
+
+    `size` is the number of bytes in the blocks closed so far.
+    """
+
+    __slots__ = ("_compress", "_parts", "_pending", "_pending_size", "_sync", "size")
+
+    def __init__(self, row_type: RowType, *, codec: str, level: int) -> None:
+        schema = file_schema(row_type)
+        # The marker between blocks has to be unlikely in data, no more: equal input, equal file.
+        self._sync = hashlib.md5(repr(schema).encode(), usedforsecurity=False).digest()
+        self._compress = compressor(codec, level)
+        self._parts = [encode_header(schema, codec, self._sync)]
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self.size = len(self._parts[0])
+
+    def add(self, record: bytes) -> None:
+        """Append one record."""
+        self._pending.append(record)
+        self._pending_size += len(record)
+        if self._pending_size >= BLOCK_BYTES:
+            self._close_block()
+
+    def finish(self) -> bytes:
+        """The whole file."""
+        if self._pending:
+            self._close_block()
+        return b"".join(self._parts)
+
+    def _close_block(self) -> None:
+        packed = self._compress(b"".join(self._pending))
+        self._parts.append(encode_block(len(self._pending), packed, self._sync))
+        self.size += len(self._parts[-1])
+        self._pending, self._pending_size = [], 0

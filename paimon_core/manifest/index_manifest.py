@@ -1,0 +1,108 @@
+"""Index manifests: the index files of a snapshot (Java: `manifest/IndexManifestFile`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import (
+    DeletionVectorRange,
+    FileKind,
+    IndexFileMeta,
+    IndexManifestEntry,
+)
+from paimon_core.manifest.layouts import GLOBAL_INDEX, INDEX_ENTRY
+from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.options import Options
+from paimon_core.paths import TablePaths
+
+INDEX_VERSION: Final = 1
+
+
+def read_index_manifest(io: FileIO, path: str) -> list[IndexManifestEntry]:
+    """The entries in order.
+
+    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
+    it is of another version or format.
+    """
+    return read_metadata(io, path, _INDEX_KIND)
+
+
+def write_index_manifest(
+    io: FileIO,
+    paths: TablePaths,
+    entries: Iterable[IndexManifestEntry],
+    *,
+    options: Options,
+    new_uuid: Callable[[], str],
+) -> str:
+    """The name of the index manifest written.
+
+    UnsupportedFeature for what the layout of 1.4.2 cannot hold (fields of a global index that
+    newer versions made).
+    """
+    name = f"index-manifest-{new_uuid()}-0"
+    write_metadata(io, paths.manifest(name), _INDEX_KIND, entries, options)
+    return name
+
+
+def _from_record(r: Mapping[str, Any]) -> IndexManifestEntry:
+    if r["_VERSION"] != INDEX_VERSION:
+        raise UnsupportedFeature(f"index manifests of version {r['_VERSION']}")
+    ranges = r.get("_DELETIONS_VECTORS_RANGES")
+    return IndexManifestEntry(
+        FileKind(r["_KIND"]),
+        r["_PARTITION"],
+        r["_BUCKET"],
+        IndexFileMeta(
+            index_type=r["_INDEX_TYPE"],
+            file_name=r["_FILE_NAME"],
+            file_size=r["_FILE_SIZE"],
+            row_count=r["_ROW_COUNT"],
+            dv_ranges=None
+            if ranges is None
+            else tuple(
+                DeletionVectorRange(x["f0"], x["f1"], x["f2"], x.get("_CARDINALITY"))
+                for x in ranges
+            ),
+            external_path=r.get("_EXTERNAL_PATH"),
+            global_index=r.get("_GLOBAL_INDEX"),
+        ),
+    )
+
+
+def _to_record(entry: IndexManifestEntry) -> dict[str, Any]:
+    file = entry.index_file
+    return {
+        "_VERSION": INDEX_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": file.index_type,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_DELETIONS_VECTORS_RANGES": None
+        if file.dv_ranges is None
+        else [
+            {"f0": x.data_file, "f1": x.offset, "f2": x.length, "_CARDINALITY": x.cardinality}
+            for x in file.dv_ranges
+        ],
+        "_EXTERNAL_PATH": file.external_path,
+        "_GLOBAL_INDEX": _global_index(file),
+    }
+
+
+def _global_index(file: IndexFileMeta) -> dict[str, object] | None:
+    if file.global_index is None:
+        return None
+    known = set(GLOBAL_INDEX.names)
+    for name, value in file.global_index.items():
+        if name not in known and value is not None:
+            raise UnsupportedFeature(f"global index field {name}", file=file.file_name)
+    return {name: file.global_index.get(name) for name in known}
+
+
+_INDEX_KIND: Final = RecordKind(INDEX_ENTRY, _from_record, _to_record)

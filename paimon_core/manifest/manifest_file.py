@@ -1,0 +1,95 @@
+"""Manifests: the entries of files added and deleted (Java: `manifest/ManifestFile`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.entry_codec import ENTRY_KIND, Keep, decode_entries, encode_entry
+from paimon_core.manifest.metadata_file import Sink, open_sink, read_metadata
+from paimon_core.manifest.partition_stats import partition_stats
+from paimon_core.options import MANIFEST_TARGET_SIZE, Options
+from paimon_core.paths import TablePaths
+from paimon_core.types.data_types import RowType
+
+_ROLL_CHECK: Final = 1000
+"""After how many entries Java looks whether the file has reached its size."""
+
+
+def read_manifest(io: FileIO, path: str, *, keep: Keep | None = None) -> list[ManifestEntry]:
+    """The entries of one manifest, in order; with `keep` only those that it wants.
+
+    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
+    it is of another version or format.
+    """
+    entries = read_metadata(io, path, ENTRY_KIND, lambda c: decode_entries(c, keep))
+    if keep is None:
+        return entries
+    return [e for e in entries if keep(e.partition, e.bucket, e.file.level)]
+
+
+def write_manifests(
+    io: FileIO,
+    paths: TablePaths,
+    entries: Sequence[ManifestEntry],
+    *,
+    options: Options,
+    partition_type: RowType,
+    new_uuid: Callable[[], str],
+    schema_id: int = 0,
+) -> list[ManifestFileMeta]:
+    """Write the entries in order and give the manifests made; none for no entries.
+
+    A new manifest begins when one has reached `manifest.target-file-size`.  What was written is
+    deleted again if anything fails.  A manifest's schema id is the greatest of its files;
+    `schema_id`, that of the newest schema, is what Java gives one without files.
+    """
+    target = options.value(MANIFEST_TARGET_SIZE)
+    prefix = f"manifest-{new_uuid()}-" if entries else ""
+    made: list[ManifestFileMeta] = []
+    sink: Sink[ManifestEntry] | None = None
+    start = 0
+    try:
+        for count, entry in enumerate(entries, start=1):
+            name = f"{prefix}{len(made)}"
+            if sink is None:
+                sink = open_sink(io, paths.manifest(name), ENTRY_KIND, options, encode_entry)
+            sink.add(entry)
+            if count == len(entries) or (count % _ROLL_CHECK == 0 and sink.size >= target):
+                part = entries[start:count]
+                made.append(_describe(name, sink.close(), part, partition_type, schema_id))
+                start, sink = count, None
+    except BaseException:
+        if sink is not None:
+            sink.abort()
+        for meta in made:
+            with suppress(OSError):
+                io.delete(paths.manifest(meta.file_name))
+        raise
+    return made
+
+
+def _describe(
+    name: str, size: int, entries: Sequence[ManifestEntry], partition_type: RowType, newest: int
+) -> ManifestFileMeta:
+    files = [e.file for e in entries]
+    added = sum(e.kind is FileKind.ADD for e in entries)
+    row_ids = [(f.first_row_id, f.row_count) for f in files if f.first_row_id is not None]
+    has_ids = len(row_ids) == len(files)
+    return ManifestFileMeta(
+        file_name=name,
+        file_size=size,
+        num_added_files=added,
+        num_deleted_files=len(entries) - added,
+        partition_stats=partition_stats((e.partition for e in entries), partition_type),
+        schema_id=max((f.schema_id for f in files), default=newest),
+        min_bucket=min(e.bucket for e in entries),
+        max_bucket=max(e.bucket for e in entries),
+        min_level=min(f.level for f in files),
+        max_level=max(f.level for f in files),
+        min_row_id=min(first for first, _ in row_ids) if has_ids else None,
+        max_row_id=max(first + count - 1 for first, count in row_ids) if has_ids else None,
+    )

@@ -1,0 +1,79 @@
+"""Manifest lists: the manifests of a snapshot's base, delta or changelog (Java: `ManifestList`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import ManifestFileMeta
+from paimon_core.manifest.entry_codec import stats_from_record, stats_to_record
+from paimon_core.manifest.layouts import MANIFEST
+from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.options import Options
+from paimon_core.paths import TablePaths
+
+LIST_VERSION: Final = 2
+
+
+def read_manifest_list(io: FileIO, path: str) -> list[ManifestFileMeta]:
+    """The manifests that the list names, in order.
+
+    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
+    it is of another version or format.
+    """
+    return read_metadata(io, path, _LIST_KIND)
+
+
+def write_manifest_list(
+    io: FileIO,
+    paths: TablePaths,
+    manifests: Iterable[ManifestFileMeta],
+    *,
+    options: Options,
+    new_uuid: Callable[[], str],
+) -> tuple[str, int]:
+    """The name and the size of the list written; an empty list is written too."""
+    name = f"manifest-list-{new_uuid()}-0"
+    return name, write_metadata(io, paths.manifest(name), _LIST_KIND, manifests, options)
+
+
+def _from_record(r: Mapping[str, Any]) -> ManifestFileMeta:
+    if r["_VERSION"] != LIST_VERSION:
+        raise UnsupportedFeature(f"manifest lists of version {r['_VERSION']}")
+    return ManifestFileMeta(
+        file_name=r["_FILE_NAME"],
+        file_size=r["_FILE_SIZE"],
+        num_added_files=r["_NUM_ADDED_FILES"],
+        num_deleted_files=r["_NUM_DELETED_FILES"],
+        partition_stats=stats_from_record(r["_PARTITION_STATS"]),
+        schema_id=r["_SCHEMA_ID"],
+        min_bucket=r.get("_MIN_BUCKET"),
+        max_bucket=r.get("_MAX_BUCKET"),
+        min_level=r.get("_MIN_LEVEL"),
+        max_level=r.get("_MAX_LEVEL"),
+        min_row_id=r.get("_MIN_ROW_ID"),
+        max_row_id=r.get("_MAX_ROW_ID"),
+    )
+
+
+def _to_record(meta: ManifestFileMeta) -> dict[str, Any]:
+    return {
+        "_VERSION": LIST_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": stats_to_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }
+
+
+_LIST_KIND: Final = RecordKind(MANIFEST, _from_record, _to_record)

@@ -1,0 +1,236 @@
+"""Manifests, manifest lists and index manifests as files of any format.
+
+Nearly all tables keep them in Avro; `manifest.format` may say ORC or Parquet.  A reader goes by
+what the file begins with, since the option may have changed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from lzma import LZMAError
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from zstandard import ZstdError
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.avro_container import MAGIC, Container
+from paimon_core.format.data_format import open_writer
+from paimon_core.format.orc_reader import read_orc
+from paimon_core.format.parquet_reader import read_parquet
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.avro_codec import (
+    RecordWriter,
+    avro_codec,
+    read_records,
+    record_encoder,
+)
+from paimon_core.options import MANIFEST_COMPRESSION, MANIFEST_FORMAT, ZSTD_LEVEL, Options
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.data_types import RowType
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+_BATCH_RECORDS: Final = 1000
+_DAMAGE: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    OSError,
+    zlib.error,
+    LZMAError,
+    ZstdError,
+    pa.ArrowException,
+)
+"""What reading damaged bytes may raise, in the decoders and in the codecs below them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind(Generic[T]):
+    """What one kind of metadata file holds: the row, and how it is made of a value and back.
+
+    `from_record` raises UnsupportedFeature for a version that it does not know.
+    """
+
+    row_type: RowType
+    from_record: Callable[[Mapping[str, Any]], T]
+    to_record: Callable[[T], dict[str, Any]]
+
+
+def read_metadata(
+    io: FileIO,
+    path: str,
+    kind: RecordKind[T],
+    decode_avro: Callable[[Container], list[T]] | None = None,
+) -> list[T]:
+    """The values in the file, in order; `decode_avro` may know a shorter way from Avro.
+
+    FileNotFoundError if it is missing; CorruptTable, naming it, if it cannot be decoded;
+    UnsupportedFeature if it is of a version or format that is not known.
+    """
+    data = io.read_bytes(path)
+    try:
+        if data.startswith(MAGIC):
+            container = Container(BytesIO(data))
+            if decode_avro is not None:
+                return decode_avro(container)
+            return [kind.from_record(r) for r in read_records(container)]
+        return [kind.from_record(r) for r in _columnar_records(data, kind.row_type)]
+    except (UnsupportedFeature, CorruptTable) as e:
+        e.file = path
+        raise
+    except _DAMAGE as e:
+        raise CorruptTable(f"cannot read metadata file {path}: {e!r}", file=path) from e
+
+
+class Sink(Protocol[T_contra]):
+    """A metadata file being written."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has by now."""
+
+    def add(self, value: T_contra) -> None:
+        """Append one value."""
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes."""
+
+    def abort(self) -> None:
+        """Give the file up and delete it."""
+
+
+def open_sink(
+    io: FileIO,
+    path: str,
+    kind: RecordKind[T],
+    options: Options,
+    encode_avro: Callable[[T], bytes] | None = None,
+) -> Sink[T]:
+    """A new metadata file in the table's format and compression; errors as for data files."""
+    if options.value(MANIFEST_FORMAT) == "avro":
+        return _AvroSink(io, path, kind, options, encode_avro)
+    return _ColumnarSink(io, path, kind, options)
+
+
+def write_metadata(
+    io: FileIO, path: str, kind: RecordKind[T], values: Iterable[T], options: Options
+) -> int:
+    """Write the values to a new file; its size in bytes.  Nothing is left if that fails."""
+    sink = open_sink(io, path, kind, options)
+    try:
+        for value in values:
+            sink.add(value)
+        return sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+class _AvroSink(Generic[T]):
+    def __init__(
+        self,
+        io: FileIO,
+        path: str,
+        kind: RecordKind[T],
+        options: Options,
+        encode: Callable[[T], bytes] | None,
+    ) -> None:
+        codec = avro_codec(options.get("avro.codec", options.value(MANIFEST_COMPRESSION)))
+        self._io = io
+        self._path = path
+        self._writer = RecordWriter(kind.row_type, codec=codec, level=options.value(ZSTD_LEVEL))
+        if encode is None:
+            encode_record, to_record = record_encoder(kind.row_type), kind.to_record
+            self._encode: Callable[[T], bytes] = lambda value: encode_record(to_record(value))
+        else:
+            self._encode = encode
+
+    @property
+    def size(self) -> int:
+        return self._writer.size
+
+    def add(self, value: T) -> None:
+        self._writer.add(self._encode(value))
+
+    def close(self) -> int:
+        content = self._writer.finish()
+        self._io.write_bytes(self._path, content)
+        return len(content)
+
+    def abort(self) -> None:
+        with suppress(OSError):
+            self._io.delete(self._path)
+
+
+class _ColumnarSink(Generic[T]):
+    def __init__(self, io: FileIO, path: str, kind: RecordKind[T], options: Options) -> None:
+        self._io = io
+        self._path = path
+        self._to_record = kind.to_record
+        self._schema = arrow_schema(kind.row_type)
+        self._pending: list[dict[str, Any]] = []
+        self._writer = open_writer(
+            io,
+            path,
+            kind.row_type,
+            file_format=options.value(MANIFEST_FORMAT),
+            compression=options.value(MANIFEST_COMPRESSION),
+            options=options,
+        )
+
+    @property
+    def size(self) -> int:
+        return self._writer.bytes_written()
+
+    def add(self, value: T) -> None:
+        self._pending.append(self._to_record(value))
+        if len(self._pending) == _BATCH_RECORDS:
+            self._flush()
+
+    def close(self) -> int:
+        if self._pending:
+            self._flush()
+        return self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.abort()
+        with suppress(OSError):
+            self._io.delete(self._path)
+
+    def _flush(self) -> None:
+        self._writer.write(pa.RecordBatch.from_pylist(self._pending, schema=self._schema))
+        self._pending = []
+
+
+def _columnar_records(data: bytes, row_type: RowType) -> Iterator[dict[str, Any]]:
+    source = pa.BufferReader(data)
+    if data.startswith(b"ORC"):
+        batches = read_orc(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
+    elif data.startswith(b"PAR1"):
+        batches = read_parquet(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
+    else:
+        raise ValueError(f"neither Avro nor ORC nor Parquet: it begins with {data[:8]!r}")
+    for batch in batches:
+        for record in batch.to_pylist():
+            yield _with_plain_times(record)
+
+
+def _with_plain_times(record: dict[str, Any]) -> dict[str, Any]:
+    # Avro records hold milliseconds where Arrow has dates.
+    for name, value in record.items():
+        if isinstance(value, dict):
+            _with_plain_times(value)
+        elif isinstance(value, datetime):
+            since = value.replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - wall clock
+            record[name] = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    return record
