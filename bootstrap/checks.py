@@ -19,18 +19,20 @@ ROOT = Path(__file__).resolve().parent.parent
 def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple[str, list[str]]]:
     """The checks as names and commands, in their order."""
     ruff_cache = f"--cache-dir={caches / 'ruff'}"
+    pytest_cache = f"cache_dir={caches / 'pytest'}"
     return [
         ("ruff check", [python, "-m", "ruff", "check", ruff_cache, "."]),
         ("ruff format", [python, "-m", "ruff", "format", "--check", "--quiet", ruff_cache, "."]),
         ("mypy", [python, "-m", "mypy", "--strict", f"--cache-dir={caches / 'mypy'}"]),
         ("import-linter", ["lint-imports", f"--cache-dir={caches / 'import-linter'}"]),
-        ("pytest", [python, "-m", "pytest", *pytest_arguments]),
+        ("pytest", [python, "-m", "pytest", "-o", pytest_cache, *pytest_arguments]),
     ]
 
 
 def main(argv: list[str]) -> int:
     caches = Path(os.environ["CARETAKER_HOME"]) / "cache"
     caches.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(caches / "hypothesis"))
     seconds: list[str] = []
     for name, command in stages(sys.executable, caches, argv):
         say(f"{name} ...")
