@@ -149,16 +149,15 @@ class _Work:
 
     def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
         table, unit = self._table, self._unit
-        schema = table.schema
-        file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
         return read_data_file(
             table.io,
             table.paths.data_file(unit.partition, unit.bucket, file),
             file,
-            file_schema=file_schema,
-            read_type=schema.row_type,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=table.schema.row_type,
             key_value=False,
             batch_rows=MOST_ROWS,
+            partition=unit.partition,
         )
 
     def _write(

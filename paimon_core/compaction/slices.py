@@ -63,9 +63,7 @@ def key_quantiles(table: FileStoreTable, unit: CompactUnit, parts: int) -> list[
     files = unit.rewritten_files
     stride = max(1, sum(f.row_count for f in files) // SAMPLED_KEYS)
     key = table.schema.key_type
-    reader = SectionReader(
-        table=table, partition=unit.partition, bucket=unit.bucket, read_type=key
-    )
+    reader = SectionReader(table=table, partition=unit.partition, bucket=unit.bucket, read_type=key)
     weighted = [
         (stored_key(sample, key), sample, file.file_size / max(1, file.row_count))
         for file in files
