@@ -16,7 +16,6 @@ from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
-    MANIFEST_FORMAT,
     MERGE_ENGINE,
     RECORD_LEVEL_EXPIRE_TIME,
     ROW_TRACKING_ENABLED,
@@ -94,8 +93,6 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_READ:
         if _set(options, key):
             yield key
-    if options.value(MANIFEST_FORMAT) != "avro":
-        yield f"manifest.format={options.value(MANIFEST_FORMAT)}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
