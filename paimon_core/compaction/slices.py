@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -54,7 +54,7 @@ def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) ->
             owns_inputs=number == 0,
             upgrades=unit.upgrades if number == 0 else (),
         )
-        for number, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False))
+        for number, (low, high) in enumerate(pairwise(bounds))
     ]
 
 
