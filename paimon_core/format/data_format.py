@@ -131,7 +131,7 @@ def open_writer(
 
     UnsupportedFeature for a format or compression that Java does not write, and for types that it
     cannot hold (Avro: TIMESTAMP beyond microseconds).  `row_group_bytes` bounds the memory of a
-    Parquet writer, in bytes of Arrow data.
+    Parquet or ORC writer, in bytes of Arrow data.
     """
     compression = options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
     zstd_level = options.value(ZSTD_LEVEL)
@@ -146,7 +146,13 @@ def open_writer(
                 row_group_bytes=row_group_bytes,
             )
         case "orc":
-            make = partial(OrcFileWriter, row_type=row_type, compression=compression)
+            make = partial(
+                OrcFileWriter,
+                row_type=row_type,
+                compression=compression,
+                zstd_level=zstd_level,
+                stripe_bytes=row_group_bytes,
+            )
         case "avro":
             make = partial(
                 AvroFileWriter,

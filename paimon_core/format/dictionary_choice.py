@@ -1,8 +1,8 @@
-"""Which columns of a Parquet file are worth a dictionary, judged from a sample.
+"""Which columns of a file are worth a dictionary, judged from a sample.
 
 Encoding a column of many distinct values through a dictionary costs twice and saves nothing: the
 dictionary overflows and the pages fall back to plain values.  So a few thousand values, evenly
-spread over the first row group, are counted; from how many of them are distinct follows about how
+spread over the first rows to be written, are counted; from how many of them are distinct follows about how
 many distinct values the column has.
 """
 
@@ -28,8 +28,8 @@ def dictionary_columns(table: pa.Table) -> list[str]:
     return [
         path
         for name, column in zip(table.schema.names, table.columns, strict=True)
-        for path, leaf in leaves(name, _sample(column))
-        if _repeats(leaf, table.num_rows)
+        for path, leaf in leaves(name, sample(column))
+        if repeats(leaf, table.num_rows)
     ]
 
 
@@ -48,14 +48,16 @@ def leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield path, array
 
 
-def _sample(column: pa.ChunkedArray) -> pa.Array:
+def sample(column: pa.ChunkedArray) -> pa.Array:
+    """Some thousand values evenly spread over the column."""
     rows = len(column)
     if rows > SAMPLE:
         column = column.take(pa.array(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _repeats(leaf: pa.Array, rows: int) -> bool:
+def repeats(leaf: pa.Array, rows: int) -> bool:
+    """Whether values repeat so often that a dictionary pays, judged from this sample."""
     leaf = leaf[:SAMPLE]
     seen = len(leaf) - leaf.null_count
     if pa.types.is_boolean(leaf.type) or seen == 0:

@@ -149,7 +149,7 @@ class _RollingWriter(ABC):
         left = batch.num_rows - start
         bytes_left = self._target - writer.bytes_written()
         rows: int = 2 * bytes_left * batch.num_rows // max(batch.nbytes, 1)
-        return min(left, max(rows, CHECK_ROWS))
+        return int(min(left, max(rows, CHECK_ROWS)))
 
     def _check_nulls(self, arrays: list[pa.Array]) -> None:
         for array, field in zip(arrays, self._arrow, strict=True):
