@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maintenance.arguments import Argument
+from maintenance.arguments import Kind as ArgumentKind
 from maintenance.job import Job
 from maintenance.registry import job_named
 from paimon_airflow.batches import SIZE_PATTERN
@@ -11,6 +12,16 @@ from paimon_dags.pages import Page
 from paimon_dags.settings import JobSettings, Settings, SettingsError
 from paimon_dags.shape import DagShape, Field, Kind, Step
 
+_UNITS = {
+    ArgumentKind.SIZE: ((1024**3, "gb"), (1024**2, "mb"), (1024, "kb"), (1, "b")),
+    ArgumentKind.DURATION: (
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "min"),
+        (1000, "s"),
+        (1, "ms"),
+    ),
+}
 WHAT = "What"
 HOW = "How"
 LIMITS = "Batches and limits"
@@ -174,10 +185,21 @@ def _argument(argument: Argument) -> Field:
         title=title.capitalize(),
         help=f"{text}.",
         schema=schema,
-        default=argument.json_default(),
+        default=_written(argument),
         section=HOW,
         argument=True,
     )
+
+
+def _written(argument: Argument) -> object:
+    """The argument's default as a person writes it: sizes and durations with their unit."""
+    default = argument.json_default()
+    if not isinstance(default, int) or argument.kind not in _UNITS:
+        return default
+    for factor, unit in _UNITS[argument.kind]:
+        if default % factor == 0:
+            return f"{default // factor} {unit}"
+    return str(default)
 
 
 def _switches() -> list[Field]:

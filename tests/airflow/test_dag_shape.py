@@ -163,3 +163,17 @@ class TestSettings:
         own = Settings(jobs={"compact": JobSettings(defaults={"stratgy": "full"})})
         with pytest.raises(SettingsError, match="no stratgy"):
             job_shape(COMPACT, own)
+
+
+def test_sizes_and_durations_are_written_with_their_unit():
+    from maintenance.arguments import Argument, Kind
+    from paimon_dags.job_shape import _written
+
+    def written(kind: Kind, default: object) -> object:
+        return _written(Argument(name="x", kind=kind, help="", default=default))
+
+    assert written(Kind.SIZE, 4 * 1024**3) == "4 gb"
+    assert written(Kind.SIZE, 1025) == "1025 b"
+    assert written(Kind.DURATION, 5_400_000) == "90 min"
+    assert written(Kind.DURATION, None) is None
+    assert written(Kind.INTEGER, 7) == 7
