@@ -111,7 +111,20 @@ class Argument:
             return list(self.default) or None
         if isinstance(self.default, Mapping):
             return dict(self.default) or None
+        if isinstance(self.default, int) and self.kind is Kind.SIZE:
+            return _in_units(self.default, (("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)), "b")
+        if isinstance(self.default, int) and self.kind is Kind.DURATION:
+            units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+            return _in_units(self.default, units, "ms")
         return self.default
+
+
+def _in_units(number: int, units: Sequence[tuple[str, int]], smallest: str) -> str:
+    """The number in the largest unit that divides it: "4 gb"."""
+    for name, factor in units:
+        if number and number % factor == 0:
+            return f"{number // factor} {name}"
+    return f"{number} {smallest}"
 
 
 def _text(_: Argument, raw: object) -> str:

@@ -44,6 +44,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """What reports call it: "local" or "spark"."""
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether several units run at once, so that cutting large ones helps."""
+
     def run_units(
         self,
         units: Sequence[WorkUnit],
@@ -82,6 +86,11 @@ class LocalEngine:
     def name(self) -> str:
         """The engine's name in reports."""
         return "local"
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether there is more than one thread."""
+        return self.threads > 1
 
     def run_units(
         self,

@@ -131,8 +131,7 @@ class _Run:
     def go(self) -> None:
         """Do all of it; raises what went wrong."""
         request = self.request
-        for attempt in range(1, request.max_attempts + 1):
-            self.attempts = attempt
+        while True:
             table, plan = self.make_plan()
             if plan.is_empty:
                 done = any(c.snapshots for c in self.committed)
@@ -141,16 +140,17 @@ class _Run:
             if request.dry_run:
                 self.status = Status.DRY_RUN
                 return
-            if attempt == 1:
+            if self.attempts == 1:
                 request.guards.check(plan, force=request.force)
             conflict = self.execute(table, plan)
             if conflict is None:
                 self.status = Status.SUCCESS
                 break
-            if not request.job.replans or attempt == request.max_attempts:
+            if not request.job.replans or self.attempts >= request.max_attempts:
                 raise conflict
             self.say("a concurrent commit won (%s); planning anew", conflict)
-            self.wait(attempt)
+            self.wait(self.attempts)
+            self.attempts += 1
         self.verify(table, plan)
 
     def make_plan(self) -> tuple[FileStoreTable, Plan]:

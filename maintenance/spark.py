@@ -80,6 +80,11 @@ class SparkEngine:
         return "spark"
 
     @property
+    def is_parallel(self) -> bool:
+        """Spark is made for it."""
+        return True
+
+    @property
     def started(self) -> bool:
         """Whether a session was needed so far."""
         return self._session is not None

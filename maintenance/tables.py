@@ -46,7 +46,7 @@ def select_tables(
         return [name]
     from paimon_core.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - pyarrow
 
-    catalog = FileSystemCatalog(warehouse, file_io_options)
+    catalog = FileSystemCatalog(warehouse, file_io_options or {})
     database_pattern = name.split(".", 1)[0]
     found = [
         f"{database}.{table}"

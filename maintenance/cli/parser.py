@@ -280,7 +280,7 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
         quote = '"' if "'" in argument.example else "'"
         text += f"; for example {argument.option} {quote}{argument.example}{quote}"
     if argument.default not in (None, (), {}, False):
-        text += f" (default: {argument.default})"
+        text += f" (default: {argument.json_default()})"
     text = text.replace("%", "%%")
     dest = JOB_ARGUMENT_PREFIX + argument.name
     if argument.kind is Kind.BOOLEAN:

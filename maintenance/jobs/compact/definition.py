@@ -63,6 +63,14 @@ COMMIT_BYTES = Argument(
     "if it fails later; a bucket is never split over two commits (default: one commit)",
     example="100 gb",
 )
+SLICE_BYTES = Argument(
+    name="slice_bytes",
+    kind=Kind.SIZE,
+    default=4 * 1024**3,
+    help="cut a bucket that is larger than this by key range, so that several tasks share it; "
+    "0: never",
+    example="2 gb",
+)
 
 
 def _load() -> Steps[Any, Any, Any, Any]:
@@ -97,6 +105,7 @@ COMPACT = Job(
         OPTIONS,
         PARALLELISM,
         COMMIT_BYTES,
+        SLICE_BYTES,
     ),
     examples=(
         "caretaker plan compact db.orders -w /lake",

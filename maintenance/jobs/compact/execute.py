@@ -8,7 +8,7 @@ their files, and the runner plans anew for their buckets; the others are committ
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from maintenance.jobs.compact.plan import BucketKey, CompactPlan, size_of
 from maintenance.report import BucketChange, FailedUnit
 from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.compaction.rewrite import rewrite
+from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
@@ -45,7 +46,7 @@ class BatchResult:
     failed: list[tuple[BucketKey, FailedUnit]] = field(default_factory=list)
 
 
-def recheck(table: FileStoreTable, plan: CompactPlan) -> CompactPlan:
+def recheck(_table: FileStoreTable, plan: CompactPlan) -> CompactPlan:
     """The plan as it is: the commit itself checks every file, so nothing is done twice here."""
     return plan
 
@@ -77,7 +78,8 @@ def batches(plan: CompactPlan) -> Iterator[Batch]:
 def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
     """The bytes of the result of one unit; runs on executors."""
     unit = CompactUnit.from_bytes(payload)
-    return rewrite(table, unit, env=env).to_bytes()
+    result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+    return result.to_bytes()
 
 
 def execute(
@@ -88,10 +90,10 @@ def execute(
     A bucket of which one unit failed has no result: what its other units wrote is deleted again.
     """
     light = [u for u in batch if u.is_metadata_only]
-    heavy = [u for u in batch if not u.is_metadata_only]
+    heavy = [s for u in batch if not u.is_metadata_only for s in _sliced(table, plan, u, context)]
     done: list[tuple[CompactUnit, UnitResult]] = []
     finished: list[bytes] = []
-    context.progress.expect(len(batch), sum(u.rewritten_bytes for u in heavy))
+    context.progress.expect(len(batch), sum(expected_bytes(heavy)))
     try:
         for units, engine in ((light, context.local), (heavy, context.engine)):
             if units:
@@ -112,16 +114,39 @@ def _run(
     context: RunContext,
     finished: list[bytes],
 ) -> list[UnitResult]:
+    sizes = expected_bytes(units)
+
     def on_done(result: UnitResult) -> None:
         if result.payload is not None:
             finished.append(result.payload)
-        context.progress.advance(1, units[result.index].rewritten_bytes)
+        context.progress.advance(1, sizes[result.index])
 
     work_units = [
-        WorkUnit(payload=u.to_bytes(), expected_bytes=u.rewritten_bytes, label=plan.label(u))
-        for u in units
+        WorkUnit(payload=u.to_bytes(), expected_bytes=size, label=plan.label(u))
+        for u, size in zip(units, sizes, strict=True)
     ]
     return engine.run_units(work_units, partial(run_unit, table, context.env), on_done=on_done)
+
+
+def _sliced(
+    table: FileStoreTable, plan: CompactPlan, unit: CompactUnit, context: RunContext
+) -> list[CompactUnit]:
+    """The unit, cut by key range if it is huge and the engine can work on several parts at once."""
+    if plan.slice_bytes is None or not context.engine.is_parallel:
+        return [unit]
+    slices = slice_unit(table, unit, slice_bytes=plan.slice_bytes)
+    if len(slices) > 1:
+        logger.info("table=%s %s cut into %d slices", table.name, plan.label(unit), len(slices))
+    return slices
+
+
+def expected_bytes(units: Sequence[CompactUnit]) -> list[int]:
+    """The bytes that each unit really reads: slices of a bucket share its files."""
+    slices = Counter((u.partition, u.bucket) for u in units if u.key_range is not None)
+    return [
+        u.rewritten_bytes // (slices[u.partition, u.bucket] if u.key_range is not None else 1)
+        for u in units
+    ]
 
 
 def _gathered(
@@ -140,10 +165,10 @@ def _gathered(
     broken = {key for key, _ in gathered.failed}
     for key, results in parts.items():
         result = merged(results)
-        error = None if key in broken else _wrong_result(table, plan, key, result)
-        if error is not None:
-            gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=error)))
-        if error is not None or key in broken:
+        wrong = None if key in broken else _wrong_result(table, plan, key, result)
+        if wrong is not None:
+            gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=wrong)))
+        if wrong is not None or key in broken:
             delete_written(table, [result])
         else:
             gathered.results[key] = result

@@ -72,6 +72,7 @@ class CompactPlan:
     effect: Effect
     arguments: Mapping[str, object]
     commit_bytes: int | None = None
+    slice_bytes: int | None = None
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
     @property
@@ -201,6 +202,7 @@ def plan(
         effect=_effect(state, units),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
+        slice_bytes=cast("int | None", arguments["slice_bytes"]) or None,
     )
 
 

@@ -122,7 +122,7 @@ class _Walk:
     references: dict[str, Reference] = field(default_factory=dict)
     needed: dict[str, _Needed] = field(default_factory=dict)
     lists: dict[str, list[ManifestFileMeta] | None] = field(default_factory=dict)
-    manifests: dict[str, Sequence[ManifestEntry] | None] = field(default_factory=dict)
+    decoded: dict[str, Sequence[ManifestEntry] | None] = field(default_factory=dict)
     inventory: Inventory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -196,8 +196,8 @@ class _Walk:
         """Check a snapshot or tag: its manifests, index, statistics, live files, changelog."""
         table, snapshot = reference.table, reference.snapshot
         # A tag outlives the changes that made its snapshot: only their sum is kept.
-        base = self.list(reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-        delta = self.list(
+        base = self.manifests_of(reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        delta = self.manifests_of(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
         if base is not None and delta is not None:
@@ -244,7 +244,7 @@ class _Walk:
         if producer != "none" or snapshot.commit_kind is CommitKind.COMPACT:
             return
         # Without changelog files, the rows that writers appended are the changelog.
-        delta = self.list(
+        delta = self.manifests_of(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
         for entry in self.entries(reference, delta or []) or ():
@@ -257,13 +257,13 @@ class _Walk:
         name = snapshot.changelog_manifest_list
         if name is None:
             return
-        metas = self.list(reference, name, snapshot.changelog_manifest_list_size)
+        metas = self.manifests_of(reference, name, snapshot.changelog_manifest_list_size)
         for entry in self.entries(reference, metas or []) or ():
             self.need(reference, entry, problem=Problem.MISSING_CHANGELOG_FILE)
 
     # --- metadata files -----------------------------------------------------------------------
 
-    def list(
+    def manifests_of(
         self, reference: Reference, name: str, size: int | None
     ) -> list[ManifestFileMeta] | None:
         """The manifests of a manifest list; None, and a finding, if it cannot be had."""
@@ -289,9 +289,9 @@ class _Walk:
             if not self.present(reference, path, meta.file_size):
                 complete = False
                 continue
-            if meta.file_name not in self.manifests:
-                self.manifests[meta.file_name] = self.read_manifest(reference, path)
-            entries = self.manifests[meta.file_name]
+            if meta.file_name not in self.decoded:
+                self.decoded[meta.file_name] = self.read_manifest(reference, path)
+            entries = self.decoded[meta.file_name]
             if entries is None:
                 complete = False
             else:
