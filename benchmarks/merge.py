@@ -208,8 +208,14 @@ STEPS: dict[str, Callable[[Path, str, str], int]] = {"merge": merge, "floor": fl
 def measure(step: str, folder: Path, key: str, engine: str) -> dict[str, float]:
     """CPU seconds, rows and peak megabytes of one step in a process of its own."""
     answer = subprocess.run(
-        [sys.executable, __file__, "--step", step, "--folder", str(folder), "--key", key]
-        + ["--engine", engine],
+        [
+            sys.executable,
+            __file__,
+            *("--step", step),
+            *("--folder", str(folder)),
+            *("--key", key),
+            *("--engine", engine),
+        ],
         check=True,
         capture_output=True,
         text=True,
