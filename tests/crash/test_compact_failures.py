@@ -1,0 +1,101 @@
+"""Compaction with every single file operation failing once: before or after it took effect.
+
+Whatever fails, the table reads the same, nothing dangles, and a second run finishes the job.  With
+`dead` every later call fails too, as after a kill: nothing gets cleaned up.  Without it, the run
+may clean up after itself, and then must not have deleted anything that is in use.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_io import FailingFileIO, Trigger, When
+from replay import run_step
+
+import maintenance.runner
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.jobs.verify.check import check_table
+from maintenance.jobs.verify.findings import Severity
+from maintenance.report import Report
+from maintenance.runner import RunRequest, run_table
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table, open_table_at
+
+TABLES = ("dedup_write_only", "append_unaware", "append_bucketed")
+
+
+def compact(warehouse: Path) -> Report:
+    return run_table(
+        RunRequest(
+            job=COMPACT,
+            warehouse=str(warehouse),
+            table="db.t",
+            arguments=COMPACT.read_arguments(
+                {"strategy": "full", "options": {"compaction.min.file-num": "2"}}
+            ),
+            force=True,
+        )
+    )
+
+
+def rows(warehouse: Path) -> list[str]:
+    result = run_step({"op": "read", "warehouse": str(warehouse), "database": "db", "table": "t"})
+    assert "error" not in result, result
+    # A row that hid nothing reads as +I once its bucket is merged, in Java too.
+    return sorted(str(row[1:]) for row in result["rows"])
+
+
+def assert_no_errors(warehouse: Path) -> None:
+    found = check_table(open_table(str(warehouse), "db.t")).findings
+    assert [f for f in found if f.severity is Severity.ERROR] == []
+
+
+def with_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
+    def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
+        plain = open_table(warehouse, name)
+        return open_table_at(
+            FailingFileIO(trigger), plain.root, name, dynamic_options=options["dynamic_options"]
+        )
+
+    monkeypatch.setattr(maintenance.runner, "open_table", opened)
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["alive", "dead"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", TABLES)
+def test_every_failure_leaves_the_table_whole(
+    name: str,
+    when: When,
+    dead: bool,  # noqa: FBT001 - a parameter of the test
+    golden: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    pristine = golden(name).warehouse
+    counted = Trigger()
+    first = tmp_path / "counted"
+    shutil.copytree(pristine, first)
+    expected = rows(first)
+    with monkeypatch.context() as patch:
+        with_failing_io(patch, counted)
+        assert compact(first).error is None
+    assert counted.count > 4, "the compaction changed hardly anything"
+    for k in range(counted.count):
+        warehouse = tmp_path / f"fail-{k}"
+        shutil.copytree(pristine, warehouse)
+        trigger = Trigger(at=k, when=when, dead=dead)
+        with monkeypatch.context() as patch:
+            with_failing_io(patch, trigger)
+            compact(warehouse)
+        assert trigger.fired
+        assert rows(warehouse) == expected, f"call {k} failed {when} it took effect"
+        assert_no_errors(warehouse)
+        again = compact(warehouse)
+        assert again.error is None, again.error
+        assert rows(warehouse) == expected
+        assert_no_errors(warehouse)
+        shutil.rmtree(warehouse)
