@@ -17,6 +17,7 @@ from typing import Final, Generic, TypeVar
 from paimon_core.errors import InvalidArgument
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _MEMORY_UNITS: Final = {
     "": 1,
@@ -102,12 +103,12 @@ def parse_bool(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Option(Generic[T]):
+class Option(Generic[T_co]):
     """A key, how its text is read, what holds when it is absent, and older names of it."""
 
     key: str
-    parse: Callable[[str], T]
-    default: T
+    parse: Callable[[str], T_co]
+    default: T_co
     fallback_keys: tuple[str, ...] = ()
 
 

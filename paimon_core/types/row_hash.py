@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,6 @@ from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
 Hashes = np.ndarray[Any, np.dtype[np.int32]]
-BucketFunction = Literal["default", "mod", "hive"]
-
 _SEED: Final = 42
 _C1: Final = 0xCC9E2D51
 _C2: Final = 0x1B873593
@@ -67,7 +65,7 @@ def assign_buckets(
     columns: Sequence[pa.Array | pa.ChunkedArray],
     types: Sequence[DataType],
     num_buckets: int,
-    function: BucketFunction = "default",
+    function: str = "default",
 ) -> Hashes:
     """The bucket of each row, from 0 to `num_buckets - 1`; the columns are the bucket keys."""
     if num_buckets < 1:

@@ -47,6 +47,7 @@ def _partitions(
     """The distinct partitions of the batch, and which of them each row is in."""
     keys = table.schema.partition_keys
     codes = np.zeros(batch.num_rows, np.int64)
+    first = codes[:1]
     if not keys:
         return [EMPTY_ROW], codes
     for key in keys:

@@ -265,9 +265,9 @@ def _message(
 def _kept_kinds(table: FileStoreTable, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
     """Which rows the writer keeps; None for all (Java: `utils/RowKindFilter`)."""
     if table.options.value(IGNORE_DELETE):
-        return ~np.isin(kinds, (UPDATE_BEFORE, DELETE))
+        return np.isin(kinds, (UPDATE_BEFORE, DELETE), invert=True)
     if table.options.value(IGNORE_UPDATE_BEFORE):
-        return kinds != UPDATE_BEFORE
+        return np.not_equal(kinds, UPDATE_BEFORE)
     return None
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle import Oracle
 from replay import run_step
+
+from oracle import Oracle
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},

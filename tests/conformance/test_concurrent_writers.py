@@ -32,7 +32,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 def writer(warehouse: str, number: int) -> None:
     """Commits `ROUNDS` times `ROWS` rows with keys of its own."""
-    import pyarrow as pa  # noqa: PLC0415 - in the child process only
+    import pyarrow as pa
 
     env = system_environment()
     table = open_table(warehouse, "db.t")

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from oracle import FlinkSql
 
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.runner import RunRequest, run_table
+from oracle import FlinkSql
 
 SECONDS = int(os.environ.get("CARETAKER_FLINK_SECONDS", "20"))
 RATE = 200
