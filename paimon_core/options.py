@@ -222,6 +222,8 @@ CHANGELOG_FILE_COMPRESSION: Final[Option[str | None]] = Option(
 CHANGELOG_FILE_STATS_MODE: Final[Option[str | None]] = Option(
     "changelog-file.stats-mode", _lower, None
 )
+ORC_LEGACY_LTZ: Final = Option("orc.timestamp-ltz.legacy.type", parse_bool, True)
+ORC_TIME_ZONE: Final = Option("caretaker.orc-time-zone", str, "UTC")
 DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
 CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", str, "changelog-")
 FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option(

@@ -21,13 +21,15 @@ from paimon_core.format.avro_reader import read_avro
 from paimon_core.format.avro_writer import AvroFileWriter
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.orc_writer import OrcFileWriter
+from paimon_core.format.orc_zone import UTC
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
-from paimon_core.options import ZSTD_LEVEL, Options
+from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Options
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS: Final = 65_536
+NO_OPTIONS: Final = Options()
 _WHOLE_BELOW: Final = 4 * 1024 * 1024
 """Remote files up to this size are fetched by one request instead of one a column."""
 _OWN_COMPRESSION: Final = {
@@ -57,6 +59,7 @@ def read_batches(
     file_format: str | None = None,
     batch_rows: int = BATCH_ROWS,
     use_threads: bool = False,
+    options: Options = NO_OPTIONS,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
@@ -77,7 +80,11 @@ def read_batches(
                     )
                 case "orc":
                     yield from read_orc(
-                        source, fields, batch_rows=batch_rows, use_threads=use_threads
+                        source,
+                        fields,
+                        batch_rows=batch_rows,
+                        use_threads=use_threads,
+                        legacy_ltz=options.value(ORC_LEGACY_LTZ),
                     )
                 case _:
                     yield from read_avro(source, fields, batch_rows=batch_rows)
@@ -152,6 +159,7 @@ def open_writer(
                 compression=compression,
                 zstd_level=zstd_level,
                 stripe_bytes=row_group_bytes,
+                ltz_zone=options.value(ORC_TIME_ZONE) if options.value(ORC_LEGACY_LTZ) else UTC,
             )
         case "avro":
             make = partial(

@@ -20,6 +20,7 @@ from pyarrow import orc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.conform import in_order, null_batches, with_children
+from paimon_core.format.orc_zone import UTC, file_zone, has_ltz, to_wall_clock
 from paimon_core.types.arrow import arrow_schema, map_types
 from paimon_core.types.data_types import (
     ArrayType,
@@ -33,13 +34,16 @@ from paimon_core.types.data_types import (
 
 
 def read_orc(
-    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool
+    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool, legacy_ltz: bool
 ) -> Iterator[pa.RecordBatch]:
     """Batches of these columns of the file, by name; a column that it lacks is null.
 
     `source` is an open file.  UnsupportedFeature for a timestamp before 1678 or after 2261, which
-    pyarrow cannot take from an ORC file.
+    pyarrow cannot take from an ORC file.  With `legacy_ltz`, TIMESTAMP LTZ is what Java reads in
+    the zone in which the file was written.
     """
+    zone = file_zone(source) if legacy_ltz and has_ltz(fields) else UTC
+    source.seek(0)
     schema = arrow_schema(fields)
     fragment = ds.OrcFileFormat().make_fragment(source)
     present = set(fragment.physical_schema.names)
@@ -55,10 +59,15 @@ def read_orc(
         use_threads=use_threads,
     )
     padded = [(i, f.type) for i, f in enumerate(fields) if _has_char(f.type)]
+    zoned = [i for i, f in enumerate(fields) if zone != UTC and has_ltz(f.type)]
     try:
         for batch in scanner.to_batches():
             if batch.num_rows:
-                yield _trimmed(in_order(batch, schema), padded)
+                read = _trimmed(in_order(batch, schema), padded)
+                for i in zoned:
+                    column = to_wall_clock(read.column(i), zone)
+                    read = read.set_column(i, schema.field(i), column)
+                yield read
     except pa.ArrowInvalid as e:
         if "out of range for nanosecond" in str(e):
             raise UnsupportedFeature(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import zstandard
 
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.protobuf import varint
 
 Ints = npt.NDArray[np.int64]
@@ -172,6 +173,42 @@ def compressed(data: bytes, compress: Callable[[bytes], bytes] | None) -> bytes:
         else:
             parts += [(len(block) << 1 | 1).to_bytes(3, "little"), block]
     return b"".join(parts)
+
+
+def decompressed(data: bytes, codec: int, block_size: int) -> bytes:
+    """A footer without its compression; codec and block size are those of the postscript.
+
+    With LZ4 there may be zeros at the end: its blocks do not say how long they were.
+    """
+    if codec == 0:
+        return data
+    parts, at = [], 0
+    while at + 3 <= len(data):
+        header = int.from_bytes(data[at : at + 3], "little")
+        block = data[at + 3 : at + 3 + (header >> 1)]
+        at += 3 + len(block)
+        parts.append(block if header & 1 else _decompress(block, codec, block_size))
+    return b"".join(parts)
+
+
+def _decompress(block: bytes, codec: int, block_size: int) -> bytes:
+    match codec:
+        case 1:
+            return zlib.decompress(block, -15)
+        case 2:
+            size = shift = 0
+            for byte in block:
+                size |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            return bytes(pa.Codec("snappy").decompress(block, size))
+        case 4:
+            return bytes(pa.Codec("lz4_raw").decompress(block, block_size))
+        case 5:
+            with zstandard.ZstdDecompressor().stream_reader(block) as stream:
+                return stream.read()
+    raise UnsupportedFeature(f"ORC compression number {codec}")
 
 
 def _deflate(data: bytes) -> bytes:

@@ -33,6 +33,7 @@ from paimon_core.format.orc_streams import (
     wide_varints,
 )
 from paimon_core.format.orc_types import OrcKind, OrcType, orc_type
+from paimon_core.format.orc_zone import UTC, ZONE_KEY, has_ltz, to_instants
 from paimon_core.format.protobuf import blob, number, packed
 from paimon_core.types.data_types import RowType
 
@@ -43,7 +44,6 @@ FIRST_RATIO: Final = 0.5
 """Bytes on disk per Arrow byte, as long as no stripe was written yet."""
 _CODECS: Final = {"none": 0, "zlib": 1, "snappy": 2, "lz4": 4, "zstd": 5}
 _WRITER_VERSION: Final = 6
-_TIME_ZONE: Final = "UTC"
 _EPOCH_2015: Final = 1_420_070_400
 """Seconds are counted from 2015 on."""
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -65,7 +65,9 @@ class OrcFileWriter:
         compression: str,
         zstd_level: int,
         stripe_bytes: int = STRIPE_BYTES,
+        ltz_zone: str = UTC,
     ) -> None:
+        """`ltz_zone`: the zone to which TIMESTAMP LTZ is bound, "UTC" for plain instants."""
         codec = _CODECS.get(compression.lower())
         if codec is None:
             raise UnsupportedFeature(
@@ -75,6 +77,8 @@ class OrcFileWriter:
         self._compress = compressor(compression.lower(), zstd_level)
         self._sink = sink
         self._root = orc_type(row_type)
+        self._zone = ltz_zone
+        self._zoned = [i for i, f in enumerate(row_type) if ltz_zone != UTC and has_ltz(f.type)]
         self._stripe_bytes = stripe_bytes
         self._stripes: list[bytes] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -101,6 +105,7 @@ class OrcFileWriter:
         footer = number(1, len(MAGIC)) + number(2, content - len(MAGIC))
         footer += b"".join(blob(3, stripe) for stripe in self._stripes)
         footer += b"".join(blob(4, node.encoded()) for node in self._root.nodes())
+        footer += blob(5, blob(1, ZONE_KEY) + blob(2, self._zone))
         footer += number(6, self._rows)
         footer += b"".join(blob(7, c.encoded()) for c in self._counts)
         footer += number(8, 0)
@@ -128,6 +133,9 @@ class OrcFileWriter:
             return
         table = pa.Table.from_batches(self._waiting)
         self._waiting = []
+        for i in self._zoned:
+            chunks = [to_instants(c, self._zone) for c in table.column(i).chunks]
+            table = table.set_column(i, table.schema.field(i), pa.chunked_array(chunks))
         start = int(self._sink.tell())
         stripe = _Stripe(self._counts)
         stripe.root(self._root, table)
@@ -139,7 +147,7 @@ class OrcFileWriter:
         data_length = int(self._sink.tell()) - start
         footer = b"".join(blob(1, d) for d in descriptions)
         footer += b"".join(blob(2, stripe.encodings[n.number]) for n in self._root.nodes())
-        footer += blob(3, _TIME_ZONE)
+        footer += blob(3, UTC)
         footer = compressed(footer, self._compress)
         self._sink.write(footer)
         self._stripes.append(

@@ -54,6 +54,7 @@ def read_data_file(
             file_format=format_of(meta.file_name),
             batch_rows=batch_rows,
             use_threads=use_threads,
+            options=file_schema.options,
         ):
             rows += batch.num_rows
             yield mapping.apply(batch)

@@ -32,8 +32,8 @@ def same_values(source: DataType, target: DataType) -> bool:
             )
         case ArrayType(), ArrayType():
             return same_values(source.element, target.element)
-        case (MapType(), MapType()) | (MultisetType(), MultisetType()):
-            return all(map(same_values, map_types(source), map_types(target)))
+        case (MapType() | MultisetType() as s, MapType() | MultisetType() as t):
+            return type(s) is type(t) and all(map(same_values, map_types(s), map_types(t)))
     return source.with_nullable(True) == target.with_nullable(True)
 
 
@@ -71,8 +71,10 @@ def _renamed(array: pa.Array, source: DataType, target: DataType, arrow: pa.Data
         case ArrayType(), ArrayType():
             values = evolve(array.values, source.element, target.element)
             return with_children(array, arrow, [values])
-        case (MapType(), MapType()) | (MultisetType(), MultisetType()):
-            (key, value), (target_key, target_value) = map_types(source), map_types(target)
+        case (MapType() | MultisetType() as s, MapType() | MultisetType() as t) if type(s) is type(
+            t
+        ):
+            (key, value), (target_key, target_value) = map_types(s), map_types(t)
             keys = evolve(array.keys, key, target_key)
             return with_children(array, arrow, [keys, evolve(array.items, value, target_value)])
     return cast_column(array, source, target)
