@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    PaimonError,
+    UnsupportedFeature,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
+from paimon_core.options import Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
+from paimon_core.schema.changes import apply_changes
+from paimon_core.schema.create import normalized
+from paimon_core.schema.schema_change import SchemaChange, change_from_object
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.schema.validation import check_fallback_branch, validate_schema
+from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
 
 DATABASE_SUFFIX: Final = ".db"
+TABLE_DEFAULT: Final = "table-default."
 _ATTEMPTS: Final = 10
 
 
@@ -88,44 +102,90 @@ class FileSystemCatalog:
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
     ) -> None:
-        """Create the table with `schema` as its first; AlreadyExists unless `if_not_exists`."""
+        """Create the table with `schema` as its first; AlreadyExists unless `if_not_exists`.
+
+        Catalog options `table-default.KEY` stand in for options that the schema does not set.
+        NotFound for the database, SchemaError or UnsupportedFeature for a schema that is refused.
+        """
         io, root = self._open()
         database, _ = split_identifier(identifier)
         if not io.exists(_database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
         store = self._schemas(identifier)
-        if store.latest() is None and store.commit_new(schema):
-            return
+        if store.latest() is None:
+            with _named(identifier):
+                first = normalized(self._with_default_options(schema))
+                validate_schema(first)
+            if store.commit_new(first):
+                return
         if not if_not_exists:
             raise AlreadyExists(f"table {identifier} exists already", table=identifier)
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
-        """Delete the table's folder with everything in it."""
+        """Delete the table's folder with everything in it; NotFound unless `if_exists`.
+
+        UnsupportedFeature for a table with data outside of its folder.
+        """
         io, _ = self._open()
+        outside = "data-file.external-paths"
+        if any(outside in s.options for s in self._schemas(identifier).all()):
+            raise UnsupportedFeature(outside, table=identifier)
         if not io.delete_dir(self.table_path(identifier)) and not if_exists:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
+
+    def rename_table(self, identifier: str, new_identifier: str) -> None:
+        """Move the table's folder; NotFound, or AlreadyExists if the new name is taken."""
+        io, root = self._open()
+        database, _ = split_identifier(new_identifier)
+        if self._schemas(identifier).latest() is None:
+            raise NotFound(f"table {identifier} does not exist", table=identifier)
+        if not io.exists(_database_path(root, database)):
+            raise NotFound(f"database {database} does not exist under {root}")
+        if not io.rename(self.table_path(identifier), self.table_path(new_identifier)):
+            raise AlreadyExists(f"table {new_identifier} exists already", table=new_identifier)
 
     def alter_table(
         self,
         identifier: str,
-        change: Callable[[TableSchema], TableSchema],
+        changes: Sequence[SchemaChange | Mapping[str, object]],
         *,
+        now_millis: int,
         branch: str | None = None,
     ) -> TableSchema:
-        """The newest schema after `change`, which is asked again when another change came first."""
+        """The new schema, with the changes applied in order to the newest one.
+
+        Changes are values of `schema.schema_change`, or the JSON objects that it reads.  When
+        another process changed the schema meanwhile, they are applied anew to its schema.  NotFound
+        for the table, SchemaError or UnsupportedFeature for what is refused.
+        """
+        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
         store = self._schemas(identifier, branch=branch)
+        snapshots = SnapshotStore(store.io, store.paths, identifier)
         for _ in range(_ATTEMPTS):
             latest = store.latest()
             if latest is None:
                 raise NotFound(f"table {identifier} does not exist", table=identifier)
-            changed = change(latest)
-            if changed == latest or store.commit_new(changed):
+            with _named(identifier):
+                changed = apply_changes(
+                    latest,
+                    wanted,
+                    now_millis=now_millis,
+                    has_snapshots=lambda: snapshots.latest_id() is not None,
+                )
+                check_fallback_branch(
+                    changed.options, lambda name: store.of_branch(name).latest() is not None
+                )
+            if store.commit_new(changed):
                 return changed
         raise AlreadyExists(
             f"other schema changes of table {identifier} were always faster",
             table=identifier,
             next_step="run again",
         )
+
+    def _with_default_options(self, schema: TableSchema) -> TableSchema:
+        defaults = Options(self.options).matching(TABLE_DEFAULT)
+        return replace(schema, options=Options({**defaults, **schema.options}))
 
     def _schemas(self, identifier: str, *, branch: str | None = None) -> SchemaStore:
         io, _ = self._open()
@@ -143,3 +203,12 @@ def _has_schema(io: FileIO, table_root: str) -> bool:
     folder = TablePaths(root=table_root).schema_dir
     return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
 
+
+@contextmanager
+def _named(identifier: str) -> Iterator[None]:
+    """Errors raised inside say which table they are about."""
+    try:
+        yield
+    except PaimonError as e:
+        e.table = e.table or identifier
+        raise

@@ -108,7 +108,7 @@ class FileIO(Protocol):
         """
 
     def make_dirs(self, path: str) -> None:
-        """Make the folder and those above it; does nothing on object stores."""
+        """Make the folder and those above it; object stores but S3 have none, and do nothing."""
 
 
 def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> list[T]:

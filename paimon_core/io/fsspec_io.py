@@ -34,6 +34,7 @@ from paimon_core.io.file_io import FileStat, join, parent
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
 COMMIT_BY_RENAME: Final = "caretaker.commit-by-rename"
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
+_S3: Final = frozenset({"s3", "s3a"})
 _REMOTE_PARALLELISM: Final = 16
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _CREATE_ATTEMPTS: Final = 5
@@ -175,9 +176,12 @@ class FsspecFileIO:
         return True
 
     def make_dirs(self, path: str) -> None:
-        if not self._is_object_store:
-            with _os_errors(path):
+        with _os_errors(path):
+            if not self._is_object_store:
                 self._fs.makedirs(path, exist_ok=True)
+            elif self._protocol in _S3 and not self.exists(path):
+                # As Hadoop's clients do: an empty object whose name ends with a slash.
+                self._fs.call_s3("put_object", Body=b"", **self._marker(path))
 
     @property
     def _is_object_store(self) -> bool:
@@ -205,12 +209,14 @@ class FsspecFileIO:
         return True
 
     def _delete_marker(self, path: str) -> bool:
-        # Tools may have made the folder as an empty object "path/"; without it there is nothing.
-        marker = path.rstrip("/") + "/"
-        if not self.exists(path):
+        if self._protocol not in _S3 or not self.exists(path):
             return False
-        self._fs.rm_file(marker)
+        self._fs.call_s3("delete_object", **self._marker(path))
         return True
+
+    def _marker(self, path: str) -> dict[str, str]:
+        bucket, key, _ = self._fs.split_path(path)
+        return {"Bucket": bucket, "Key": f"{key}/"}
 
     def _put_if_absent(self, path: str, data: bytes) -> bool:
         try:

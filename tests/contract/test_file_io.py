@@ -127,6 +127,20 @@ class FileIOContract:
         assert io.list_dir(f"{root}/d") == []
         assert io.exists(f"{root}/dd")
 
+    def test_folders_are_made_and_deleted(self, store: Store) -> None:
+        io, root = store
+        io.make_dirs(f"{root}/db.db")
+        io.make_dirs(f"{root}/db.db")
+        assert io.exists(f"{root}/db.db")
+        assert [(s.name, s.is_dir) for s in io.list_dir(root)] == [("db.db", True)]
+        assert io.list_dir(f"{root}/db.db") == []
+        assert io.delete_dir(f"{root}/db.db", recursive=False)
+        assert not io.exists(f"{root}/db.db")
+        io.make_dirs(f"{root}/db.db")
+        io.write_bytes(f"{root}/db.db/t", b"t")
+        assert io.delete_dir(f"{root}/db.db")
+        assert not io.exists(f"{root}/db.db")
+
     def test_rename_keeps_what_is_there(self, store: Store) -> None:
         io, root = store
         io.write_bytes(f"{root}/t/tag-a", b"a")

@@ -1,0 +1,396 @@
+"""What Java refuses in a schema (Java: `schema/SchemaValidation`, `TableSchema`, 1.4.2).
+
+Every new schema passes here before it is written, so that no table comes to be that Java cannot
+open.  Features that only Java maintains are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
+from paimon_core.format.avro_schema import file_schema
+from paimon_core.options import (
+    BUCKET,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    FILE_FORMAT,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    Option,
+    parse_bool,
+    parse_duration_millis,
+)
+from paimon_core.schema.scan_options import check_scan_options
+from paimon_core.schema.sequence_groups import check_partial_update
+from paimon_core.schema.table_schema import (
+    KEY_PREFIX,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    TableSchema,
+)
+from paimon_core.types.data_types import AtomicType, TypeRoot
+from paimon_core.types.sql import type_to_sql
+
+POSTPONE_BUCKET: Final = -2
+_NESTED: Final = frozenset({TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET})
+_SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+_AGGREGATES: Final = frozenset(
+    {
+        "bool_and",
+        "bool_or",
+        "collect",
+        "first_non_null_value",
+        "first_value",
+        "hll_sketch",
+        "last_non_null_value",
+        "last_value",
+        "listagg",
+        "max",
+        "merge_map",
+        "merge_map_with_keytime",
+        "min",
+        "nested_partial_update",
+        "nested_update",
+        "primary-key",
+        "product",
+        "rbm32",
+        "rbm64",
+        "sum",
+        "theta_sketch",
+    }
+)
+_MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
+_CHANGELOG_PRODUCERS: Final = ("none", "input", "full-compaction", "lookup")
+_BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
+_FORMATS: Final = ("parquet", "orc", "avro")
+_DEFAULT_AGGREGATE: Final = "default-aggregate-function"
+_MAX_INT: Final = 2**31 - 1
+
+_STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)
+_SNAPSHOT_MIN: Final = Option("snapshot.num-retained.min", int, 10)
+_SNAPSHOT_MAX: Final = Option("snapshot.num-retained.max", int, _MAX_INT)
+_CLUSTERING_INCREMENTAL: Final = Option("clustering.incremental", parse_bool, False)
+_BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
+_READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
+
+_ONLY_JAVA: Final = (
+    "chain-table.enabled",
+    "pk-clustering-override",
+    "data-evolution.enabled",
+)
+"""Switches of features whose tables this program neither writes nor maintains."""
+
+
+def validate_schema(schema: TableSchema) -> None:
+    """Nothing, for a schema that Java accepts; SchemaError, or UnsupportedFeature by its name."""
+    try:
+        for check in _CHECKS:
+            check(schema)
+    except InvalidArgument as e:
+        raise SchemaError(e.message) from e
+
+
+def _require(condition: bool, message: str) -> None:  # noqa: FBT001 - reads like an assertion
+    if not condition:
+        raise SchemaError(message)
+
+
+def _check_known_words(schema: TableSchema) -> None:
+    options = schema.options
+    for option, words in (
+        (MERGE_ENGINE, _MERGE_ENGINES),
+        (CHANGELOG_PRODUCER, _CHANGELOG_PRODUCERS),
+    ):
+        value = options.value(option)
+        _require(
+            value in words, f"{option.key} is {value!r}, but must be one of {', '.join(words)}"
+        )
+    function = options.get("bucket-function.type", "default")
+    _require(function in _BUCKET_FUNCTIONS, f"there is no bucket function {function!r}")
+    kind = options.get("type", "table").lower()
+    if kind not in ("table", "materialized-table"):
+        raise UnsupportedFeature(f"type={kind}")
+    for key in _ONLY_JAVA:
+        if parse_bool(options.get(key, "false")):
+            raise UnsupportedFeature(key)
+
+
+def _check_keys(schema: TableSchema) -> None:
+    types = {f.name: f.type for f in schema.fields}
+    upsert = tuple(k.strip() for k in schema.options.get("upsert-key", "").split(",") if k.strip())
+    for what, keys in (
+        ("primary key", schema.primary_keys),
+        ("partition key", schema.partition_keys),
+        ("upsert key", upsert),
+    ):
+        for key in keys:
+            _require(key in types, f"the {what} {key!r} is no column")
+            _require(
+                types[key].root not in _NESTED,
+                f"the {what} {key!r} has the type {type_to_sql(types[key])}; "
+                "nested types cannot be keys",
+            )
+    _require(
+        not (upsert and schema.primary_keys), "upsert-key cannot be combined with a primary key"
+    )
+    if schema.primary_keys:
+        _require(
+            any(k not in schema.partition_keys for k in schema.primary_keys),
+            f"the primary key ({', '.join(schema.primary_keys)}) holds nothing but partition keys, "
+            "so that a partition could hold one row only",
+        )
+
+
+def _check_bucket_key(schema: TableSchema) -> None:
+    text = schema.options.get("bucket-key")
+    if text is None or not text.strip():
+        return
+    keys = text.split(",")  # as Java: blanks belong to the name
+    for key in keys:
+        _require(key in schema.names, f"the bucket key {key!r} is no column")
+        _require(
+            key not in schema.partition_keys,
+            f"the bucket key {key!r} is a partition key: it is the same all over a partition",
+        )
+        _require(
+            not schema.primary_keys or key in schema.primary_keys,
+            f"the bucket key {key!r} is not part of the primary key",
+        )
+
+
+def _check_bucket(schema: TableSchema) -> None:
+    options = schema.options
+    buckets = options.value(BUCKET)
+    if buckets == -1:
+        _require(
+            "bucket-key" not in options, "bucket-key needs a fixed number of buckets, not bucket=-1"
+        )
+        _require(
+            bool(schema.primary_keys) or "full-compaction.delta-commits" not in options,
+            "full-compaction.delta-commits does not go with an append table of bucket=-1",
+        )
+        return
+    postpone = buckets == POSTPONE_BUCKET and bool(schema.primary_keys)
+    _require(
+        buckets >= 1 or postpone, f"the number of buckets must be greater than 0, not {buckets}"
+    )
+    _require(
+        bool(schema.primary_keys) or bool(schema.bucket_keys),
+        "an append table with a fixed number of buckets needs a bucket-key",
+    )
+    nested = [
+        f.name for f in schema.fields if f.name in schema.bucket_keys and f.type.root in _NESTED
+    ]
+    _require(not nested, f"nested types cannot be bucket keys: {', '.join(nested)}")
+
+
+def _check_field_options(schema: TableSchema) -> None:
+    for key in schema.options:
+        if not key.startswith("fields."):
+            continue
+        for name in key.split(".")[1].split(","):
+            _require(
+                name in (*schema.names, _DEFAULT_AGGREGATE),
+                f"the option {key!r} names {name!r}, which is no column",
+            )
+
+
+def _check_sequence_field(schema: TableSchema) -> None:
+    names = [n.strip() for n in schema.options.get("sequence.field", "").split(",")]
+    if names == [""]:
+        return
+    for name in names:
+        _require(name in schema.names, f"the sequence field {name!r} is no column")
+        _require(
+            f"fields.{name}.aggregate-function" not in schema.options,
+            f"the sequence field {name!r} cannot be aggregated",
+        )
+        _require(names.count(name) == 1, f"the sequence field {name!r} is given more than once")
+    _require(
+        schema.options.value(MERGE_ENGINE) != "first-row",
+        "sequence.field does not go with merge-engine=first-row",
+    )
+    crossing = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
+    _require(
+        not crossing,
+        "sequence.field does not go with updates across partitions: the primary key "
+        f"({', '.join(schema.primary_keys)}) does not hold all partition keys "
+        f"({', '.join(schema.partition_keys)})",
+    )
+
+
+def _check_merge_engine(schema: TableSchema) -> None:
+    if not schema.primary_keys:
+        return
+    engine = schema.options.value(MERGE_ENGINE)
+    if engine in ("partial-update", "aggregation"):
+        default = schema.options.get(f"fields.{_DEFAULT_AGGREGATE}")
+        for name in schema.names:
+            function = schema.options.get(f"fields.{name}.aggregate-function", default)
+            _require(
+                function is None or function in _AGGREGATES,
+                f"there is no aggregate function {function!r} (column {name!r})",
+            )
+    if engine == "partial-update":
+        check_partial_update(schema, ignore_delete=schema.options.value(IGNORE_DELETE))
+
+
+def _check_changelog(schema: TableSchema) -> None:
+    producer = schema.options.value(CHANGELOG_PRODUCER)
+    overwrite = schema.options.value(_STREAMING_READ_OVERWRITE)
+    _require(
+        bool(schema.primary_keys) or producer == "none",
+        f"changelog-producer={producer} needs a primary key",
+    )
+    _require(
+        not (overwrite and producer in ("full-compaction", "lookup")),
+        f"streaming-read-overwrite would read changes twice with changelog-producer={producer}",
+    )
+    _require(
+        bool(schema.primary_keys) or not overwrite,
+        "streaming-read-overwrite needs a primary key; an append table has "
+        "streaming-read-append-overwrite",
+    )
+    _require(
+        schema.options.value(MERGE_ENGINE) != "first-row" or producer in ("none", "lookup"),
+        f"merge-engine=first-row does not go with changelog-producer={producer}",
+    )
+
+
+def _check_retention(schema: TableSchema) -> None:
+    options = schema.options
+    least, most = options.value(_SNAPSHOT_MIN), options.value(_SNAPSHOT_MAX)
+    changelog_least = options.value(Option("changelog.num-retained.min", int, least))
+    changelog_most = options.value(Option("changelog.num-retained.max", int, most))
+    for kind, low, high in (
+        ("snapshot", least, most),
+        ("changelog", changelog_least, changelog_most),
+    ):
+        _require(low > 0, f"{kind}.num-retained.min must be at least 1, not {low}")
+        _require(
+            low <= high,
+            f"{kind}.num-retained.min ({low}) is greater than {kind}.num-retained.max ({high})",
+        )
+
+
+def _check_columns(schema: TableSchema) -> None:
+    for name in schema.names:
+        _require(name not in _SYSTEM_FIELDS, f"{name!r} is a name of Paimon's own columns")
+        _require(
+            not name.startswith(KEY_PREFIX),
+            f"the column {name!r} begins as Paimon's own key columns",
+        )
+    for f in schema.fields:
+        if f.type.root in (TypeRoot.BLOB, TypeRoot.VECTOR):
+            raise UnsupportedFeature(f"{type_to_sql(f.type)} columns")
+    file_format = schema.options.value(FILE_FORMAT)
+    if file_format not in _FORMATS:
+        raise UnsupportedFeature(f"file.format={file_format}")
+    if file_format == "avro":
+        try:
+            file_schema(schema.row_type)
+        except UnsupportedFeature as e:
+            raise SchemaError(f"file.format=avro cannot hold these columns: {e.message}") from e
+
+
+def _check_expiration(schema: TableSchema) -> None:
+    options = schema.options
+    if "partition.expiration-time" in options:
+        _require(bool(schema.partition_keys), "partition.expiration-time needs a partitioned table")
+        parse_duration_millis(options["partition.expiration-time"])
+    time_field = options.get("record-level.time-field")
+    if time_field is None:
+        return
+    field = schema.row_type.get(time_field)
+    _require(field is not None, f"record-level.time-field {time_field!r} is no column")
+    assert field is not None
+    allowed = (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    _require(
+        isinstance(field.type, AtomicType) and field.type.kind in allowed,
+        f"record-level.time-field {time_field!r} has the type {type_to_sql(field.type)}; "
+        "it must be INT, BIGINT or a timestamp",
+    )
+
+
+def _check_row_options(schema: TableSchema) -> None:
+    kind_field = schema.options.value(ROWKIND_FIELD)
+    _require(
+        kind_field is None or kind_field in schema.names,
+        f"rowkind.field {kind_field!r} is no column",
+    )
+    _require(
+        bool(schema.primary_keys) or not schema.options.value(_READ_SEQUENCE_NUMBER),
+        f"{_READ_SEQUENCE_NUMBER.key} needs a primary key",
+    )
+
+
+def _check_deletion_vectors(schema: TableSchema) -> None:
+    if not schema.options.value(DELETION_VECTORS_ENABLED):
+        return
+    _require(
+        schema.options.value(CHANGELOG_PRODUCER) != "full-compaction",
+        "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
+    )
+    _require(
+        schema.options.value(MERGE_ENGINE) != "first-row",
+        "merge-engine=first-row deletes nothing, so it has no use for deletion-vectors.enabled",
+    )
+
+
+def _check_row_tracking(schema: TableSchema) -> None:
+    if schema.options.value(ROW_TRACKING_ENABLED):
+        _require(schema.options.value(BUCKET) == -1, "row-tracking.enabled needs bucket=-1")
+        _require(not schema.primary_keys, "row-tracking.enabled does not go with a primary key")
+
+
+def _check_clustering(schema: TableSchema) -> None:
+    options = schema.options
+    if not options.value(_CLUSTERING_INCREMENTAL):
+        return
+    _require(not schema.primary_keys, "clustering.incremental does not go with a primary key")
+    if options.value(BUCKET) != -1:
+        _require(
+            not options.value(_BUCKET_APPEND_ORDERED),
+            "clustering.incremental with buckets needs bucket-append-ordered=false",
+        )
+        _require(
+            not options.value(DELETION_VECTORS_ENABLED),
+            "clustering.incremental with buckets does not go with deletion-vectors.enabled",
+        )
+
+
+def _check_scan(schema: TableSchema) -> None:
+    check_scan_options(schema.options)
+
+
+_CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
+    _check_known_words,
+    _check_keys,
+    _check_bucket_key,
+    _check_bucket,
+    _check_scan,
+    _check_field_options,
+    _check_sequence_field,
+    _check_merge_engine,
+    _check_changelog,
+    _check_retention,
+    _check_columns,
+    _check_expiration,
+    _check_row_options,
+    _check_deletion_vectors,
+    _check_row_tracking,
+    _check_clustering,
+)
+
+
+def check_fallback_branch(options: Mapping[str, str], branch_exists: Callable[[str], bool]) -> None:
+    """SchemaError for a fallback branch that does not exist (Java: `validateFallbackBranch`)."""
+    keys = ("scan.fallback-branch", "scan.primary-branch")
+    named = {k: options[k] for k in keys if options.get(k, "").strip()}
+    _require(len(named) < 2, f"{keys[0]} and {keys[1]} cannot both be set")
+    for key, branch in named.items():
+        _require(branch_exists(branch), f"{key} names the branch {branch!r}, which does not exist")
