@@ -22,9 +22,9 @@ _UNITS = {
         (1, "ms"),
     ),
 }
-WHAT = "What"
-HOW = "How"
-LIMITS = "Batches and limits"
+WHAT = "Tables"
+HOW = "What to do"
+LIMITS = "Safety and batches"
 
 
 def job_shape(page: Page, settings: Settings) -> DagShape:

@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging import ERROR, INFO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -34,6 +35,7 @@ from paimon_airflow.results import (
     lost,
     ordered,
     retry_helps,
+    table_lines,
     totals,
 )
 
@@ -328,10 +330,12 @@ class ReportRun(BaseOperator):
         if ti.xcom_pull(task_ids=self.planned_by, key=IN_PROCESS) is None:
             raise AirflowFailException(f"planning failed: see the log of task {self.planned_by}")
         results = ordered(self._results(context))
-        for result in results:
-            self.log.info("%s", result.line())
-            for line in result.lines:
-                self.log.info("    %s", line)
+        heading, *lines = table_lines(results)
+        self.log.info("%s", heading)
+        for result, line in zip(results, lines, strict=True):
+            self.log.log(ERROR if result.outcome == "failed" else INFO, "%s", line)
+            for detail in result.lines:
+                self.log.info("    %s", detail)
         summary = _summary(results)
         self.log.info("%s. %s", summary["outcome"], summary["change"])
         ti.xcom_push(key="return_value", value=summary)

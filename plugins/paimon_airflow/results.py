@@ -185,6 +185,23 @@ def ordered(results: Iterable[TableResult]) -> list[TableResult]:
     return sorted(results, key=lambda result: (_ORDER[result.outcome], result.table))
 
 
+def table_lines(results: Sequence[TableResult]) -> list[str]:
+    """One aligned line a table, under a line of headings."""
+    names = list(dict.fromkeys(name for result in results for name in result.figures))
+    rows = [["table", "", *names, "snapshot", "seconds", ""]]
+    for result in results:
+        figures = [_pair(name, result.figures.get(name)) for name in names]
+        snapshot = "" if result.snapshot is None else str(result.snapshot)
+        seconds = f"{result.seconds:.1f}" if result.seconds else ""
+        reason = f"{result.error}: {result.summary}" if result.error else result.summary
+        rows.append([result.table, _WORDS[result.outcome], *figures, snapshot, seconds, reason])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def failure_text(failures: Sequence[TableResult]) -> str:
     """Why the run failed: each table with its reason, on lines of their own."""
     head = "1 table failed" if len(failures) == 1 else f"{len(failures)} tables failed"
@@ -208,5 +225,11 @@ def change_text(figures: Mapping[str, Sequence[int]]) -> str:
 
 
 def _change(name: str, pair: Sequence[int]) -> str:
+    return f"{name} {_pair(name, pair)}"
+
+
+def _pair(name: str, pair: Sequence[int] | None) -> str:
+    if pair is None:
+        return ""
     show = size_text if name == "bytes" else "{:,}".format
-    return f"{name} {show(pair[0])} -> {show(pair[1])}"
+    return f"{show(pair[0])} -> {show(pair[1])}"

@@ -15,6 +15,7 @@ from paimon_airflow.results import (
     lost,
     ordered,
     retry_helps,
+    table_lines,
     totals,
 )
 from paimon_core import errors
@@ -117,3 +118,11 @@ def test_a_run_is_summed_up_failures_first():
     assert count_text(results) == "1 FAILED, 2 done, 1 nothing to do"
     assert change_text(totals(results)) == "files 10 -> 3, bytes 2.0 KB -> 1.0 KB"
     assert results[3].wants_retry
+    heading, failed, *others = table_lines(ordered(results))
+    assert heading == "table                 files   bytes             snapshot  seconds"
+    assert failed.endswith("SparkApplicationLost: the driver ran out of memory")
+    assert others == [
+        "db.b   done           4 -> 1  2.0 KB -> 1.0 KB",
+        "db.c   done           6 -> 2",
+        "db.a   nothing to do",
+    ]

@@ -1,0 +1,121 @@
+"""caretaker_compact on real tables, with a real Spark submitted by the Spark provider."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def warehouse(golden, tmp_path: Path) -> Path:
+    """Tables that Java wrote: two kinds to compact, one to refuse."""
+    lake = tmp_path / "lake"
+    for table, name in {
+        "orders": "dedup_write_only",
+        "log": "append_unaware",
+        "tracked": "row_tracking",
+    }.items():
+        shutil.copytree(golden(name).root, lake / "db.db" / table)
+    return lake
+
+
+def snapshots(warehouse: Path) -> dict[str, int]:
+    from paimon_core.catalog.filesystem import FileSystemCatalog
+    from paimon_core.table.open import open_table
+
+    return {
+        table: open_table(str(warehouse), f"db.{table}").latest_or_not_found().id
+        for table in FileSystemCatalog(str(warehouse)).list_tables("db")
+    }
+
+
+def rows(warehouse: Path, table: str) -> list[str]:
+    """The rows without their kinds, which compaction may turn from +U into +I."""
+    from paimon_core.read.table_read import read_table
+    from paimon_core.schema.table_schema import VALUE_KIND
+    from paimon_core.table.open import open_table
+
+    opened = open_table(str(warehouse), f"db.{table}")
+    batches = read_table(opened, opened.latest_or_not_found())
+    return sorted(
+        str(row) for batch in batches for row in batch.drop_columns(VALUE_KIND).to_pylist()
+    )
+
+
+def files(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_tables_are_compacted_one_is_refused_and_the_run_says_so(run_dag, warehouse):
+    before = snapshots(warehouse)
+    content = {table: rows(warehouse, table) for table in ("orders", "log")}
+    ran = run_dag({"warehouse": str(warehouse), "strategy": "full"}, retries=1)
+    assert ran.report["failed"].keys() == {"db.tracked"}
+    assert ran.report["failed"]["db.tracked"].startswith("UnsupportedFeature")
+    assert ran.state == "failed"
+    assert ran.tasks["on_spark[0]"] == "success"
+    assert ran.tries["report"] == 1
+    after = snapshots(warehouse)
+    assert after["orders"] == before["orders"] + 1
+    assert after["log"] == before["log"] + 1
+    assert after["tracked"] == before["tracked"]
+    for table, found in content.items():
+        assert rows(warehouse, table) == found
+    orders = next(t for t in ran.report["tables"] if t["table"] == "db.orders")
+    assert orders["snapshot"] == after["orders"]
+    assert orders["figures"]["runs"][1] < orders["figures"]["runs"][0]
+
+    # What was just done is done: the next run starts no Spark.
+    again = run_dag({"warehouse": str(warehouse), "excluding": ["db\\.tracked"]})
+    assert again.state == "success"
+    assert again.tasks["on_spark"] == "skipped"
+    assert snapshots(warehouse) == after
+
+
+def test_a_dry_run_writes_nothing(run_dag, warehouse):
+    before = files(warehouse)
+    ran = run_dag(
+        {"warehouse": str(warehouse), "strategy": "full", "tables": ["db.orders"], "dry_run": True}
+    )
+    assert ran.state == "success"
+    assert ran.tasks["on_spark"] == "skipped"
+    (planned,) = ran.report["tables"]
+    assert planned["outcome"] == "planned"
+    assert "rewrite 12 of 12 files" in planned["summary"]
+    assert files(warehouse) == before
+
+
+def test_a_guard_stops_a_table_before_spark_starts(run_dag, warehouse):
+    conf = {"warehouse": str(warehouse), "tables": ["db.orders"], "max_rewrite": "1 kb"}
+    ran = run_dag(conf, retries=2)
+    assert ran.state == "failed"
+    assert ran.report["failed"]["db.orders"].startswith("GuardTripped")
+    assert ran.tasks["on_spark"] == "skipped"
+
+
+def test_patterns_that_match_nothing_fail_at_once(run_dag, warehouse):
+    ran = run_dag({"warehouse": str(warehouse), "tables": ["sales.*"]}, retries=2)
+    assert ran.state == "failed"
+    assert ran.tries["plan"] == 1
+
+
+def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
+    """Arguments reach the job, without Airflow in between."""
+    from paimon_airflow import jobs
+
+    params = {
+        "warehouse": str(warehouse),
+        "tables": ["db.*"],
+        "including": [".*orders"],
+        "batch_size": "1 gb",
+        "strategy": "full",
+    }
+    request = jobs.request_from("compact", params, storage={}, timezone=None)
+    assert jobs.list_tables(request) == ["db.orders"]
+    (plan,) = jobs.plan_tables(request, ["db.orders"])
+    assert plan.where == "spark"
+    assert plan.bytes > 0

@@ -1,0 +1,159 @@
+"""`./caretaker demo` as a person runs it, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = "CARETAKER_TEST_MARK"
+LONGEST_SECONDS = 540
+
+
+class Demo:
+    """A demo in a session of its own; everything it starts inherits a mark in its environment."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self.mark = f"{MARK}={home}"
+        self.output = home / "output.txt"
+        self.scratch = home / "tmp"
+        self.scratch.mkdir(parents=True)
+        paths = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+        env = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
+        env |= {
+            # An empty home, as on a machine that has never seen any of this.
+            "HOME": str(home / "home"),
+            "TMPDIR": str(self.scratch),
+            "PYTHONPATH": os.pathsep.join(paths),
+            MARK: str(home),
+        }
+        (home / "home").mkdir()
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "maintenance.cli", "demo", *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=home,
+                env=env,
+                start_new_session=True,
+            )
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def wait(self) -> int:
+        return self.process.wait(LONGEST_SECONDS)
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while text not in self.text:
+            assert self.process.poll() is None, self.text
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.2)
+
+    def left_behind(self) -> list[str]:
+        """What still runs with our mark."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and self.mark in (entry / "environ").read_text("latin-1"):
+                    found.append((entry / "cmdline").read_text("latin-1").replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[object]:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("needs /proc to see what is left behind")
+    started: list[Demo] = []
+
+    def demo(*arguments: str) -> Demo:
+        started.append(Demo(tmp_path / f"demo-{len(started)}", *arguments))
+        return started[-1]
+
+    yield demo
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def a_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_main_job_on_a_lake_made_for_it(start):
+    port = a_free_port()
+    demo = start("--exit", "--port", str(port))
+    assert demo.wait() == 0, demo.text
+    assert "Made a lake of 600 files in 160 commits" in demo.text
+    assert "DAG caretaker_compact ended with success" in demo.text
+    assert "The same rows, in fewer files." in demo.text
+    assert demo.left_behind() == []
+    assert is_free(port)
+    assert list(demo.scratch.glob("caretaker-demo-*")) == []
+
+
+def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
+    table = golden("dedup_write_only", copy=True)
+    demo = start("--warehouse", str(table.warehouse), "--table", table.table)
+    demo.wait_for("Ctrl-C ends everything.")
+    assert "Login:    admin /" in demo.text
+    assert len(demo.left_behind()) > 4  # it is up
+    # As a terminal does it: to the whole foreground group.
+    os.killpg(demo.process.pid, signal.SIGINT)
+    assert demo.wait() == 0, demo.text
+    assert demo.left_behind() == []
+    assert table.warehouse.exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("when", ["Making a lake", "Made a lake"])
+def test_ended_early_nothing_stays_behind(start, how, when):
+    demo = start()
+    demo.wait_for(when)
+    time.sleep(3)
+    demo.process.send_signal(how)
+    code = demo.wait()
+    assert code == (130 if how == signal.SIGTERM else -signal.SIGKILL)
+    # Whoever is killed cannot clean up; what it started notices by itself.
+    deadline = time.monotonic() + 30
+    while demo.left_behind() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert demo.left_behind() == []
+
+
+def test_a_port_in_use_is_refused_before_anything_starts(start):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        demo = start("--exit", "--port", str(taken.getsockname()[1]))
+        assert demo.wait() == 2
+    assert "is in use" in demo.text
+    assert demo.left_behind() == []
+
+
+def test_half_a_table_is_refused(start):
+    demo = start("--warehouse", "/somewhere")
+    assert demo.wait() == 2
+    assert "belong together" in demo.text
