@@ -37,7 +37,7 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MERGE_ENGINES = frozenset({"deduplicate"})
-_CHANGELOG_PRODUCERS = frozenset({"none"})
+_CHANGELOG_PRODUCERS = frozenset({"none", "input", "full-compaction", "lookup"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 
 _READABLE_INDEXES = frozenset({"HASH", "DELETION_VECTORS"})

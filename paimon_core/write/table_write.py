@@ -6,6 +6,7 @@ committed is an orphan.  The writer never compacts: it behaves as with `write-on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,7 @@ from paimon_core.lsm.sort_merge import merge_sorted
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import (
     BUCKET,
+    CHANGELOG_PRODUCER,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_FIELD,
@@ -48,6 +50,7 @@ class _KeyValueBucket:
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
     files: list[DataFileMeta] = field(default_factory=list)
+    changelog: list[DataFileMeta] = field(default_factory=list)
 
 
 class TableWriter:
@@ -98,12 +101,27 @@ class TableWriter:
         messages: list[CommitMessage] = []
         for (partition, bucket), state in self._buckets.items():
             self._flush(partition, bucket, state)
-            messages.append(_message(partition, bucket, state.total_buckets, state.files))
-            state.files = []
+            messages.append(
+                CommitMessage(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=state.total_buckets,
+                    new_files=tuple(state.files),
+                    changelog_files=tuple(state.changelog),
+                )
+            )
+            state.files, state.changelog = [], []
         for (partition, bucket), writer in self._appenders.items():
             buckets = self._table.options.value(BUCKET)
             files = writer.close()
-            messages.append(_message(partition, bucket, buckets, files))
+            messages.append(
+                CommitMessage(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=buckets,
+                    new_files=tuple(files),
+                )
+            )
             if files:
                 self._continued[partition, bucket] = files[-1].max_sequence_number + 1
         self._appenders.clear()
@@ -114,7 +132,7 @@ class TableWriter:
         for writer in self._appenders.values():
             writer.abort()
         for (partition, bucket), state in self._buckets.items():
-            for file in state.files:
+            for file in (*state.files, *state.changelog):
                 self._table.io.delete(self._table.paths.data_file(partition, bucket, file))
         self._appenders.clear()
         self._buckets.clear()
@@ -196,32 +214,42 @@ class TableWriter:
         batch = pa.concat_batches(state.waiting)
         keys = [batch.column(k) for k in schema.trimmed_primary_keys]
         order, _ = sort_rows(key_digits(keys))
+        ordered = batch.take(pa.array(order))
+        if self._table.options.value(CHANGELOG_PRODUCER) == "input":
+            # The changelog of producer `input` is what came in, before it is merged.
+            state.changelog += self._write_files(partition, bucket, iter([ordered]), changelog=True)
         merged = merge_sorted(
-            [iter([batch.take(pa.array(order))])],
+            [iter([ordered])],
             key=schema.key_type,
             sequence_fields=schema.options.value(SEQUENCE_FIELD),
             descending=schema.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
             engine=merge_engine_of(schema).engine,
         )
+        state.files += self._write_files(partition, bucket, merged, changelog=False)
+        state.waiting, state.waiting_bytes = [], 0
+
+    def _write_files(
+        self, partition: bytes, bucket: int, rows: Iterator[pa.RecordBatch], *, changelog: bool
+    ) -> list[DataFileMeta]:
         writer = RollingKeyValueWriter(
             self._table.io,
             self._table.paths,
             partition,
             bucket,
-            schema,
+            self._table.schema,
             level=0,
             file_source=FileSource.APPEND,
             new_uuid=self._env.new_uuid,
             creation_time=self._env.local_millis,
+            changelog=changelog,
         )
         try:
-            for rows in merged:
-                writer.write(rows)
-            state.files += writer.close()
+            for batch in rows:
+                writer.write(batch)
+            return writer.close()
         except BaseException:
             writer.abort()
             raise
-        state.waiting, state.waiting_bytes = [], 0
 
     def _next_sequence(self, partition: bytes, bucket: int) -> int:
         """One more than the greatest sequence number in the bucket (JAVA_RULES D2)."""
@@ -252,14 +280,6 @@ class TableWriter:
                 )
             newest[entry.bucket] = max(newest.get(entry.bucket, -1), entry.file.max_sequence_number)
         return newest
-
-
-def _message(
-    partition: bytes, bucket: int, total_buckets: int, files: list[DataFileMeta]
-) -> CommitMessage:
-    return CommitMessage(
-        partition=partition, bucket=bucket, total_buckets=total_buckets, new_files=tuple(files)
-    )
 
 
 def _kept_kinds(table: FileStoreTable, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:

@@ -33,6 +33,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.table_read import read_table
 from paimon_core.refs.tags import Tag
+from paimon_core.schema.create import column_from_object, create_schema
+from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
@@ -80,14 +82,17 @@ def create_database(step: Step, _: Result) -> None:
 def create_table(step: Step, _: Result) -> None:
     c = catalog(step)
     c.create_database(step["database"], if_not_exists=True)
-    c.create_table(
-        f"{step['database']}.{step['table']}",
-        columns=step["columns"],
+    schema = create_schema(
+        [column_from_object(c) for c in step["columns"]],
+        now_millis=ENV.now_millis(),
         partition_keys=step.get("partition_keys") or [],
         primary_keys=step.get("primary_keys") or [],
         options={k: str(v) for k, v in (step.get("options") or {}).items()},
         comment=step.get("comment"),
-        now_millis=ENV.now_millis(),
+    )
+    c.create_table(
+        f"{step['database']}.{step['table']}",
+        schema,
         if_not_exists=step.get("if_not_exists", False),
     )
 
@@ -100,7 +105,9 @@ def drop_table(step: Step, _: Result) -> None:
 
 def alter_table(step: Step, _: Result) -> None:
     catalog(step).alter_table(
-        f"{step['database']}.{step['table']}", step["changes"], now_millis=ENV.now_millis()
+        f"{step['database']}.{step['table']}",
+        [change_from_object(c) for c in step["changes"]],
+        now_millis=ENV.now_millis(),
     )
 
 
@@ -205,7 +212,7 @@ def compact(step: Step, result: Result) -> None:
         )
     )
     if report.error is not None:
-        raise PaimonError(report.error["message"])
+        raise report.error
     latest = table.snapshots.latest_id() or 0
     result.update(
         seconds=round(time.monotonic() - started, 3),
