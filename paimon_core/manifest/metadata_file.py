@@ -215,7 +215,9 @@ class _ColumnarSink(Generic[T]):
 def _columnar_records(data: bytes, row_type: RowType) -> Iterator[dict[str, Any]]:
     source = pa.BufferReader(data)
     if data.startswith(b"ORC"):
-        batches = read_orc(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
+        batches = read_orc(
+            source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False, legacy_ltz=False
+        )
     elif data.startswith(b"PAR1"):
         batches = read_parquet(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
     else:
