@@ -123,6 +123,7 @@ class _Walk:
     needed: dict[str, _Needed] = field(default_factory=dict)
     lists: dict[str, list[ManifestFileMeta] | None] = field(default_factory=dict)
     decoded: dict[str, Sequence[ManifestEntry] | None] = field(default_factory=dict)
+    schemas: set[str] = field(default_factory=set)
     inventory: Inventory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -180,23 +181,32 @@ class _Walk:
                 Problem.WRONG_ID,
                 f"the file of {reference.label} holds snapshot {snapshot.id}",
             )
-        try:
-            table.schemas.get(snapshot.schema_id)
-        except (NotFound, FileNotFoundError):
-            path = table.paths.schema(snapshot.schema_id)
-            self.find(reference, Problem.MISSING_SCHEMA, "its schema is missing", file=path)
-        except CorruptTable as e:
-            self.find(reference, Problem.UNREADABLE, e.message, file=e.file)
+        self.schema(reference, snapshot.schema_id)
         if reference.kind is RefKind.CHANGELOG:
             self.changelog(reference)
             return
         self.snapshot(reference, whole=whole)
 
+    def schema(self, reference: Reference, schema_id: int) -> None:
+        """Check that a schema is there and can be read, once a branch."""
+        table = reference.table
+        path = table.paths.schema(schema_id)
+        if path in self.schemas:
+            return
+        self.schemas.add(path)
+        if self.present(reference, path, None, problem=Problem.MISSING_SCHEMA):
+            try:
+                table.schemas.get(schema_id)
+            except CorruptTable as e:
+                self.find(reference, Problem.UNREADABLE, e.message, file=e.file)
+
     def snapshot(self, reference: Reference, *, whole: bool) -> None:
         """Check a snapshot or tag: its manifests, index, statistics, live files, changelog."""
         table, snapshot = reference.table, reference.snapshot
         # A tag outlives the changes that made its snapshot: only their sum is kept.
-        base = self.manifests_of(reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        base = self.manifests_of(
+            reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size
+        )
         delta = self.manifests_of(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
@@ -365,6 +375,7 @@ class _Walk:
         if path in self.needed:
             return
         self.needed[path] = _Needed(path, file.file_size, reference, problem, entry)
+        self.schema(reference, file.schema_id)
         for extra in file.extra_files:
             extra_path = paths.extra_file(entry.partition, entry.bucket, file, extra)
             self.needed.setdefault(

@@ -1,0 +1,339 @@
+"""The command line as people and schedulers use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import caretaker, in_order, read_rows
+from lakes import Lake
+
+from maintenance.exit_codes import ExitCode
+from maintenance.registry import JOBS
+
+CHECKOUT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", buckets=2)
+    lake.fill(3)
+    lake.log("db.log", compaction_min_file__num="2")
+    lake.fill(3, name="db.log")
+    lake.primary_key("db.empty")
+    return lake
+
+
+def in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "plugins", "dags"))
+    return subprocess.run(
+        [sys.executable, "-m", "maintenance.cli", *words],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# --- help ---------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_and_exit_code():
+    ran = in_a_process("--help")
+    assert ran.returncode == 0
+    for command in ("read", "files", "inspect", "plan", "run", "verify", "demo", "python", "test"):
+        assert f"\n    {command} " in ran.stdout
+    for code in ExitCode:
+        assert f"{int(code)}  {code.meaning}" in ran.stdout
+
+
+def test_help_starts_fast_and_imports_nothing_heavy():
+    script = (
+        "import sys; from maintenance.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pyarrow', 'numpy', 'pyspark', 'fastavro', 'rich', 'fsspec'} & set(sys.modules)\n"
+        "print(heavy, file=sys.stderr); sys.exit(len(heavy))"
+    )
+    started = time.perf_counter()
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_help_of_a_job_shows_its_arguments_and_examples(job, command):
+    ran = in_a_process(command, job.name, "--help")
+    assert ran.returncode == 0
+    for argument in job.arguments:
+        assert argument.option in ran.stdout
+    for example in job.examples:
+        assert example in ran.stdout
+
+
+# --- usage --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("nothing",),
+        ("read",),
+        ("run", "nothing", "db.t"),
+        ("run", "compact", "db.t", "--limit", "1"),
+        ("read", "db.t", "-w", "/w", "--snapshot", "one"),
+        ("read", "db.t", "-w", "/w", "--snapshot", "1", "--tag", "x"),
+        ("read", "db.*", "-w", "/w"),
+        ("read", "t", "-w", "/w"),
+        ("files", "db.nothing", "-w", "/nowhere"),
+        ("run", "compact", "db.t", "-w", "/w", "--strategy", "all"),
+        ("run", "compact", "db.t", "-w", "/w", "--timezone", "Moon/Base", "--engine", "local"),
+        ("run", "compact", "db.t", "-w", "/w", "--max-rewrite", "lots", "--engine", "local"),
+        ("plan", "compact", "db.t", "-w", "/w", "--storage", "x"),
+        ("test",),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(words):
+    ran = caretaker(*words)
+    assert ran.code == 2, ran.err
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1
+    assert " -> " in ran.err
+
+
+def test_errors_are_objects_with_json():
+    ran = caretaker("read", "db.t", "-w", "/nowhere", "--json")
+    assert ran.code == 2
+    assert set(ran.json["error"]) == {
+        "type",
+        "message",
+        "next_step",
+        "table",
+        "snapshot",
+        "file",
+    }
+    assert ran.json["error"]["type"] == "NotFound"
+    assert ran.json["exit_code"] == 2
+    assert ran.err.startswith("error: ")
+
+
+def test_the_warehouse_comes_from_the_environment(lake, monkeypatch):
+    assert caretaker("read", "db.t").code == 2
+    monkeypatch.setenv("CARETAKER_WAREHOUSE", str(lake.warehouse))
+    assert len(caretaker("read", "db.t").rows) == 10
+
+
+# --- read ---------------------------------------------------------------------------------------
+
+
+def test_read_projects_filters_and_limits(lake):
+    ran = caretaker(
+        *("read", "db.t", "-w", lake.warehouse, "--columns", "v,k", "--where", "k >= 8")
+    )
+    assert in_order(ran.rows) == [["+I", "v28", 8], ["+I", "v29", 9]]
+    assert len(caretaker("read", "db.t", "-w", lake.warehouse, "--limit", "3").rows) == 3
+    assert caretaker("read", "db.t", "-w", lake.warehouse, "--limit", "0").out == ""
+    assert read_rows(lake.warehouse, "--where", "k = 1") == [["+I", 1, "v21"]]
+
+
+def test_read_of_the_past(lake):
+    table = lake.table()
+    first = table.snapshots.get(1)
+    from paimon_core.refs.tags import Tag
+
+    table.tags.create(Tag("start", first))
+    told = [["+I", 1, "v1"]]
+    where = ("--where", "k = 1")
+    assert read_rows(lake.warehouse, "--snapshot", 1, *where) == told
+    assert read_rows(lake.warehouse, "--tag", "start", *where) == told
+    assert read_rows(lake.warehouse, "--timestamp", first.time_millis, *where) == told
+    for wrong in (("--snapshot", 99), ("--tag", "no"), ("--timestamp", 1), ("--branch", "no")):
+        assert caretaker("read", "db.t", "-w", lake.warehouse, *wrong).code == 2
+
+
+def test_read_names_wrong_columns(lake):
+    for words in (("--columns", "k,nope"), ("--columns", ","), ("--where", "nope = 1")):
+        assert caretaker("read", "db.t", "-w", lake.warehouse, *words).code == 2
+
+
+def test_read_of_an_empty_table_prints_nothing(lake):
+    ran = caretaker("read", "db.empty", "-w", lake.warehouse)
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_a_reader_may_stop_early(lake):
+    lake.append({"k": list(range(50_000)), "v": ["x" * 20] * 50_000}, "db.log")
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "plugins", "dags"))
+    command = f"'{sys.executable}' -m maintenance.cli read db.log -w '{lake.warehouse}'"
+    ran = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -1"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout)[0] == "+I"
+
+
+# --- files, inspect -----------------------------------------------------------------------------
+
+
+def test_files_are_those_of_the_oracle(golden):
+    table = golden("partitions_pk_overwrite")
+    ran = caretaker("files", "db.t", "-w", table.warehouse, "--json")
+    last = max(table.expected["files"], key=lambda s: int(s.removeprefix("snapshot-")))
+    java = table.expected["files"][last]
+    assert ran.json["snapshot"] == java["snapshot"]
+    ours = {f["file"]: f for f in ran.json["files"]}
+    for file in java["files"]:
+        told = ours.pop(file["file"])
+        assert {k: told[k] for k in file} == file
+    assert ours == {}
+
+
+def test_files_of_an_older_snapshot(lake):
+    old = caretaker("files", "db.t", "-w", lake.warehouse, "--snapshot", 1, "--json").json
+    assert len(old["files"]) == 2
+    assert "3: 6 files" in caretaker("files", "db.t", "-w", lake.warehouse).out
+
+
+def test_inspect_tells_what_to_do(lake):
+    lake.fill(6)
+    health = caretaker("inspect", "db.t", "-w", lake.warehouse, "--json").json
+    assert health["files"] == 18
+    assert health["buckets"]["most_sorted_runs"] == 9
+    assert health["snapshots"]["count"] == 9
+    urgent = health["advice"][0]
+    assert urgent["urgency"] == "urgent"
+    assert urgent["command"] == "caretaker run compact db.t --strategy full"
+    text = caretaker("inspect", "db.t", "-w", lake.warehouse).out
+    assert "urgent" in text
+    many = caretaker("inspect", "db.*", "-w", lake.warehouse, "--json").json
+    assert [t["table"] for t in many["tables"]] == ["db.empty", "db.log", "db.t"]
+
+
+def test_inspect_tells_refs_and_what_old_snapshots_hold(lake):
+    caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    lake.table().consumers.set("c1", 2)
+    health = caretaker("inspect", "db.t", "-w", lake.warehouse, "--json").json
+    assert health["held_by_old_snapshots"]["files"] == 6
+    (consumer,) = health["consumers"]
+    assert (consumer["id"], consumer["lag_snapshots"]) == ("c1", 3)
+    assert "c1 (next 2, 3 behind)" in caretaker("inspect", "db.t", "-w", lake.warehouse).out
+
+
+@pytest.mark.parametrize("name", ["tags_branches", "deletion_vectors", "postpone", "pk_types"])
+def test_inspect_works_on_any_table(golden, name):
+    table = golden(name)
+    ran = caretaker("inspect", "db.t", "-w", table.warehouse, "--json")
+    assert ran.code == 0, ran.err
+    assert len(ran.json["tags"]) == len(table.expected["tags"])
+
+
+# --- plan, run ----------------------------------------------------------------------------------
+
+
+def test_plan_is_what_a_run_then_does(lake):
+    plan = caretaker("plan", "compact", "db.t", "-w", lake.warehouse, "--json")
+    assert plan.code == 0
+    assert plan.json["snapshot"]["id"] == 3
+    assert plan.json["effect"]["rewritten_files"] == 6
+    assert not plan.json["empty"]
+    assert lake.table().snapshots.latest_id() == 3
+    ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local", "--json")
+    assert ran.code == 0
+    assert ran.json["before"]["files"] == 6
+    assert ran.json["snapshots"] == [4]
+    again = caretaker("plan", "compact", "db.t", "-w", lake.warehouse, "--json")
+    assert again.code == 3
+    assert again.json["empty"]
+    assert again.json["kept"][0]["count"] == 2
+    text = caretaker("plan", "compact", "db.t", "-w", lake.warehouse)
+    assert "nothing to do" in text.out
+
+
+def test_a_dry_run_prints_the_plan(lake):
+    told = ("run", "compact", "db.t", "-w", lake.warehouse, "--dry-run")
+    assert caretaker(*told, "--json").json["plan"]["effect"]["rewritten_files"] == 6
+    assert "rewrite 3 files" in caretaker(*told).out
+    assert lake.table().snapshots.latest_id() == 3
+
+
+def test_a_whole_database(lake):
+    words = ("compact", "db.*", "-w", lake.warehouse, "--excluding", ".*log")
+    plans = caretaker("plan", *words, "--json")
+    assert [p["table"] for p in plans.json["plans"]] == ["db.empty", "db.t"]
+    ran = caretaker("run", *words, "--engine", "local", "--json")
+    assert ran.code == 0
+    assert [r["status"] for r in ran.json["reports"]] == ["nothing_to_do", "success"]
+    again = caretaker("run", *words, "--engine", "local", "--json")
+    assert again.code == again.json["exit_code"] == 3
+    text = caretaker("run", "compact", "db.*", "-w", lake.warehouse, "--engine", "local")
+    assert "compact db.log: success" in text.out
+
+
+def test_one_table_s_failure_does_not_stop_the_others(lake, golden):
+    import shutil
+
+    refused = golden("aggregation")
+    shutil.copytree(refused.root, lake.warehouse / "db.db" / "agg")
+    ran = caretaker("run", "compact", "db.*", "-w", lake.warehouse, "--engine", "local", "--json")
+    assert ran.code == 4
+    told = {r["table"]: r["exit_code"] for r in ran.json["reports"]}
+    assert told == {"db.agg": 4, "db.empty": 3, "db.log": 0, "db.t": 0}
+    assert ran.json["reports"][0]["error"]["feature"] == "merge-engine=aggregation"
+    plans = caretaker("plan", "compact", "db.*", "-w", lake.warehouse, "--json")
+    assert plans.code == 4
+    assert plans.json["plans"][0]["error"]["type"] == "UnsupportedFeature"
+
+
+def test_guards_and_metrics(lake, tmp_path):
+    metrics = tmp_path / "caretaker.prom"
+    words = ("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    ran = caretaker(*words, "--max-rewrite", "1 kb", "--metrics-file", metrics, "--json")
+    assert ran.code == 6
+    assert ran.json["error"]["type"] == "GuardTripped"
+    assert 'outcome="failed"' in metrics.read_text()
+    assert caretaker(*words, "--max-rewrite", "1 kb", "--force").code == 0
+
+
+def test_spark_is_not_started_for_nothing(lake, monkeypatch):
+    import maintenance.spark
+
+    def never(*_, **__):
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(maintenance.spark, "_start", never)
+    words = ("compact", "db.t", "-w", lake.warehouse)
+    assert caretaker("plan", *words).code == 0
+    assert caretaker("run", *words, "--dry-run").code == 0
+    assert caretaker("run", *words, "--max-rewrite", "1 b").code == 6
+    assert caretaker("run", *words, "--engine", "local").code == 0
+    assert caretaker("run", *words).code == 3
+    assert caretaker("run", "compact", "db.empty", "-w", lake.warehouse).code == 3
+
+
+def test_a_corrupt_table_is_named(lake):
+    (Path(lake.table().root) / "snapshot" / "snapshot-3").write_text("{")
+    for words in (("read", "db.t"), ("plan", "compact", "db.t"), ("files", "db.t")):
+        ran = caretaker(*words, "-w", lake.warehouse, "--json")
+        assert ran.code == 7, words
+        assert ran.json["error"]["file"].endswith("snapshot-3")
+        assert "verify" in ran.json["error"]["next_step"]
