@@ -115,7 +115,8 @@ def negate(predicate: Predicate) -> Predicate:
         case Leaf(Op.STARTS_WITH | Op.ENDS_WITH | Op.CONTAINS as op, field, (text,)):
             before = "" if op is Op.STARTS_WITH else "%"
             after = "" if op is Op.ENDS_WITH else "%"
-            return Leaf(Op.NOT_LIKE, field, (f"{before}{escape_like(text)}{after}",))
+            pattern = None if text is None else f"{before}{escape_like(text)}{after}"
+            return Leaf(Op.NOT_LIKE, field, (pattern,))
         case Leaf():
             return replace(predicate, op=_NEGATED[predicate.op])
 

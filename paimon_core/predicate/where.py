@@ -509,7 +509,10 @@ def _leaf_sql(leaf: Leaf, row_type: RowType | None) -> str:
         case Op.NOT_LIKE:
             return f"{name} NOT LIKE {literals[0]}"
         case op if op in _PREFIX_PATTERNS:
-            pattern = _PREFIX_PATTERNS[op].format(escape_like(str(leaf.literals[0])))
+            (text,) = leaf.literals
+            pattern = (
+                None if text is None else _PREFIX_PATTERNS[op].replace("{}", escape_like(text))
+            )
             return f"{name} LIKE {_literal_sql(pattern, None)}"
         case op:
             return f"{name} {op} {literals[0]}"

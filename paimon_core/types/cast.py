@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import SchemaError
+from paimon_core.errors import InvalidArgument, SchemaError
 from paimon_core.types import datetimes
 from paimon_core.types.arrow import (
     UNIT_NANOS,
@@ -136,7 +136,7 @@ def _cast_map(column: pa.Array, source: MapType, target: MapType, zone: tzinfo) 
     items = cast_column(items, source.value, target.value, zone)
     arrow = arrow_type(target)
     arrow = pa.map_(arrow.key_field.with_type(keys.type), arrow.item_field.with_type(items.type))
-    return pa.MapArray.from_arrays(_list_offsets(column), keys, items, type=arrow)
+    return pa.MapArray.from_arrays(_list_offsets(entries), keys, items, type=arrow)
 
 
 # --- helpers ------------------------------------------------------------------------------------
@@ -186,7 +186,10 @@ def _map_values(
                 f"the value {value!r}, written as {type_to_sql(source)}, "
                 f"cannot be read as {type_to_sql(target)}"
             ) from e
-    result = column_from_internal(converted, target)
+    try:
+        result = column_from_internal(converted, target)
+    except InvalidArgument as e:
+        raise SchemaError(f"{type_to_sql(source)} cannot be read: {e.message}") from e
     return result if indices is None else result.take(indices)
 
 

@@ -164,7 +164,10 @@ def sql_timestamp(nanos: int, precision: int) -> str:
 
 def _digits(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    if not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text)
+    return number if number < 2**31 else None
 
 
 def parse_sql_date(text: str) -> int | None:
@@ -184,7 +187,8 @@ def parse_sql_date(text: str) -> int | None:
 def parse_sql_time(text: str) -> int | None:
     """Milliseconds of `12:34:56.789`, less may be given; None if unreadable.
 
-    As in Java, hours and minutes are not checked, and an offset is *added* (`+01:00` moves on).
+    As in Java, hours and minutes are not checked, an offset is *added* (`+01:00` moves on), and the
+    result wraps around in 32 bits.
     """
     at = text.find("-")
     sign = -1
@@ -208,7 +212,8 @@ def parse_sql_time(text: str) -> int | None:
     hour, minute, second = (*(n or 0 for n in numbers), *(0, 0)[len(numbers) - 1 :])
     hour += sign * offset_hour
     minute += sign * offset_minute
-    return hour * 3_600_000 + minute * 60_000 + second * 1000 + milli
+    total = hour * 3_600_000 + minute * 60_000 + second * 1000 + milli
+    return (total + 2**31) % 2**32 - 2**31
 
 
 def _millis_of_fraction(text: str) -> int:

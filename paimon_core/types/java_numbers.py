@@ -1,9 +1,9 @@
 """FLOAT and DOUBLE as text, digit by digit as Java prints them.
 
-Java before 19 does not always print the shortest text that reads back (2.0E-3 is right, but
-2.2250738585072014E-308's neighbours and 1.0E23 are famous), and that text is what a cast to STRING
-stores and what names a partition's folder.  So the algorithm of `FloatingDecimal` is followed,
-with its approximations, in Python's integers.
+Java before 19 does not always print the shortest text that reads back (1.0E23 comes out as
+9.999999999999999E22), and that text is what a cast to STRING stores and what names a partition's
+folder.  So the algorithm of `FloatingDecimal` is followed, with its approximations, in Python's
+integers.
 """
 
 from __future__ import annotations

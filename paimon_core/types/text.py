@@ -175,7 +175,8 @@ def _from_json(value: Any, t: DataType) -> Any:
 
 
 def _hashable(value: Any) -> Any:
-    return repr(value) if isinstance(value, list | tuple) else value
+    # As texts the zeros differ and NaN equals itself, as Java's boxed floats do.
+    return repr(value) if isinstance(value, list | tuple | float) else value
 
 
 def _atomic_from_json(value: Any, t: AtomicType) -> Any:
