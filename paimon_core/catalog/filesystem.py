@@ -116,6 +116,9 @@ class FileSystemCatalog:
             with _named(identifier):
                 first = normalized(self._with_default_options(schema))
                 validate_schema(first)
+                check_fallback_branch(
+                    first.options, lambda name: store.of_branch(name).latest() is not None
+                )
             if store.commit_new(first):
                 return
         if not if_not_exists:

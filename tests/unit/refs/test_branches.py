@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.io.local import LocalFileIO
+from paimon_core.paths import TablePaths
+from paimon_core.refs.branches import BranchStore
+from paimon_core.refs.tags import TagStore
+from paimon_core.schema.store import SchemaStore
+from paimon_core.snapshot.store import SnapshotStore
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table with schema 0, snapshots 3 to 5 and the tags t1 (snapshot 1, expired), t2, latest."""
+    root = tmp_path / "t"
+    shutil.copytree(GOLDEN / "1.4.2/tags_branches/warehouse/db.db/t", root)
+    return root
+
+
+def _store(root: Path) -> BranchStore:
+    return BranchStore(LocalFileIO(), TablePaths(root=str(root)), "db.t")
+
+
+@pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
+def test_golden_branches(version: str) -> None:
+    for table in sorted((GOLDEN / version).iterdir()):
+        expected = json.loads((table / "expected.json").read_text())["branches"]
+        assert _store(table / "warehouse/db.db/t").names() == sorted(expected)
+
+
+def test_an_empty_branch_has_the_schemas_and_nothing_else(table: Path) -> None:
+    store = _store(table)
+    store.create("fresh")
+    assert store.names() == ["b1", "empty", "fresh"]
+    assert store.all_with_main() == ["main", "b1", "empty", "fresh"]
+    assert (table / "branch/branch-fresh/schema/schema-0").read_bytes() == (
+        table / "schema/schema-0"
+    ).read_bytes()
+    assert [p.name for p in (table / "branch/branch-fresh").iterdir()] == ["schema"]
+
+
+@pytest.mark.parametrize("tag", ["t1", "t2", "latest-tag"])
+def test_a_branch_from_a_tag_starts_at_its_snapshot(table: Path, tag: str) -> None:
+    """Even from a tag whose snapshot has expired, where Java fails."""
+    store = _store(table)
+    store.create("b2", tag=tag)
+    paths = store.paths.of_branch("b2")
+    tagged = TagStore(store.io, store.paths, "db.t").get(tag)
+    assert SnapshotStore(store.io, paths, "db.t").all() == [tagged.snapshot]
+    assert TagStore(store.io, paths, "db.t").all() == [tagged]
+    assert [s.id for s in SchemaStore(store.io, paths, "db.t").all()] == [0]
+
+
+def test_branches_are_renamed_and_deleted(table: Path) -> None:
+    store = _store(table)
+    with pytest.raises(AlreadyExists):
+        store.rename("b1", "empty")
+    store.rename("b1", "b9")
+    store.delete("empty")
+    assert store.names() == ["b9"]
+    assert store.exists("b9")
+    assert store.exists("main")
+    assert not store.exists("b1")
+
+
+def test_what_is_missing_or_taken(table: Path) -> None:
+    store = _store(table)
+    for missing in (
+        lambda: store.delete("x"),
+        lambda: store.rename("x", "y"),
+        lambda: store.create("x", tag="none"),
+    ):
+        with pytest.raises(NotFound):
+            missing()
+    with pytest.raises(AlreadyExists):
+        store.create("b1")
+    assert store.names() == ["b1", "empty"]
+
+
+@pytest.mark.parametrize("name", ["main", "", " ", "20231007", "a/b"])
+def test_names_that_java_refuses(table: Path, name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        _store(table).create(name)
+    with pytest.raises(InvalidArgument):
+        _store(table).rename("b1", name)
+
+
+def test_main_stays(table: Path) -> None:
+    with pytest.raises(InvalidArgument):
+        _store(table).delete("main")
+    with pytest.raises(InvalidArgument):
+        _store(table).rename("main", "x")
