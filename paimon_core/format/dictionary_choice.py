@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 SAMPLE: Final = 8192
+FEW: Final = 1024
+"""If so many values are all different, a column hardly has fewer than a hundred thousand."""
 DICTIONARY_BYTES: Final = 512 * 1024
 """A dictionary expected to be larger than this would outgrow the page that Parquet gives it."""
 REPEATS: Final = 4
@@ -49,22 +51,28 @@ def leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def sample(column: pa.ChunkedArray) -> pa.Array:
-    """Some thousand values evenly spread over the column."""
+    """Some values evenly spread over the column: a quarter of them, but at most `SAMPLE`."""
     rows = len(column)
-    if rows > SAMPLE:
-        column = column.take(pa.array(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)))
+    size = min(SAMPLE, max(rows // REPEATS, 2 * FEW))
+    if rows > size:
+        column = column.take(pa.array(np.linspace(0, rows - 1, size).astype(np.int64)))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def repeats(leaf: pa.Array, rows: int) -> bool:
     """Whether values repeat so often that a dictionary pays, judged from this sample."""
-    leaf = leaf[:SAMPLE]
-    seen = len(leaf) - leaf.null_count
-    if pa.types.is_boolean(leaf.type) or seen == 0:
+    if pa.types.is_boolean(leaf.type):
         return False
-    distinct = pc.count_distinct(leaf).as_py()
+    leaf = leaf[:SAMPLE].drop_null()
+    seen = len(leaf)
+    few = (
+        leaf.take(pa.array(np.linspace(0, seen - 1, FEW).astype(np.int64))) if seen > FEW else leaf
+    )
+    if seen == 0 or (seen > FEW and len(few.unique()) == FEW):
+        return False
+    distinct = len(leaf.unique())
     total = min(_estimate(seen, distinct), max(rows, distinct))
-    return bool(total * _width(leaf, seen) <= DICTIONARY_BYTES and total * REPEATS <= rows)
+    return bool(total * REPEATS <= rows and total * _width(leaf, seen) <= DICTIONARY_BYTES)
 
 
 def _estimate(seen: int, distinct: int) -> float:
@@ -75,7 +83,7 @@ def _estimate(seen: int, distinct: int) -> float:
     if distinct >= seen:
         return math.inf
     low, high = float(distinct), float(distinct) * seen
-    for _ in range(40):
+    for _ in range(30):
         middle = math.sqrt(low * high)
         if middle * -math.expm1(-seen / middle) < distinct:
             low = middle

@@ -175,11 +175,8 @@ def compressed(data: bytes, compress: Callable[[bytes], bytes] | None) -> bytes:
     return b"".join(parts)
 
 
-def decompressed(data: bytes, codec: int, block_size: int) -> bytes:
-    """A footer without its compression; codec and block size are those of the postscript.
-
-    With LZ4 there may be zeros at the end: its blocks do not say how long they were.
-    """
+def decompressed(data: bytes, codec: int) -> bytes:
+    """A footer without its compression; `codec` is the number in the postscript."""
     if codec == 0:
         return data
     parts, at = [], 0
@@ -187,11 +184,11 @@ def decompressed(data: bytes, codec: int, block_size: int) -> bytes:
         header = int.from_bytes(data[at : at + 3], "little")
         block = data[at + 3 : at + 3 + (header >> 1)]
         at += 3 + len(block)
-        parts.append(block if header & 1 else _decompress(block, codec, block_size))
+        parts.append(block if header & 1 else _decompress(block, codec))
     return b"".join(parts)
 
 
-def _decompress(block: bytes, codec: int, block_size: int) -> bytes:
+def _decompress(block: bytes, codec: int) -> bytes:
     match codec:
         case 1:
             return zlib.decompress(block, -15)
@@ -204,11 +201,40 @@ def _decompress(block: bytes, codec: int, block_size: int) -> bytes:
                     break
             return bytes(pa.Codec("snappy").decompress(block, size))
         case 4:
-            return bytes(pa.Codec("lz4_raw").decompress(block, block_size))
+            return _decompress_lz4(block)
         case 5:
             with zstandard.ZstdDecompressor().stream_reader(block) as stream:
                 return stream.read()
     raise UnsupportedFeature(f"ORC compression number {codec}")
+
+
+def _decompress_lz4(block: bytes) -> bytes:
+    """LZ4's block format, which does not say how long the data was, so Arrow cannot be asked."""
+    out = bytearray()
+    at = 0
+
+    def length(code: int) -> int:
+        nonlocal at
+        if code == 15:
+            while True:
+                at += 1
+                code += block[at - 1]
+                if block[at - 1] != 0xFF:
+                    break
+        return code
+
+    while at < len(block):
+        token = block[at]
+        at += 1
+        literals = length(token >> 4)
+        out += block[at : at + literals]
+        at += literals
+        if at < len(block):
+            start = len(out) - int.from_bytes(block[at : at + 2], "little")
+            at += 2
+            for i in range(length(token & 15) + 4):
+                out.append(out[start + i])
+    return bytes(out)
 
 
 def _deflate(data: bytes) -> bytes:

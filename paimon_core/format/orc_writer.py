@@ -105,7 +105,8 @@ class OrcFileWriter:
         footer = number(1, len(MAGIC)) + number(2, content - len(MAGIC))
         footer += b"".join(blob(3, stripe) for stripe in self._stripes)
         footer += b"".join(blob(4, node.encoded()) for node in self._root.nodes())
-        footer += blob(5, blob(1, ZONE_KEY) + blob(2, self._zone))
+        if self._zone != UTC:
+            footer += blob(5, blob(1, ZONE_KEY) + blob(2, self._zone))
         footer += number(6, self._rows)
         footer += b"".join(blob(7, c.encoded()) for c in self._counts)
         footer += number(8, 0)

@@ -94,13 +94,13 @@ class _Tail:
             raise CorruptTable("an empty ORC file")
         length = tail[-1]
         postscript = dict(read_fields(tail[-1 - length : -1]))
-        self._codec = (_number(postscript, 2), _number(postscript, 3))
+        self._codec = _number(postscript, 2)
         footer_length = _number(postscript, 1)
         end = 1 + length
         if footer_length + end > len(tail):
             tail = self._read(size - footer_length - end, footer_length + end)
         footer = tail[len(tail) - end - footer_length : len(tail) - end]
-        self._fields = list(read_fields(decompressed(footer, *self._codec)))
+        self._fields = list(read_fields(decompressed(footer, self._codec)))
 
     def own_zone(self) -> str | None:
         for item in self._messages(5):
@@ -113,7 +113,7 @@ class _Tail:
         for message in self._messages(3):
             stripe = dict(read_fields(message))
             start = sum(_number(stripe, field) for field in (1, 2, 3))
-            footer = decompressed(self._read(start, _number(stripe, 4)), *self._codec)
+            footer = decompressed(self._read(start, _number(stripe, 4)), self._codec)
             return _text(dict(read_fields(footer)), 3)
         return UTC
 

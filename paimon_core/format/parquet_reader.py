@@ -26,8 +26,10 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 
-WINDOW: Final = 512 * 1024
-"""Bytes of a column chunk that are held while a large file is read."""
+WINDOW: Final = 256 * 1024
+"""Bytes of a column chunk that are held while a large local file is read."""
+REMOTE_WINDOW: Final = 1024 * 1024
+"""The same for other stores, where a request costs more than the bytes."""
 WINDOW_FROM: Final = 8 * 1024 * 1024
 """From this file size on column chunks are read through a window."""
 MICROS: Final = 6
@@ -42,6 +44,7 @@ def read_parquet(
     is not looked at.
     """
     size = source.size()
+    window = WINDOW if isinstance(source, pa.OSFile) else REMOTE_WINDOW
     metadata = None
     if any(_beyond_micros(t) for t in fields.types):
         metadata = raw_metadata(source, size)
@@ -50,7 +53,7 @@ def read_parquet(
         source,
         metadata=metadata,
         pre_buffer=False,
-        buffer_size=WINDOW if size >= WINDOW_FROM else 0,
+        buffer_size=0 if size < WINDOW_FROM else window,
         arrow_extensions_enabled=False,
     ) as file:
         present = {path[0] for path in file.reader.column_paths}
