@@ -34,6 +34,7 @@ from paimon_airflow.results import (
     from_report,
     lost,
     ordered,
+    report_text,
     retry_helps,
     table_lines,
     totals,
@@ -315,14 +316,22 @@ class RunOnSpark(_TableWork):
 
 
 class ReportRun(BaseOperator):
-    """Says what happened to every table, and fails the run if a table failed."""
+    """Says what happened to every table, and fails the run if a table failed.
 
+    The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
+    *Rendered Templates*: `report` is no template, but what is shown there is taken once more after
+    the task ran.
+    """
+
+    template_fields: Sequence[str] = ("report",)
+    overwrite_rtif_after_execution = True
     ui_color = "#f4f0fa"
 
     def __init__(self, *, planned_by: str, run_by: Sequence[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.planned_by = planned_by
         self.run_by = list(run_by)
+        self.report = ""
 
     def execute(self, context: Context) -> None:
         """Log the report, keep it as return value, then fail if it must."""
@@ -337,6 +346,7 @@ class ReportRun(BaseOperator):
             for detail in result.lines:
                 self.log.info("    %s", detail)
         summary = _summary(results)
+        self.report = report_text(results)
         self.log.info("%s. %s", summary["outcome"], summary["change"])
         ti.xcom_push(key="return_value", value=summary)
         failures = [result for result in results if result.outcome == "failed"]

@@ -41,6 +41,8 @@ _PERMANENT = frozenset(
         "ValueError",
     }
 )
+# Airflow cuts what it shows of a task's fields at 4096 characters, [core] max_templated_field_length.
+LONGEST_REPORT = 3900
 SPARK_LOST = "SparkApplicationLost"
 # The statuses of `maintenance.report`.
 _OUTCOMES: dict[str, Outcome] = {
@@ -200,6 +202,22 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -> str:
+    """The whole report for people, cut to its most important lines."""
+    heading, *lines = table_lines(results)
+    head = f"{count_text(results)}\n{change_text(totals(results))}".strip()
+    shown = [head, "", heading]
+    left = longest - sum(len(line) + 1 for line in shown)
+    for number, (result, line) in enumerate(zip(results, lines, strict=True)):
+        block = "\n".join([line, *(f"    {detail}" for detail in result.lines)])
+        left -= len(block) + 1
+        if left < 0:
+            shown.append(f"... and {len(lines) - number} more: see the log")
+            break
+        shown.append(block)
+    return "\n".join(shown)
 
 
 def failure_text(failures: Sequence[TableResult]) -> str:

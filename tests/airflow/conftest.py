@@ -57,6 +57,7 @@ class Ran:
     labels: list[str]
     tries: dict[str, int]
     report: Mapping[str, Any]
+    shown: str
 
 
 @pytest.fixture
@@ -96,7 +97,19 @@ def _finished(run: Any) -> Ran:
         labels=[ti.rendered_map_index for ti in instances if ti.map_index >= 0],
         tries={names[ti]: ti.try_number for ti in instances},
         report=report,
+        shown=_shown(run),
     )
+
+
+def _shown(run: Any) -> str:
+    """What the report task's page shows under Rendered Templates."""
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        ti = run.get_task_instance("report", session=session)
+        fields = RenderedTaskInstanceFields.get_templated_fields(ti, session=session) or {}
+    return str(fields.get("report", ""))
 
 
 @dataclass

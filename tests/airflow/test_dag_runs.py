@@ -20,11 +20,12 @@ def test_batches_run_side_by_side_and_the_report_sums_up(run_dag, fake_lake):
     )
     ran = run_dag(CONF)
     assert ran.state == "success"
-    assert lake.applications == [["db.big"], ["db.a", "db.b"]]
+    assert sorted(lake.applications) == [["db.a", "db.b"], ["db.big"]]
     assert lake.ran_in_process == ["db.meta"]
     assert ran.labels == ["db.big: files 40 -> 4", "db.a, db.b: files 80 -> 8"]
     assert ran.report["outcome"] == "4 done, 1 nothing to do"
     assert ran.report["totals"]["files"] == [120, 12]
+    assert ran.shown.startswith("4 done, 1 nothing to do\nfiles 120 -> 12, runs 60 -> 6")
 
 
 def test_nothing_to_do_starts_nothing(run_dag, fake_lake):
@@ -68,6 +69,7 @@ def test_one_tables_failure_stops_no_other_and_fails_the_run(run_dag, fake_lake)
         "db.bad": "CorruptTable: CorruptTable of db.bad",
         "db.strange": "UnsupportedFeature: unsupported table feature: row tracking",
     }
+    assert "db.bad      FAILED" in ran.shown
     # Neither failure is one that another try cures, so there was none.
     assert len(lake.applications) == 2
 

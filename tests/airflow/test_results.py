@@ -14,6 +14,7 @@ from paimon_airflow.results import (
     from_report,
     lost,
     ordered,
+    report_text,
     retry_helps,
     table_lines,
     totals,
@@ -126,3 +127,12 @@ def test_a_run_is_summed_up_failures_first():
         "db.c   done           6 -> 2",
         "db.a   nothing to do",
     ]
+
+
+def test_a_long_report_keeps_what_matters_most():
+    results = [TableResult(table=f"db.t{n}", outcome="done") for n in range(400)]
+    text = report_text(ordered([*results, lost("db.zzz", "why")]))
+    assert len(text) < 4000
+    assert text.splitlines()[0] == "1 FAILED, 400 done"
+    assert text.splitlines()[3].startswith("db.zzz   FAILED")
+    assert text.splitlines()[-1].startswith("... and ")
