@@ -55,6 +55,8 @@ def read_records(container: Container) -> Iterator[dict[str, Any]]:
         stream = BytesIO(data)
         for _ in range(rows):
             yield fastavro.schemaless_reader(stream, schema, None)  # type: ignore[misc]  # a record
+        if stream.tell() != len(data):
+            raise ValueError(f"{len(data) - stream.tell()} bytes are left after a block's records")
 
 
 def record_encoder(row_type: RowType) -> Callable[[Mapping[str, Any]], bytes]:
