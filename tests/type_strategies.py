@@ -117,8 +117,7 @@ def _atomic_values(t: AtomicType) -> st.SearchStrategy[Any]:
         case R.TIME:
             return st.integers(0, 86_399_999)
         case R.TIMESTAMP | R.TIMESTAMP_LTZ:
-            digits = max(t.precision or 0, 3) if (t.precision or 0) <= 3 else t.precision or 0
-            step = 10 ** (9 - digits)
+            step = 10 ** (9 - (t.precision or 0))
             return NANOS.map(lambda n: n // step * step).filter(lambda n: n >= -(2**63))
     raise AssertionError(t)
 

@@ -31,7 +31,14 @@ from paimon_core.types.arrow import (
     column_to_internal,
     time_unit,
 )
-from paimon_core.types.cast_rules import Rule, can_cast, can_evolve, rule_for, same_but_nullable
+from paimon_core.types.cast_rules import (
+    STRING,
+    Rule,
+    can_cast,
+    can_evolve,
+    rule_for,
+    same_but_nullable,
+)
 from paimon_core.types.cast_text import (
     binary_string,
     character_string,
@@ -51,7 +58,7 @@ from paimon_core.types.decimals import COMPACT_PRECISION, fit, unscaled
 from paimon_core.types.java_numbers import double_text
 from paimon_core.types.sql import type_to_sql
 
-__all__ = ["can_cast", "can_evolve", "cast_column", "java_to_string"]
+__all__ = ["can_cast", "can_evolve", "cast_column", "java_to_string", "parse_default"]
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 _MILLI: Final = 1_000_000
@@ -86,6 +93,24 @@ def cast_column(
     if len(column) == column.null_count:
         return pa.nulls(len(column), arrow_type(target))
     return _CASTS[rule](column, source, target, zone)
+
+
+def parse_default(text: str, data_type: DataType) -> Any:
+    """The internal value of a column's default, which a schema holds as text.
+
+    Quotes around it are taken off (Java: `DefaultValueUtils`); SchemaError if it is no value of
+    the type.
+    """
+    if text.startswith("'") and text.endswith("'") and len(text) > 1:
+        text = text[1:-1]
+    if rule_for(STRING, data_type) is None:
+        raise SchemaError(f"columns of type {type_to_sql(data_type)} have no default values")
+    try:
+        return parse_text(text, data_type)
+    except (ValueError, ArithmeticError) as e:
+        raise SchemaError(
+            f"the default value {text!r} does not fit the type {type_to_sql(data_type)}"
+        ) from e
 
 
 # --- nested types -------------------------------------------------------------------------------
@@ -327,8 +352,7 @@ def _to_string(column: pa.Array, source: DataType, target: DataType, zone: tzinf
     if pa.types.is_integer(column.type):
         text = column.cast(pa.string())
     else:
-        string = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
-        text = _map_values(column, source, string, lambda v: java_to_string(v, source, zone))
+        text = _map_values(column, source, STRING, lambda v: java_to_string(v, source, zone))
     if pa.types.is_nested(column.type):
         return text  # Java does not cut these
     return _to_length(text, t)
@@ -341,8 +365,7 @@ def _string_to_string(column: pa.Array, _: DataType, target: DataType, __: tzinf
 def _to_length(text: pa.Array, t: AtomicType) -> pa.Array:
     if t.length == MAX_LENGTH:
         return text
-    string = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
-    return _map_values(text, string, string, lambda v: character_string(v, t))
+    return _map_values(text, STRING, STRING, lambda v: character_string(v, t))
 
 
 def _from_string(column: pa.Array, source: DataType, target: DataType, zone: tzinfo) -> pa.Array:

@@ -160,17 +160,17 @@ def rule_for(source: DataType, target: DataType) -> Rule | None:
         # Only STRING itself: no CHAR(n), no VARCHAR(n).
         return rule if _is_string(target) else None
     if rule is Rule.TO_STRING and source.root in _CONSTRUCTED:
-        return rule if all(rule_for(c, _STRING) for c in _children(source)) else None
+        return rule if all(rule_for(c, STRING) for c in _children(source)) else None
     if rule is Rule.FROM_STRING and target.root in _CONSTRUCTED:
-        return rule if all(rule_for(_STRING, c) for c in _children(target)) else None
+        return rule if all(rule_for(STRING, c) for c in _children(target)) else None
     return rule
 
 
-_STRING: Final = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
+STRING: Final = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
 
 
 def _is_string(t: DataType) -> bool:
-    return t.with_nullable(True) == _STRING
+    return t.with_nullable(True) == STRING
 
 
 def _children(t: DataType) -> tuple[DataType, ...]:
@@ -195,7 +195,7 @@ def can_evolve(source: DataType, target: DataType, *, explicit: bool = True) -> 
         return False
     if target.root is TypeRoot.VARCHAR and source.root in _DATETIME:
         # Java's rule is registered for the nullable STRING alone.
-        return target == _STRING
+        return target == STRING
     return _resolves(source, target)
 
 

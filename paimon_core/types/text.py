@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -241,8 +242,13 @@ def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list
             key_type, value_type = map_types(data_type)
             keys = json_column(column.keys, key_type)
             items = json_column(column.items, value_type)
+            order = _key_order(keys)
             return [
-                None if at is None else _sorted_pairs([[keys[i], items[i]] for i in range(*at)])
+                None
+                if at is None
+                else [[keys[i], items[i]] for i in sorted(range(*at), key=order)]
+                if order
+                else _sorted_pairs([[keys[i], items[i]] for i in range(*at)])
                 for at in list_ranges(column)
             ]
         case RowType():
@@ -256,12 +262,31 @@ def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list
     raise UnsupportedFeature(f"data type {type_to_sql(data_type)}")
 
 
+# Characters that JSON does not escape and that sort alike in UTF-16 and by code point.
+_PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-\ud7ff]*")
+
+
+def _key_order(keys: list[Any]) -> Callable[[int], str] | None:
+    """A quick way to the order of pairs by the text of their keys, for integers and plain texts."""
+    kinds = set(map(type, keys))
+    if kinds == {str} and all(map(_PLAIN_TEXT.fullmatch, keys)):
+        texts = [key + '"' for key in keys]
+    elif kinds == {int}:
+        texts = [f"{key}," for key in keys]
+    else:
+        return None
+    return texts.__getitem__
+
+
 def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
     match t.kind:
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return _float_column(column, short=t.kind is TypeRoot.FLOAT)
         case TypeRoot.DECIMAL:
-            return [None if v is None else f"{v:f}" for v in column.to_pylist()]
+            texts = column.cast(pa.string())
+            if pc.any(pc.match_substring(texts, "E")).as_py():  # small numbers: 1E-7
+                return [None if v is None else f"{v:f}" for v in column.to_pylist()]
+            return cast("list[Any]", texts.to_pylist())
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return [None if v is None else v.hex() for v in column.to_pylist()]
         case TypeRoot.DATE:
@@ -297,13 +322,12 @@ def _numbers(column: pa.Array, integer: pa.DataType) -> np.ndarray[Any, Any]:
 
 
 def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
-    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    finite = np.isfinite(values)
     if short:
-        # Through the text: the double nearest to the 32-bit float has other digits.
-        values = values.astype("U32").astype(np.float64)
+        # Through the shortest text: the double nearest to the 32-bit float has other digits.
+        column = column.cast(pa.string()).cast(pa.float64())
+    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
     listed: list[Any] = values.tolist()
-    for i in np.flatnonzero(~finite):
+    for i in np.flatnonzero(~np.isfinite(values)):
         listed[i] = _json_float(listed[i], float)
     return _with_nulls(listed, column)
 

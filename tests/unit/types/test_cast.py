@@ -15,7 +15,7 @@ from cast_cases import FAILED, VALUES
 
 from paimon_core.errors import SchemaError
 from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_internal
-from paimon_core.types.cast import can_cast, can_evolve, cast_column
+from paimon_core.types.cast import can_cast, can_evolve, cast_column, parse_default
 from paimon_core.types.cast_rules import rule_for
 from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import parse_type, type_from_json
@@ -199,3 +199,25 @@ def test_a_date_becomes_only_the_nullable_string() -> None:
     assert not can_evolve(parse_type("DATE NOT NULL"), parse_type("STRING NOT NULL"))
     assert not can_evolve(parse_type("DATE"), parse_type("VARCHAR(20)"))
     assert can_evolve(parse_type("INT NOT NULL"), parse_type("STRING NOT NULL"))
+
+
+@pytest.mark.parametrize(
+    ("text", "data_type", "expected"),
+    [
+        ("5", "INT", 5),
+        ("'5'", "INT", 5),
+        ("'a b'", "STRING", "a b"),
+        ("a", "CHAR(3)", "a  "),
+        ("[1, 2]", "ARRAY<INT>", [1, 2]),
+        ("{1 -> x}", "MAP<INT, STRING>", [(1, "x")]),
+        ("2024-01-31", "DATE", 19_753),
+    ],
+)
+def test_default_values(text: str, data_type: str, expected: Any) -> None:
+    assert parse_default(text, parse_type(data_type)) == expected
+
+
+@pytest.mark.parametrize(("text", "data_type"), [("x", "INT"), ("1", "MULTISET<INT>")])
+def test_default_values_that_are_none(text: str, data_type: str) -> None:
+    with pytest.raises(SchemaError, match="default value"):
+        parse_default(text, parse_type(data_type))
