@@ -7,9 +7,10 @@ from typing import Final
 
 from maintenance.job import Job
 from maintenance.jobs.compact.definition import COMPACT
+from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
 from paimon_core.errors import InvalidArgument
 
-JOBS: Final[Mapping[str, Job]] = {job.name: job for job in (COMPACT,)}
+JOBS: Final[Mapping[str, Job]] = {job.name: job for job in (COMPACT, EXPIRE_SNAPSHOTS)}
 
 
 def job_named(name: str) -> Job:

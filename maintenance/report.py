@@ -193,6 +193,9 @@ class Report:
             yield f"  failed  {failed.label}: {failed.error}"
         for finding in self.findings:
             yield f"  finding {finding.get('message', finding)}"
+        for name, value in self.details.items():
+            if isinstance(value, int | str) and value:
+                yield f"  {name.replace('_', ' ')} {value}"
         if self.seconds:
             spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
             yield f"  seconds {spent}"

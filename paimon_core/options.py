@@ -260,6 +260,15 @@ IGNORE_DELETE: Final = Option(
 IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", parse_bool, False)
 SEQUENCE_FIELD: Final[Option[tuple[str, ...]]] = Option("sequence.field", _names, ())
 SEQUENCE_FIELD_SORT_ORDER: Final = Option("sequence.field.sort-order", _lower, "ascending")
+AGGREGATION_REMOVE_RECORD_ON_DELETE: Final = Option(
+    "aggregation.remove-record-on-delete", parse_bool, False
+)
+PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE: Final = Option(
+    "partial-update.remove-record-on-delete", parse_bool, False
+)
+PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP: Final[Option[tuple[str, ...]]] = Option(
+    "partial-update.remove-record-on-sequence-group", _names, ()
+)
 ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
 CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")
 DELETION_VECTORS_ENABLED: Final = Option("deletion-vectors.enabled", parse_bool, False)
@@ -301,3 +310,43 @@ DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
 SNAPSHOT_IGNORE_EMPTY_COMMIT: Final = Option("snapshot.ignore-empty-commit", _optional_text, None)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
+
+# --- retention ----------------------------------------------------------------------------------
+SNAPSHOT_NUM_RETAINED_MIN: Final = Option("snapshot.num-retained.min", int, 10)
+SNAPSHOT_NUM_RETAINED_MAX: Final = Option("snapshot.num-retained.max", int, 2**31 - 1)
+SNAPSHOT_TIME_RETAINED: Final = Option("snapshot.time-retained", parse_duration_millis, 3_600_000)
+SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", int, 50)
+SNAPSHOT_CLEAN_EMPTY_DIRECTORIES: Final = Option(
+    "snapshot.clean-empty-directories", parse_bool, False
+)
+CHANGELOG_NUM_RETAINED_MIN: Final = Option("changelog.num-retained.min", _optional_int, None)
+CHANGELOG_NUM_RETAINED_MAX: Final = Option("changelog.num-retained.max", _optional_int, None)
+CHANGELOG_TIME_RETAINED: Final = Option("changelog.time-retained", _optional_duration, None)
+CONSUMER_EXPIRATION_TIME: Final = Option("consumer.expiration-time", _optional_duration, None)
+CONSUMER_CHANGELOG_ONLY: Final = Option("consumer.changelog-only", parse_bool, False)
+TAG_AUTOMATIC_CREATION: Final = Option("tag.automatic-creation", _lower, "none")
+TAG_CREATION_PERIOD: Final = Option("tag.creation-period", _lower, "daily")
+TAG_CREATION_PERIOD_DURATION: Final = Option(
+    "tag.creation-period-duration", _optional_duration, None
+)
+TAG_CREATION_DELAY: Final = Option("tag.creation-delay", parse_duration_millis, 0)
+TAG_PERIOD_FORMATTER: Final = Option("tag.period-formatter", _lower, "with_dashes")
+TAG_NUM_RETAINED_MAX: Final = Option("tag.num-retained-max", _optional_int, None)
+TAG_DEFAULT_TIME_RETAINED: Final = Option("tag.default-time-retained", _optional_duration, None)
+TAG_AUTOMATIC_COMPLETION: Final = Option("tag.automatic-completion", parse_bool, False)
+TAG_TIME_EXPIRE_ENABLED: Final = Option("tag.time-expire-enabled", parse_bool, True)
+TAG_CREATE_SUCCESS_FILE: Final = Option("tag.create-success-file", parse_bool, False)
+TAG_BATCH_CUSTOMIZED_NAME: Final = Option("tag.batch.customized-name", _optional_text, None)
+SINK_PROCESS_TIME_ZONE: Final = Option("sink.process-time-zone", _optional_text, None)
+SINK_WATERMARK_TIME_ZONE: Final = Option("sink.watermark-time-zone", str, "UTC")
+PARTITION_EXPIRATION_TIME: Final = Option("partition.expiration-time", _optional_duration, None)
+PARTITION_EXPIRATION_STRATEGY: Final = Option(
+    "partition.expiration-strategy", _lower, "values-time"
+)
+PARTITION_EXPIRATION_MAX_NUM: Final = Option("partition.expiration-max-num", int, 100)
+PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(
+    "partition.expiration-batch-size", _optional_int, None
+)
+PARTITION_TIMESTAMP_FORMATTER: Final = Option("partition.timestamp-formatter", _optional_text, None)
+PARTITION_TIMESTAMP_PATTERN: Final = Option("partition.timestamp-pattern", _optional_text, None)
+PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option("partition.mark-done-action", _names, ("success-file",))

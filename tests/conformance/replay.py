@@ -24,13 +24,17 @@ import pyarrow as pa
 
 from maintenance.environment import system_environment
 from maintenance.jobs.compact.definition import COMPACT
+from maintenance.registry import job_named
 from maintenance.runner import RunRequest, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
+from paimon_core.read.changes import read_between
+from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import read_table
 from paimon_core.refs.tags import Tag
 from paimon_core.schema.create import column_from_object, create_schema
@@ -40,16 +44,17 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.describe import describe_files, describe_manifests
 from paimon_core.table.open import open_table
-from paimon_core.table.time_travel import travel
+from paimon_core.table.time_travel import at_snapshot, travel
 from paimon_core.types.arrow import column_from_internal
-from paimon_core.types.data_types import RowType, TypeRoot
-from paimon_core.types.sql import type_to_sql
+from paimon_core.types.data_types import DataField, RowType, TypeRoot
+from paimon_core.types.sql import parse_type, type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
 from paimon_core.write.table_write import TableWriter
 
 Step = dict[str, Any]
 Result = dict[str, Any]
 
+KIND_ID = 2**31 - 1
 KINDS = ("+I", "-U", "+U", "-D")
 ENV = system_environment()
 
@@ -221,6 +226,48 @@ def compact(step: Step, result: Result) -> None:
     )
 
 
+# --- maintenance --------------------------------------------------------------------------------
+
+
+def run_job(step: Step, name: str, arguments: dict[str, object]) -> Result:
+    """The details of a job's report; PaimonError if it failed."""
+    job = job_named(name)
+    given = {k: v for k, v in arguments.items() if v is not None}
+    if step.get("options"):
+        given["options"] = {k: str(v) for k, v in step["options"].items()}
+    report = run_table(
+        RunRequest(
+            job=job,
+            warehouse=step["warehouse"],
+            table=f"{step['database']}.{step['table']}",
+            branch=step.get("branch"),
+            arguments=job.read_arguments(given),
+            force=True,
+        )
+    )
+    if isinstance(report.error, PaimonError):
+        raise report.error
+    if report.error is not None:
+        raise PaimonError(str(report.error)) from report.error
+    return dict(report.details)
+
+
+def _older_than(step: Step) -> str | None:
+    if step.get("time_retained") is not None:
+        return str(ENV.now_millis() - parse_duration_millis(step["time_retained"]))
+    return None if step.get("older_than_millis") is None else str(step["older_than_millis"])
+
+
+def _retention(step: Step) -> dict[str, object]:
+    names = ("retain_max", "retain_min", "max_deletes")
+    return {"older_than": _older_than(step)} | {n: step.get(n) for n in names}
+
+
+def expire_snapshots(step: Step, result: Result) -> None:
+    done = run_job(step, "expire_snapshots", _retention(step))
+    result["expired"] = len(done.get("expired_snapshots", ()))
+
+
 def drop_partition(step: Step, _: Result) -> None:
     table = open_step(step)
     tests = [
@@ -314,9 +361,8 @@ def manifests(step: Step, result: Result) -> None:
 
 
 def read(step: Step, result: Result) -> None:
-    for key in ("incremental_between", "system"):
-        if step.get(key) is not None:
-            raise UnsupportedFeature(f"read with {key}")
+    if step.get("system") not in (None, "audit_log"):
+        raise UnsupportedFeature(f"system table {step['system']}")
     started = time.monotonic()
     table, snapshot = travel(
         open_step(step),
@@ -329,11 +375,28 @@ def read(step: Step, result: Result) -> None:
     columns = step.get("projection")
     wanted = row_type if columns is None else row_type.project(columns)
     batches: Iterator[pa.RecordBatch] = iter(())
-    if snapshot is not None:
+    if step.get("incremental_between") is not None:
+        start, end = step["incremental_between"]
+        batches = read_between(table, int(start), int(end), columns=columns)
+    elif snapshot is not None:
         batches = read_table(
-            table, snapshot, columns=columns, predicate=predicate, limit=step.get("limit")
+            table,
+            snapshot,
+            columns=columns,
+            predicate=predicate,
+            limit=step.get("limit"),
+            keep_deletes=step.get("system") == "audit_log",
         )
     rows = rows_of(batches, wanted, bits=bool(step.get("checksum")))
+    if step.get("system") == "audit_log":
+        # The view shows the kind as a column of its own, and every row of it as inserted.
+        rows = (["+I", *row] for row in rows)
+        wanted = RowType(
+            fields=(
+                DataField(id=KIND_ID, name="rowkind", type=parse_type("STRING")),
+                *wanted.fields,
+            )
+        )
     if step.get("checksum"):
         count, total = 0, 0
         for row in rows:
@@ -352,6 +415,38 @@ def read(step: Step, result: Result) -> None:
             rows=found,
         )
     result["seconds"] = round(time.monotonic() - started, 3)
+
+
+def stream_read(step: Step, result: Result) -> None:
+    table = open_step(step)
+    first = step.get("from")
+    if first is None:
+        scan = StreamScan(table=table)
+    else:
+        chosen = table.snapshots.get_or_none(first)
+        if chosen is not None:
+            table = at_snapshot(table, chosen)
+        scan = StreamScan(table=table, start=Start.FROM_SNAPSHOT, at=int(first))
+    until = int(step.get("until") or table.snapshots.latest_id() or 0)
+    result["plans"] = []
+    for _ in range(int(step.get("max_plans", 100_000))):
+        at = scan.next_snapshot
+        if at is not None and at > until:
+            break
+        plan = scan.plan()
+        rows = list(rows_of(read_plan(table, plan), table.schema.row_type, bits=False))
+        rows.sort(key=lambda row: _text(row).encode("utf-16-be"))
+        result["plans"].append(
+            {
+                "next_snapshot": plan.next_snapshot,
+                "count": len(rows),
+                "columns": list(table.schema.names),
+                "types": [type_to_sql(t) for t in table.schema.row_type.types],
+                "rows": rows,
+            }
+        )
+        if plan.is_empty and at == scan.next_snapshot:
+            break
 
 
 def rows_of(
@@ -388,6 +483,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "compact": compact,
     "drop_partition": drop_partition,
     "truncate": truncate,
+    "expire_snapshots": expire_snapshots,
     "snapshots": snapshots,
     "changelogs": changelogs,
     "schemas": schemas,
@@ -402,6 +498,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "files": files,
     "manifests": manifests,
     "read": read,
+    "stream_read": stream_read,
 }
 
 

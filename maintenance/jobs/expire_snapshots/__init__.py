@@ -1,0 +1,1 @@
+"""Snapshots beyond their retention go, and the files that only they need."""

@@ -1,0 +1,306 @@
+"""Plans and executes the expiry of snapshots (Java: `ExpireSnapshotsImpl`; JAVA_RULES H)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
+from maintenance.times import parse_instant
+from paimon_core.errors import NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    CONSUMER_CHANGELOG_ONLY,
+    SNAPSHOT_CLEAN_EMPTY_DIRECTORIES,
+    SNAPSHOT_EXPIRE_LIMIT,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    changelog_reference,
+    without,
+)
+from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.refs.consumers import Consumer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """The snapshots that go, oldest first, and the files that may go with them."""
+
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = frozenset()
+    keep_changelogs: bool = False
+    interrupted: tuple[str, ...] = ()
+    clean_folders: bool = False
+    consumers_hold: bool = True
+    metadata: Metadata | None = field(default=None, compare=False, repr=False)
+
+
+Plan = MetadataPlan[Expiry]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
+    """The snapshots that are beyond the retention, and what holds the others."""
+    interrupted = tuple(journals(table))
+    ids = table.snapshots.ids()
+    if not ids:
+        return _plan(table, arguments, Expiry(interrupted=interrupted))
+    now = context.env.now_millis()
+    retention = _retention(table, arguments, context)
+    retention.check()
+    decoupled = changelogs_are_kept_longer(table, retention, now)
+    consumers_hold = not (decoupled and table.options.value(CONSUMER_CHANGELOG_ONLY))
+    consumer = first_consumer(table) if consumers_hold else None
+    chosen = _choose(table, ids, retention, consumer)
+    references = all_references(table)
+    going = _in_range(table, references, chosen)
+    metadata = Metadata(table)
+    garbage = _garbage(table, going, references, metadata, keep_changelogs=decoupled)
+    kept = list(_held_by_tags(garbage))
+    if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
+        further = _choose(table, ids, retention, None)
+        more = _in_range(table, references, further)
+        if len(more) > len(going):
+            held = _garbage(table, more, references, metadata, keep_changelogs=decoupled)
+            kept.insert(0, _held_by_consumer(consumer, len(more) - len(going), held, garbage))
+    stays = len(ids) - len(going)
+    kept.insert(0, Kept(what="snapshots", why=_why(chosen, consumer), count=stays))
+    work = Expiry(
+        going=tuple(going),
+        files=frozenset(garbage.files),
+        keep_changelogs=decoupled,
+        interrupted=interrupted,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        consumers_hold=consumers_hold,
+        metadata=metadata,
+    )
+    return _plan(table, arguments, work, garbage, kept)
+
+
+def _plan(
+    table: FileStoreTable,
+    arguments: Mapping[str, object],
+    work: Expiry,
+    garbage: Garbage | None = None,
+    kept: Sequence[Kept] = (),
+) -> Plan:
+    garbage = garbage or Garbage()
+    actions = []
+    if work.interrupted:
+        n = len(work.interrupted)
+        actions.append(Action(f"finish {n} interrupted runs", "their files are still there"))
+    if work.going:
+        first, last = work.going[0].snapshot.id, work.going[-1].snapshot.id
+        counts = ", ".join(f"{n:,} {role}" for role, n in garbage.counts().items())
+        actions.append(
+            Action(
+                f"expire {len(work.going):,} snapshots, {first} to {last}"
+                + (", keeping their changelogs" if work.keep_changelogs else ""),
+                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files"
+                + (f" ({counts})" if counts else ""),
+                {
+                    "snapshots": [r.snapshot.id for r in work.going],
+                    "files": len(garbage.files),
+                    "bytes": garbage.bytes,
+                    "files_by_kind": garbage.counts(),
+                },
+            )
+        )
+    return MetadataPlan(
+        job="expire_snapshots",
+        table=table.name,
+        pin=latest_pin(table),
+        work=work,
+        actions=tuple(actions),
+        kept=tuple(kept),
+        # No share of the live table goes, whatever the figures: retention is the guard here.
+        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        arguments=arguments,
+    )
+
+
+# --- choosing -----------------------------------------------------------------------------------
+
+
+def _retention(
+    table: FileStoreTable, arguments: Mapping[str, object], context: RunContext
+) -> Retention:
+    options = table.options
+    older_than = cast("str | None", arguments.get("older_than"))
+
+    def chosen(name: str, default: int) -> int:
+        value = cast("int | None", arguments.get(name))
+        return default if value is None else value
+
+    return Retention(
+        num_min=chosen("retain_min", options.value(SNAPSHOT_NUM_RETAINED_MIN)),
+        num_max=chosen("retain_max", options.value(SNAPSHOT_NUM_RETAINED_MAX)),
+        limit=chosen("max_deletes", options.value(SNAPSHOT_EXPIRE_LIMIT)),
+        older_than_millis=context.env.now_millis() - options.value(SNAPSHOT_TIME_RETAINED)
+        if older_than is None
+        else parse_instant(older_than, context.env),
+    )
+
+
+def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now: int) -> bool:
+    """Whether any retention of changelogs exceeds that of snapshots (Java: `ExpireConfig`).
+
+    1.4.2's procedure forgets the changelog options and deletes the changelogs; ours never does.
+    """
+    options = table.options
+    least = options.value(CHANGELOG_NUM_RETAINED_MIN)
+    most = options.value(CHANGELOG_NUM_RETAINED_MAX)
+    time = options.value(CHANGELOG_TIME_RETAINED)
+    return (
+        (least is not None and least > retention.num_min)
+        or (most is not None and most > retention.num_max)
+        or (time is not None and time > now - retention.older_than_millis)
+    )
+
+
+def first_consumer(table: FileStoreTable) -> Consumer | None:
+    """The consumer that is furthest behind."""
+    return min(table.consumers.all(), key=lambda c: (c.next_snapshot, c.id), default=None)
+
+
+def _choose(
+    table: FileStoreTable, ids: Sequence[int], retention: Retention, consumer: Consumer | None
+) -> ExpiryRange:
+    def time_of(snapshot_id: int) -> int | None:
+        snapshot = table.snapshots.get_or_none(snapshot_id)
+        return None if snapshot is None else snapshot.time_millis
+
+    return choose_range(
+        ids,
+        retention,
+        latest=ids[-1],
+        time_of=time_of,
+        next_consumed=None if consumer is None else consumer.next_snapshot,
+    )
+
+
+def _in_range(
+    table: FileStoreTable, references: Sequence[Reference], chosen: ExpiryRange
+) -> list[Reference]:
+    return [
+        r
+        for r in references
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch and r.snapshot.id in chosen
+    ]
+
+
+def _garbage(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    references: Sequence[Reference],
+    metadata: Metadata,
+    *,
+    keep_changelogs: bool,
+) -> Garbage:
+    staying = without(references, going)
+    if keep_changelogs:
+        staying += [changelog_reference(r.table, r.snapshot) for r in going]
+    return find_garbage(table, going, staying, metadata)
+
+
+# --- explaining ---------------------------------------------------------------------------------
+
+
+def _why(chosen: ExpiryRange, consumer: Consumer | None) -> str:
+    if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
+        return f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next"
+    return f"snapshot.{chosen.stopped_by}"
+
+
+def _held_by_tags(garbage: Garbage) -> list[Kept]:
+    return [
+        Kept(what="files", why=label, count=count, bytes=size)
+        for label, (count, size) in garbage.held.items()
+    ]
+
+
+def _held_by_consumer(
+    consumer: Consumer, snapshots: int, with_it: Garbage, without_it: Garbage
+) -> Kept:
+    return Kept(
+        what="snapshots that are beyond the retention",
+        why=f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next; "
+        "see expire_consumers, reset_consumer",
+        count=snapshots,
+        bytes=with_it.bytes - without_it.bytes,
+    )
+
+
+# --- doing --------------------------------------------------------------------------------------
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without snapshots that a consumer wants by now, or that are others by now."""
+    work = plan.work
+    consumer = first_consumer(table) if work.consumers_hold else None
+    going: list[Reference] = []
+    for reference in work.going:
+        wanted = consumer is not None and consumer.next_snapshot <= reference.snapshot.id
+        if wanted or not _is_same(reference):
+            break
+        going.append(reference)
+    return replace(plan, work=replace(work, going=tuple(going)))
+
+
+def _is_same(reference: Reference) -> bool:
+    """Whether the snapshot is still the one that was planned, or gone; not if it was replaced."""
+    now = reference.table.snapshots.get_or_none(reference.snapshot.id)
+    return now is None or now.identity == reference.snapshot.identity
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Finish what was interrupted, then expire."""
+    work = plan.work
+    details: dict[str, object] = {}
+    if work.interrupted:
+        finished = finish_interrupted(table, work.interrupted, clean_folders=work.clean_folders)
+        details["finished"] = finished.to_json()
+
+    def delete_references() -> None:
+        if work.keep_changelogs:
+            for reference in work.going:
+                table.changelogs.put(reference.snapshot)
+            table.changelogs.write_latest_hint(work.going[-1].snapshot.id)
+        # Oldest first: whenever this stops, what is left has no gap.
+        for reference in work.going:
+            table.snapshots.delete(reference.snapshot.id)
+        earliest = table.snapshots.earliest_id()
+        if earliest is None:
+            raise NotFound(f"table {table.name} has no snapshot left", table=table.name)
+        table.snapshots.write_earliest_hint(earliest)
+
+    if work.going:
+        removed = release(
+            table,
+            work.going,
+            delete_references,
+            new_uuid=context.env.new_uuid,
+            metadata=work.metadata,
+            planned=work.files,
+            clean_folders=work.clean_folders,
+        )
+        details.update(removed.to_json())
+    details["expired_snapshots"] = [r.snapshot.id for r in work.going]
+    return Committed(details=details)
+
+
+STEPS: Final = metadata_steps(make, apply, recheck=recheck)

@@ -1,0 +1,41 @@
+"""Points in time as operators write them: the wall clock of the configured zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument
+
+
+def parse_wall_clock(text: str) -> int:
+    """Milliseconds since 1970 of a wall clock time, as if it were UTC.
+
+    "2024-01-31", "2024-01-31 12:00:00" or with a fraction, as Paimon's procedures take it.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as e:
+        raise InvalidArgument(
+            f"not a time: {text!r} (expected for example '2024-01-31 12:00:00')"
+        ) from e
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def parse_instant(text: str, env: Environment) -> int:
+    """Milliseconds since the epoch of a wall clock time, or of a number of milliseconds."""
+    if text.strip().isdigit():
+        return int(text)
+    return parse_wall_clock(text) - zone_offset_millis(env)
+
+
+def zone_offset_millis(env: Environment) -> int:
+    """By how much the configured zone is ahead of UTC now, in whole minutes."""
+    return round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+
+
+def wall_clock_text(local_millis: int) -> str:
+    """A wall clock time for people: "2024-01-31 12:00:00"."""
+    return f"{datetime.fromtimestamp(local_millis // 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,222 @@
+"""The files that references need, read from their metadata: each list and manifest once.
+
+A reference needs its manifest lists and their manifests, the index manifest and its index files,
+statistics, and data or changelog files with the extra files beside them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.data_file import (
+    FileKind,
+    FileSource,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.scan.manifests import read_entries
+from paimon_core.snapshot.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_COMPACTED_CHANGELOG = "compacted-changelog-"
+
+
+class Role(StrEnum):
+    """What a stored file is for."""
+
+    DATA = "data"
+    CHANGELOG = "changelog"
+    INDEX = "index"
+    STATISTICS = "statistics"
+    MANIFEST = "manifest"
+    INDEX_MANIFEST = "index manifest"
+    MANIFEST_LIST = "manifest list"
+
+
+class StoredFile(NamedTuple):
+    """A file by its path, with its size in bytes; None where metadata does not say."""
+
+    path: str
+    role: Role
+    size: int | None
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(slots=True)
+class Metadata:
+    """Reads manifest lists and index manifests of a table, each once.  Not for several threads."""
+
+    table: FileStoreTable
+    _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
+    _indexes: dict[str, list[IndexManifestEntry]] = field(default_factory=dict)
+
+    def prefetch(self, lists: Iterable[str | None], *, missing: bool = False) -> None:
+        """Read manifest lists, many at a time; `missing` ones are passed over if allowed."""
+        wanted = [n for n in dict.fromkeys(lists) if n is not None and n not in self._lists]
+        read = self._optional_list if missing else self._read_list
+        for name, found in zip(wanted, map_parallel(self.table.io, read, wanted), strict=True):
+            if found is not None:
+                self._lists[name] = found
+
+    def manifests(self, name: str) -> list[ManifestFileMeta]:
+        """The manifests that a list names; CorruptTable if it is missing."""
+        if name not in self._lists:
+            self._lists[name] = self._read_list(name)
+        return self._lists[name]
+
+    def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Base, then delta manifests; CorruptTable if a list is missing."""
+        return [
+            *self.manifests(snapshot.base_manifest_list),
+            *self.manifests(snapshot.delta_manifest_list),
+        ]
+
+    def entries(self, metas: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
+        """The entries of these manifests, in order; CorruptTable if one is missing."""
+        for meta in metas:
+            yield from read_entries(self.table, meta)
+
+    def index_entries(self, name: str) -> list[IndexManifestEntry]:
+        """The entries of an index manifest; CorruptTable if it is missing."""
+        if name not in self._indexes:
+            path = self.table.paths.manifest(name)
+            try:
+                self._indexes[name] = read_index_manifest(self.table.io, path)
+            except FileNotFoundError as e:
+                raise _missing(self.table, path) from e
+        return self._indexes[name]
+
+    # What goes may be incomplete: what is not found there stays as an orphan.  What stays must be
+    # read by the methods above.
+
+    def manifests_if_readable(self, name: str) -> list[ManifestFileMeta]:
+        """The manifests that a list names; none if it is missing or cannot be decoded."""
+        if name not in self._lists:
+            found = self._optional_list(name)
+            if found is None:
+                return []
+            self._lists[name] = found
+        return self._lists[name]
+
+    def entries_if_readable(self, name: str) -> list[ManifestEntry]:
+        """The entries behind a manifest list, in order, without manifests that cannot be read."""
+        found: list[ManifestEntry] = []
+        for meta in self.manifests_if_readable(name):
+            try:
+                found += read_entries(self.table, meta)
+            except CorruptTable as e:
+                logger.warning("table=%s left to the orphan job: %s", self.table.name, e)
+        return found
+
+    def index_entries_if_readable(self, name: str) -> list[IndexManifestEntry]:
+        """The entries of an index manifest; none if it is missing or cannot be decoded."""
+        try:
+            return self.index_entries(name)
+        except CorruptTable:
+            return []
+
+    def _read_list(self, name: str) -> list[ManifestFileMeta]:
+        path = self.table.paths.manifest(name)
+        try:
+            return read_manifest_list(self.table.io, path)
+        except FileNotFoundError as e:
+            raise _missing(self.table, path) from e
+
+    def _optional_list(self, name: str) -> list[ManifestFileMeta] | None:
+        try:
+            return read_manifest_list(self.table.io, self.table.paths.manifest(name))
+        except (FileNotFoundError, CorruptTable):
+            return None
+
+
+def _missing(table: FileStoreTable, path: str) -> CorruptTable:
+    return CorruptTable(
+        f"metadata file {path} of table {table.name} is missing",
+        table=table.name,
+        file=path,
+        next_step="nothing was deleted; if it expired meanwhile, run again, "
+        "otherwise run `caretaker verify` on the table",
+    )
+
+
+# --- files of entries ---------------------------------------------------------------------------
+
+
+def data_files(
+    table: FileStoreTable, entry: ManifestEntry, role: Role = Role.DATA
+) -> Iterator[StoredFile]:
+    """The file of a manifest entry, and those beside it."""
+    paths, file = table.paths, entry.file
+    path = paths.data_file(entry.partition, entry.bucket, file)
+    yield StoredFile(resolved_changelog_path(path), role, file.file_size)
+    for extra in file.extra_files:
+        yield StoredFile(paths.extra_file(entry.partition, entry.bucket, file, extra), role, None)
+
+
+def resolved_changelog_path(path: str) -> str:
+    """Where the bytes of a file lie (Java: `CompactedChangelogPathResolver`; JAVA_RULES F6).
+
+    `compacted-changelog-UUID$1-1024-0-512.x` in any bucket is a slice of bucket 1's file
+    `compacted-changelog-UUID$1-1024.x`; every other path stands for itself.
+    """
+    folder, _, name = path.rpartition("/")
+    if not name.startswith(_COMPACTED_CHANGELOG) or "$" not in name:
+        return path
+    stem, dot, ending = name.partition(".")
+    prefix, _, place = stem.partition("$")
+    parts = place.split("-")
+    if len(parts) != 4:
+        return path
+    buckets = folder.rpartition("/")[0]
+    return f"{buckets}/bucket-{parts[0]}/{prefix}${parts[0]}-{parts[1]}{dot}{ending}"
+
+
+def is_appended(entry: ManifestEntry) -> bool:
+    """Whether the entry adds rows that a writer appended; a missing source counts as APPEND."""
+    return entry.kind is FileKind.ADD and entry.file.file_source is not FileSource.COMPACT
+
+
+def appended_is_changelog(reference: Reference) -> bool:
+    """Whether the changelog of a reference is what writers appended (JAVA_RULES H4)."""
+    producer = reference.table.options.value(CHANGELOG_PRODUCER)
+    return reference.snapshot.changelog_manifest_list is None and producer == "none"
+
+
+def listed_names(reference: Reference) -> list[tuple[str, int | None]]:
+    """The manifest lists that a reference needs, with their sizes.
+
+    A tag needs no changelog, and a changelog only its own list; without one, and without a
+    changelog producer, the rows that were appended are the changelog, and base and delta lists
+    stay (JAVA_RULES H4).
+    """
+    s = reference.snapshot
+    changelog = (s.changelog_manifest_list, s.changelog_manifest_list_size)
+    data = [
+        (s.base_manifest_list, s.base_manifest_list_size),
+        (s.delta_manifest_list, s.delta_manifest_list_size),
+    ]
+    found: list[tuple[str | None, int | None]]
+    match reference.kind:
+        case RefKind.CHANGELOG:
+            found = list(data) if appended_is_changelog(reference) else [changelog]
+        case RefKind.TAG:
+            found = list(data)
+        case _:
+            found = [*data, changelog]
+    return [(name, size) for name, size in found if name is not None]

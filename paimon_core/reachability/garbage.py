@@ -1,0 +1,321 @@
+"""What nobody needs any more once some references are gone.
+
+1. *Candidates*: what the references that go named.  For a run of consecutive snapshots whose
+   successor stays, data files that its deltas deleted (Java: `SnapshotDeletion`); whose
+   predecessor stays, those that it added; else all that was ever live in the run.
+2. *Names* that stay: lists, manifests, index files and statistics that a staying reference names.
+3. *Live files*: of the candidates, those that are live in a staying version.  Not every version
+   is merged: a file that is deleted by the successor of a run stays deleted in the snapshots after
+   it, unless an OVERWRITE brings it back.  So of each unbroken line of snapshots the first and
+   the overwrites are looked at, and all tags whose snapshot is gone.
+
+What goes may be incomplete: what cannot be read is passed over and stays as an orphan.  What stays
+must be readable, or CorruptTable is raised and nothing is garbage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.merge_entries import merge_entries
+from paimon_core.reachability.files import (
+    Metadata,
+    Role,
+    StoredFile,
+    appended_is_changelog,
+    data_files,
+    is_appended,
+    listed_names,
+)
+from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.scan.manifests import manifest_may_hold
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+
+MOST_PARTITIONS_PRUNED: Final = 64
+"""Beyond that many partitions, asking every manifest for each costs more than it spares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Files that nobody needs, and what other references hold back.
+
+    `held` maps the label of a tag or another branch's reference to files and bytes that only it,
+    or it as the first found, keeps alive.
+    """
+
+    files: tuple[StoredFile, ...] = ()
+    held: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes as far as metadata says."""
+        return sum(f.size or 0 for f in self.files)
+
+    def counts(self) -> dict[str, int]:
+        """Files by role."""
+        return dict(Counter(str(f.role) for f in self.files))
+
+
+def find_garbage(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    staying: Sequence[Reference],
+    metadata: Metadata,
+) -> Garbage:
+    """What only the references `going` need, when `staying` are all that is left."""
+    if not going:
+        return Garbage()
+    candidates = _candidates(going, staying, metadata)
+    kept = _kept_names(staying)
+    anchors = list(_anchors(staying))
+    metadata.prefetch(n for r in anchors for n, _ in listed_names(r))
+    for reference in anchors:
+        _keep_contents(reference, metadata, kept)
+    held = _drop_live(table, anchors, candidates, metadata)
+    files = [f for candidate in candidates.values() for f in candidate.files]
+    files += _metadata_files(going, kept, metadata)
+    return Garbage(tuple(dict.fromkeys(files)), held)
+
+
+# --- what goes ----------------------------------------------------------------------------------
+
+
+class Candidate(NamedTuple):
+    """A data or changelog file and the files beside it."""
+
+    partition: bytes
+    files: tuple[StoredFile, ...]
+
+
+Candidates = dict[str, Candidate]
+"""By the name of the data or changelog file."""
+
+
+def _candidates(
+    going: Sequence[Reference], staying: Sequence[Reference], metadata: Metadata
+) -> Candidates:
+    metadata.prefetch((n for r in going for n, _ in listed_names(r)), missing=True)
+    lines: dict[str, dict[int, Snapshot]] = defaultdict(dict)
+    for reference in staying:
+        if reference.kind is RefKind.SNAPSHOT:
+            lines[reference.table.branch][reference.snapshot.id] = reference.snapshot
+    alive = {s.identity for line in lines.values() for s in line.values()}
+    lists_left = {s.changelog_manifest_list for line in lines.values() for s in line.values()}
+    lists_left |= {
+        r.snapshot.changelog_manifest_list for r in staying if r.kind is RefKind.CHANGELOG
+    }
+    found: Candidates = {}
+
+    def add(table: FileStoreTable, entries: Iterable[ManifestEntry], role: Role) -> None:
+        for entry in entries:
+            files = tuple(data_files(table, entry, role))
+            found[entry.file.file_name] = Candidate(entry.partition, files)
+
+    for run in _runs(going):
+        table = run[0].table
+        snapshots = [r.snapshot for r in run]
+        line = lines[table.branch]
+        before, after = line.get(snapshots[0].id - 1), line.get(snapshots[-1].id + 1)
+        if before is not None:
+            entries = _added(snapshots, metadata)
+        elif after is not None:
+            entries = _deleted([*snapshots[1:], after], metadata)
+        else:
+            entries = _ever_live(snapshots, metadata)
+        add(table, entries, Role.DATA)
+    for reference in going:
+        snapshot = reference.snapshot
+        if reference.kind is RefKind.TAG:
+            if snapshot.identity not in alive:
+                add(reference.table, _ever_live([snapshot], metadata), Role.DATA)
+            continue
+        if reference.kind is RefKind.CHANGELOG and appended_is_changelog(reference):
+            added = metadata.entries_if_readable(snapshot.delta_manifest_list)
+            add(reference.table, filter(is_appended, added), Role.DATA)
+        name = snapshot.changelog_manifest_list
+        if name is not None and name not in lists_left:
+            added = metadata.entries_if_readable(name)
+            add(reference.table, (e for e in added if e.kind is FileKind.ADD), Role.CHANGELOG)
+    return found
+
+
+def _runs(references: Iterable[Reference]) -> Iterator[list[Reference]]:
+    """Snapshots of one branch with consecutive ids, oldest first."""
+    snapshots = sorted(
+        (r for r in references if r.kind is RefKind.SNAPSHOT),
+        key=lambda r: (r.table.branch, r.snapshot.id),
+    )
+    run: list[Reference] = []
+    for reference in snapshots:
+        if run and (
+            run[-1].table.branch != reference.table.branch
+            or run[-1].snapshot.id + 1 != reference.snapshot.id
+        ):
+            yield run
+            run = []
+        run.append(reference)
+    if run:
+        yield run
+
+
+def _added(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
+    for snapshot in snapshots:
+        for entry in metadata.entries_if_readable(snapshot.delta_manifest_list):
+            if entry.kind is FileKind.ADD:
+                yield entry
+
+
+def _deleted(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
+    """What these snapshots deleted; a file that moved up a level is deleted and added at once."""
+    for snapshot in snapshots:
+        gone: dict[str, ManifestEntry] = {}
+        for entry in metadata.entries_if_readable(snapshot.delta_manifest_list):
+            if entry.kind is FileKind.DELETE:
+                gone[entry.file.file_name] = entry
+            else:
+                gone.pop(entry.file.file_name, None)
+        yield from gone.values()
+
+
+def _ever_live(snapshots: Sequence[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
+    base = metadata.entries_if_readable(snapshots[0].base_manifest_list)
+    try:
+        live: Iterable[ManifestEntry] = merge_entries(base).values()
+    except CorruptTable:
+        live = base
+    yield from (e for e in live if e.kind is FileKind.ADD)
+    yield from _added(snapshots, metadata)
+
+
+def _metadata_files(
+    going: Iterable[Reference], kept: set[str], metadata: Metadata
+) -> Iterator[StoredFile]:
+    """Lists, manifests, index files and statistics of what goes, but for those that are kept."""
+    for reference in going:
+        paths, snapshot = reference.table.paths, reference.snapshot
+        for name, size in listed_names(reference):
+            if name not in kept:
+                yield StoredFile(paths.manifest(name), Role.MANIFEST_LIST, size)
+            for meta in metadata.manifests_if_readable(name):
+                if meta.file_name not in kept:
+                    yield StoredFile(paths.manifest(meta.file_name), Role.MANIFEST, meta.file_size)
+        if reference.kind is RefKind.CHANGELOG:
+            continue
+        index = snapshot.index_manifest
+        if index is not None and index not in kept:
+            for entry in metadata.index_entries_if_readable(index):
+                file = entry.index_file
+                if file.file_name not in kept:
+                    path = paths.index_file(entry.partition, entry.bucket, file)
+                    yield StoredFile(path, Role.INDEX, file.file_size)
+            yield StoredFile(paths.manifest(index), Role.INDEX_MANIFEST, None)
+        if snapshot.statistics is not None and snapshot.statistics not in kept:
+            yield StoredFile(paths.statistics(snapshot.statistics), Role.STATISTICS, None)
+
+
+# --- what stays ---------------------------------------------------------------------------------
+
+
+def _kept_names(staying: Iterable[Reference]) -> set[str]:
+    """Names that stand in the references themselves."""
+    kept: set[str] = set()
+    for reference in staying:
+        kept.update(name for name, _ in listed_names(reference))
+        if reference.kind is not RefKind.CHANGELOG:
+            snapshot = reference.snapshot
+            kept.update(n for n in (snapshot.index_manifest, snapshot.statistics) if n)
+    return kept
+
+
+def _anchors(staying: Sequence[Reference]) -> Iterator[Reference]:
+    """The references whose contents have to be looked at (see the module's third point)."""
+    lines: dict[str, set[int]] = defaultdict(set)
+    alive = set()
+    for reference in staying:
+        if reference.kind is RefKind.SNAPSHOT:
+            lines[reference.table.branch].add(reference.snapshot.id)
+            alive.add(reference.snapshot.identity)
+    order = {RefKind.SNAPSHOT: 0, RefKind.TAG: 1, RefKind.CHANGELOG: 2}
+    for reference in sorted(staying, key=lambda r: order[r.kind]):
+        snapshot = reference.snapshot
+        match reference.kind:
+            case RefKind.SNAPSHOT:
+                first = snapshot.id - 1 not in lines[reference.table.branch]
+                if first or snapshot.commit_kind is CommitKind.OVERWRITE:
+                    yield reference
+            case RefKind.TAG:
+                if snapshot.identity not in alive:
+                    yield reference
+            case RefKind.CHANGELOG:
+                yield reference
+
+
+def _keep_contents(reference: Reference, metadata: Metadata, kept: set[str]) -> None:
+    """Note the manifests and index files that an anchor names."""
+    for name, _ in listed_names(reference):
+        kept.update(m.file_name for m in metadata.manifests(name))
+    index = reference.snapshot.index_manifest
+    if index is not None and reference.kind is not RefKind.CHANGELOG:
+        kept.update(e.index_file.file_name for e in metadata.index_entries(index))
+
+
+def _drop_live(
+    table: FileStoreTable,
+    anchors: Iterable[Reference],
+    candidates: Candidates,
+    metadata: Metadata,
+) -> dict[str, tuple[int, int]]:
+    """Take out of the candidates what an anchor needs; what each holds back."""
+    held: dict[str, tuple[int, int]] = {}
+    partitions = _partitions(candidates)
+    filtered: dict[str, list[ManifestEntry]] = {}
+
+    def entries(meta: ManifestFileMeta) -> list[ManifestEntry]:
+        known = filtered.get(meta.file_name)
+        if known is None:
+            known = []
+            if partitions is None or manifest_may_hold(table, meta, partitions):
+                known = [e for e in metadata.entries([meta]) if e.file.file_name in candidates]
+            filtered[meta.file_name] = known
+        return known
+
+    for reference in anchors:
+        if not candidates:
+            break
+        live = _needed_names(reference, metadata, entries)
+        mine = [candidates.pop(name) for name in live if name in candidates]
+        others = reference.kind is not RefKind.SNAPSHOT or reference.table.branch != table.branch
+        if mine and others:
+            files = [f for candidate in mine for f in candidate.files]
+            held[reference.label] = (len(files), sum(f.size or 0 for f in files))
+    return held
+
+
+def _partitions(candidates: Candidates) -> frozenset[bytes] | None:
+    """The partitions of the candidates if they are few enough to skip manifests by them."""
+    partitions = frozenset(c.partition for c in candidates.values())
+    return partitions if len(partitions) <= MOST_PARTITIONS_PRUNED else None
+
+
+def _needed_names(
+    reference: Reference,
+    metadata: Metadata,
+    entries: Callable[[ManifestFileMeta], list[ManifestEntry]],
+) -> set[str]:
+    snapshot = reference.snapshot
+    if reference.kind is RefKind.CHANGELOG:
+        name = snapshot.changelog_manifest_list
+        if name is not None:
+            return {e.file.file_name for m in metadata.manifests(name) for e in entries(m)}
+        if not appended_is_changelog(reference):
+            return set()
+        added = (e for m in metadata.manifests(snapshot.delta_manifest_list) for e in entries(m))
+        return {e.file.file_name for e in added if is_appended(e)}
+    merged = merge_entries(e for m in metadata.data_manifests(snapshot) for e in entries(m))
+    return {e.file.file_name for e in merged.values() if e.kind is FileKind.ADD}

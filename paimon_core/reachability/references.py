@@ -1,0 +1,123 @@
+"""Everything that keeps files of a table alive: snapshots, tags and changelogs of all branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH, table_paths
+from paimon_core.snapshot.snapshot import Snapshot
+
+
+class RefKind(StrEnum):
+    """What kind of file names a version of the table."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One snapshot, tag or changelog, and the handle of the branch that it belongs to."""
+
+    table: FileStoreTable
+    kind: RefKind
+    name: str
+    snapshot: Snapshot
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two references the same one, also after a rollback reused an id."""
+        return (self.table.branch, self.kind, self.name, self.snapshot.identity)
+
+    @property
+    def label(self) -> str:
+        """For people: "snapshot 12", "tag t1 of branch b"."""
+        place = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
+        return f"{self.kind} {self.name}{place}"
+
+    def still_there(self) -> bool:
+        """Whether a file of this name exists now."""
+        paths, io = self.table.paths, self.table.io
+        if self.kind is RefKind.TAG:
+            return io.exists(paths.tag(self.name))
+        if self.kind is RefKind.CHANGELOG:
+            return io.exists(paths.changelog(self.snapshot.id))
+        return io.exists(paths.snapshot(self.snapshot.id))
+
+
+def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
+    """The table's handle on another branch, under that branch's newest schema.
+
+    CorruptTable for a branch without schema: nobody can tell what it needs, so whoever deletes
+    has to stop (Java's orphan job does too).
+    """
+    if branch == table.branch:
+        return table
+    schemas = table.schemas.of_branch(branch)
+    latest = schemas.latest()
+    if latest is None:
+        raise CorruptTable(
+            f"branch {branch} of table {table.name} has no schema",
+            table=table.name,
+            next_step=f"it was not made completely: delete branch {branch}, or repair it",
+        )
+    schema = latest.with_options(table.dynamic_options)
+    paths = table_paths(table.root, schema.partition_type, schema.options, branch=branch)
+    return replace(
+        table,
+        branch=branch,
+        schema=schema,
+        schemas=schemas,
+        paths=paths,
+        snapshots=replace(table.snapshots, paths=paths),
+        changelogs=replace(table.changelogs, paths=paths),
+        tags=replace(table.tags, paths=paths),
+        branches=replace(table.branches, paths=paths),
+        consumers=replace(table.consumers, paths=paths),
+    )
+
+
+def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
+    """The table's handle on every branch, main first."""
+    return [on_branch(table, name) for name in table.branches.all_with_main()]
+
+
+def references_of(branch: FileStoreTable) -> Iterator[Reference]:
+    """Snapshots oldest first, then tags, then changelogs of one branch.
+
+    Those that expire while they are read are left out; CorruptTable for an unreadable one.
+    """
+    for snapshot in branch.snapshots.all():
+        yield snapshot_reference(branch, snapshot)
+    for tag in branch.tags.all():
+        yield Reference(table=branch, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
+    for changelog in branch.changelogs.all():
+        yield changelog_reference(branch, changelog)
+
+
+def all_references(table: FileStoreTable) -> list[Reference]:
+    """All references of all branches.
+
+    Snapshots are read before tags and changelogs, so what moves from one to the other while we
+    look (a tag made of a snapshot that expires, a changelog kept) is found in one of them.
+    """
+    return [r for branch in branches_of(table) for r in references_of(branch)]
+
+
+def snapshot_reference(table: FileStoreTable, snapshot: Snapshot) -> Reference:
+    return Reference(table=table, kind=RefKind.SNAPSHOT, name=str(snapshot.id), snapshot=snapshot)
+
+
+def changelog_reference(table: FileStoreTable, snapshot: Snapshot) -> Reference:
+    return Reference(table=table, kind=RefKind.CHANGELOG, name=str(snapshot.id), snapshot=snapshot)
+
+
+def without(references: Iterable[Reference], gone: Iterable[Reference]) -> list[Reference]:
+    """The references but for those that go."""
+    keys = {r.key for r in gone}
+    return [r for r in references if r.key not in keys]

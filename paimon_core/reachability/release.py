@@ -1,0 +1,203 @@
+"""Lets references go, so that a crash leaves garbage and never damage (docs/decisions/0010).
+
+1. A *journal* `caretaker/released/UUID.json` below the table's root: the snapshots that go.
+2. The references themselves are deleted, so that no reader can begin with one that is hollow.
+3. What is left is read again, and the files that nobody needs are found; a tag that was made
+   meanwhile keeps its own.
+4. The files are deleted: data first, then manifests, then manifest lists, through which a second
+   run finds what the first one did not get to; the journal last.
+
+Upstream deletes data before the snapshot's file (apache/paimon #6978).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileIO, map_parallel, parent
+from paimon_core.io.settled import read_settled
+from paimon_core.reachability.files import Metadata, Role, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    on_branch,
+    without,
+)
+from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to_object
+
+logger = logging.getLogger(__name__)
+
+_JOURNALS: Final = "caretaker/released"
+_PHASES: Final = (
+    frozenset({Role.DATA, Role.CHANGELOG, Role.INDEX, Role.STATISTICS}),
+    frozenset({Role.MANIFEST, Role.INDEX_MANIFEST}),
+    frozenset({Role.MANIFEST_LIST}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was deleted from storage: files by role, and bytes as far as metadata says."""
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    folders: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as reports print them."""
+        return {
+            "deleted_files": sum(self.files.values()),
+            "deleted_bytes": self.bytes,
+            "deleted_by_kind": dict(self.files),
+            "deleted_folders": self.folders,
+        }
+
+
+def release(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    delete_references: Callable[[], None],
+    *,
+    new_uuid: Callable[[], str],
+    metadata: Metadata | None = None,
+    planned: Collection[StoredFile] | None = None,
+    clean_folders: bool = False,
+) -> Removed:
+    """Delete references and what only they need; what was deleted.
+
+    `delete_references` deletes the references themselves.  With `planned`, no other file is
+    deleted than those.  CorruptTable if what stays cannot be read: then the references are gone,
+    their files are not, and the journal is there for the next run.
+    """
+    journal = write_journal(table, going, new_uuid) if going else None
+    delete_references()
+    left = all_references(table)
+    gone = without(going, left)
+    garbage = find_garbage(table, gone, left, metadata or Metadata(table))
+    files = [f for f in garbage.files if planned is None or f in planned]
+    removed = delete_files(table, files, clean_folders=clean_folders)
+    if journal is not None:
+        table.io.delete(journal)
+    return removed
+
+
+# --- journals -----------------------------------------------------------------------------------
+
+
+def write_journal(
+    table: FileStoreTable, going: Iterable[Reference], new_uuid: Callable[[], str]
+) -> str:
+    """The path of the journal that says which references go."""
+    path = f"{table.root}/{_JOURNALS}/{new_uuid()}.json"
+    content = {
+        "references": [
+            {
+                "branch": r.table.branch,
+                "kind": str(r.kind),
+                "name": r.name,
+                "snapshot": snapshot_to_object(r.snapshot),
+            }
+            for r in going
+        ]
+    }
+    table.io.overwrite(path, json.dumps(content).encode())
+    return path
+
+
+def journals(table: FileStoreTable) -> list[str]:
+    """The paths of journals that interrupted runs left behind, sorted."""
+    found = table.io.list_dir(f"{table.root}/{_JOURNALS}")
+    return sorted(f.path for f in found if not f.is_dir and f.name.endswith(".json"))
+
+
+def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
+    """The references that were to go; FileNotFoundError if another run has finished it."""
+
+    def parse(content: bytes) -> list[Reference]:
+        names = set(table.branches.all_with_main())
+        return [
+            Reference(
+                # The branch itself may be what went; its files lie among the table's.
+                table=on_branch(table, r["branch"]) if r["branch"] in names else table,
+                kind=RefKind(r["kind"]),
+                name=r["name"],
+                snapshot=snapshot_from_object(r["snapshot"]),
+            )
+            for r in json.loads(content)["references"]
+        ]
+
+    return read_settled(table.io, path, parse, table=table.name)
+
+
+def finish_interrupted(
+    table: FileStoreTable, paths: Sequence[str], *, clean_folders: bool = False
+) -> Removed:
+    """Delete what interrupted runs did not get to, and their journals.
+
+    A reference that is still there is none of theirs: it was not deleted, and stays.
+    """
+    going: list[Reference] = []
+    for path in paths:
+        try:
+            going += read_journal(table, path)
+        except FileNotFoundError:
+            continue
+    left = all_references(table)
+    garbage = find_garbage(table, without(going, left), left, Metadata(table))
+    removed = delete_files(table, garbage.files, clean_folders=clean_folders)
+    for path in paths:
+        table.io.delete(path)
+    return removed
+
+
+# --- deleting -----------------------------------------------------------------------------------
+
+
+def delete_files(
+    table: FileStoreTable, files: Sequence[StoredFile], *, clean_folders: bool = False
+) -> Removed:
+    """Delete the files, several at a time: data, then manifests, then lists.
+
+    The first failure is raised, and later phases are not begun.
+    """
+    counts: dict[str, int] = defaultdict(int)
+    size = 0
+    for roles in _PHASES:
+        todo = [f for f in files if f.role in roles]
+        deleted = map_parallel(table.io, lambda f: table.io.delete(f.path), todo)
+        for file, done in zip(todo, deleted, strict=True):
+            if done:
+                counts[str(file.role)] += 1
+                size += file.size or 0
+    folders = 0
+    if clean_folders:
+        data = {parent(f.path) for f in files if f.role in (Role.DATA, Role.CHANGELOG)}
+        folders = delete_empty_folders(table.io, data, stop_at=table.paths.data_root)
+    logger.info("table=%s deleted files=%d bytes=%d", table.name, sum(counts.values()), size)
+    return Removed(dict(counts), size, folders)
+
+
+def delete_empty_folders(io: FileIO, folders: Iterable[str], *, stop_at: str) -> int:
+    """How many folders were deleted: those given that are empty, and what they leave empty above.
+
+    Nothing at or above `stop_at` is touched.
+    """
+    deleted = 0
+    todo = {f for f in folders if f.startswith(stop_at + "/")}
+    while todo:
+        above: set[str] = set()
+        for folder in sorted(todo):
+            if io.delete_dir(folder, recursive=False):
+                deleted += 1
+                if parent(folder).startswith(stop_at + "/"):
+                    above.add(parent(folder))
+        todo = above
+    return deleted

@@ -1,0 +1,74 @@
+"""What lies on disk, and what is referenced: after expiry the two are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maintenance.jobs.verify.check import check_table
+from maintenance.jobs.verify.findings import Severity
+from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.reachability.files import (
+    Metadata,
+    Role,
+    StoredFile,
+    appended_is_changelog,
+    data_files,
+    is_appended,
+    listed_names,
+)
+from paimon_core.reachability.references import RefKind, all_references
+from paimon_core.table.open import open_table
+
+FOLDERS = ("manifest", "index", "statistics")
+
+
+def on_disk(root: Path) -> set[str]:
+    """Data, index, statistics and manifest files below the table's root."""
+    found = {str(p) for folder in FOLDERS for p in (root / folder).glob("*")}
+    return found | {str(p) for p in root.rglob("bucket-*/*") if not p.name.startswith(".")}
+
+
+def referenced(warehouse: Path, name: str = "db.t") -> set[str]:
+    """The slow way: every reference's files, all read and merged."""
+    table = open_table(str(warehouse), name)
+    metadata = Metadata(table)
+    found: set[StoredFile] = set()
+    for reference in all_references(table):
+        paths, s = reference.table.paths, reference.snapshot
+        for list_name, _ in listed_names(reference):
+            found.add(StoredFile(paths.manifest(list_name), Role.MANIFEST_LIST, None))
+            for m in metadata.manifests(list_name):
+                found.add(StoredFile(paths.manifest(m.file_name), Role.MANIFEST, None))
+        if reference.kind is not RefKind.CHANGELOG:
+            for e in live_entries(metadata.entries(metadata.data_manifests(s))):
+                found.update(data_files(reference.table, e))
+            if s.index_manifest:
+                found.add(StoredFile(paths.manifest(s.index_manifest), Role.INDEX_MANIFEST, None))
+                for i in metadata.index_entries(s.index_manifest):
+                    path = paths.index_file(i.partition, i.bucket, i.index_file)
+                    found.add(StoredFile(path, Role.INDEX, None))
+            if s.statistics:
+                found.add(StoredFile(paths.statistics(s.statistics), Role.STATISTICS, None))
+        elif appended_is_changelog(reference):
+            for e in metadata.entries(metadata.manifests(s.delta_manifest_list)):
+                if is_appended(e):
+                    found.update(data_files(reference.table, e))
+        if reference.kind is not RefKind.TAG and s.changelog_manifest_list:
+            for e in metadata.entries(metadata.manifests(s.changelog_manifest_list)):
+                found.update(data_files(reference.table, e))
+    return {f.path for f in found}
+
+
+def assert_whole(warehouse: Path, name: str = "db.t") -> None:
+    """Verification finds no error."""
+    found = check_table(open_table(str(warehouse), name)).findings
+    assert [f for f in found if f.severity is Severity.ERROR] == []
+
+
+def assert_no_leftovers(warehouse: Path, name: str = "db.t") -> None:
+    """Verification finds no error, and every file is needed."""
+    assert_whole(warehouse, name)
+    database, table = name.split(".")
+    root = warehouse / f"{database}.db" / table
+    assert on_disk(root) == referenced(warehouse, name)
+    assert not list(root.glob("caretaker/*/*"))
