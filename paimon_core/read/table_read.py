@@ -51,17 +51,20 @@ def read_table(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     limit: int | None = None,
+    keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in no promised order.
 
-    Rows match `predicate` exactly.  Memory stays bounded by a few batches of each sorted run of
+    Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete come too
+    (kinds 1 -U, 3 -D), as an audit log shows them.  Memory stays bounded by a few batches of each sorted run of
     one section.  UnsupportedFeature before the first batch if the table needs what is not known.
     """
     check_readable(table)
     check_snapshot_readable(table, snapshot)
     wanted = _wanted(table, columns)
     # Checked above and at once, not when the first batch is asked for.
-    return _limited(_read(table, snapshot, wanted, predicate), limit)
+    rows = _read(table, snapshot, wanted, predicate, keep_deletes=keep_deletes)
+    return _limited(rows, limit)
 
 
 def _wanted(table: FileStoreTable, columns: Sequence[str] | None) -> RowType:
@@ -79,7 +82,12 @@ def _wanted(table: FileStoreTable, columns: Sequence[str] | None) -> RowType:
 
 
 def _read(
-    table: FileStoreTable, snapshot: Snapshot, wanted: RowType, predicate: Predicate | None
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    wanted: RowType,
+    predicate: Predicate | None,
+    *,
+    keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
     entries = [
         e for e in scan_files(table, snapshot, predicate=predicate) if e.bucket != POSTPONE_BUCKET
@@ -90,7 +98,7 @@ def _read(
         buckets[entry.partition, entry.bucket].append(entry)
     vectors = deletion_vectors(table, snapshot)
     for files in buckets.values():
-        for batch in read_bucket(table, files, needed, vectors):
+        for batch in read_bucket(table, files, needed, vectors, keep_deletes=keep_deletes):
             chosen = batch
             if predicate is not None:
                 chosen = batch.filter(evaluate(predicate, batch))
@@ -103,13 +111,15 @@ def read_bucket(
     entries: Sequence[ManifestEntry],
     needed: Collection[str],
     vectors: Mapping[str, Positions] | None = None,
+    *,
+    keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of one bucket: `_VALUE_KIND` and at least the `needed` columns.
 
     `vectors` are the deleted positions of its data files, by file name.
     """
     if table.has_primary_key:
-        return _merged(table, entries, needed, vectors or {})
+        return _merged(table, entries, needed, vectors or {}, keep_deletes=keep_deletes)
     return _appended(table, entries, needed, vectors or {})
 
 
@@ -145,6 +155,8 @@ def _merged(
     entries: Sequence[ManifestEntry],
     needed: Collection[str],
     vectors: Mapping[str, Positions],
+    *,
+    keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
     schema = table.schema
     chosen = merge_engine_of(schema)
@@ -164,14 +176,14 @@ def _merged(
     skip_level_0 = skips_level_0(table.options)
     files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
     for split in batch_splits(files, schema.key_type, schema.options, never_merged=skip_level_0):
-        if split.raw:
+        if split.raw and not keep_deletes:
             for file in split.files:
                 for batch in reader.file(file, BATCH_ROWS):
                     position = batch.schema.get_field_index(VALUE_KIND)
                     yield batch.set_column(position, VALUE_KIND, _inserted(batch.num_rows))
             continue
         for section in interval_partition(split.files, schema.key_type):
-            yield from reader.merged(section, chosen.engine, drop_deletes=True)
+            yield from reader.merged(section, chosen.engine, drop_deletes=not keep_deletes)
 
 
 def skips_level_0(options: Options) -> bool:

@@ -15,6 +15,8 @@ from replay import run_step
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
+LOST_CHANGELOG = ("2.0.0", "changelog_decoupled")
+
 REFUSED: dict[str, str] = {
     "aggregation": "merge-engine=aggregation",
     "aggregation_retract": "merge-engine=aggregation",
@@ -49,6 +51,17 @@ def read_step(folder: Path, name: str) -> dict[str, Any]:
     return step
 
 
+def compare(folder: Path, name: str, ours: dict[str, Any], java: dict[str, Any]) -> None:
+    refused = REFUSED.get(folder.name)
+    if refused is not None:
+        assert ours.get("type") == "UnsupportedFeature", f"{name}: not refused"
+        assert refused in ours["error"]
+        return
+    assert "error" not in ours, f"{name}: {ours}"
+    for part in ("plans",) if "plans" in java else ("columns", "types", "rows"):
+        assert ours[part] == java[part], f"{name}: {part}"
+
+
 @pytest.mark.parametrize("folder", tables())
 def test_every_read_is_java_s(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text())
@@ -56,12 +69,23 @@ def test_every_read_is_java_s(folder: Path) -> None:
     assert reads
     for name, java in reads.items():
         ours = run_step(read_step(folder, name))
-        refused = REFUSED.get(folder.name)
-        if refused is not None:
-            assert ours.get("type") == "UnsupportedFeature", f"{name}: not refused"
-            assert refused in ours["error"]
+        compare(folder, name, ours, java)
+
+
+@pytest.mark.parametrize("folder", tables())
+def test_every_change_is_java_s(folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text())
+    at = read_step(folder, "latest")
+    for span, java in (expected.get("incremental") or {}).items():
+        start, end = map(int, span.split(","))
+        compare(folder, span, run_step({**at, "incremental_between": [start, end]}), java)
+    for name, java in (expected.get("audit_log") or {}).items():
+        compare(folder, name, run_step({**at, "system": "audit_log"}), java)
+    for name, java in (expected.get("stream") or {}).items():
+        if folder.parts[-2:] == LOST_CHANGELOG:
+            # Java 2.0 lost changelog 6 of this table and waits for it for ever; here that is said.
+            lost = run_step({**at, "op": "stream_read", "from": 1})
+            assert lost["type"] == "NotFound"
             continue
-        assert "error" not in ours, f"{name}: {ours}"
-        assert ours["columns"] == java["columns"], name
-        assert ours["types"] == java["types"], name
-        assert ours["rows"] == java["rows"], name
+        first = int(name.removeprefix("from-"))
+        compare(folder, name, run_step({**at, "op": "stream_read", "from": first}), java)
