@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from paimon_core.types.data_types import (
     RowType,
     TypeRoot,
 )
+from paimon_core.types.decimals import from_unscaled
 
 IO = LocalFileIO()
 DAY = 86_400_000
@@ -40,7 +40,7 @@ def decimals(draw):
     precision = draw(st.integers(1, 38))
     scale = draw(st.integers(0, precision))
     limit = 10**precision - 1
-    values = st.integers(-limit, limit).map(lambda n: Decimal(n).scaleb(-scale))
+    values = st.integers(-limit, limit).map(lambda n: from_unscaled(n, scale))
     return AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale), values
 
 
