@@ -39,10 +39,10 @@ def airflow_dag(shape: DagShape, settings: Settings) -> DAG:
 
 
 def _param(field: Field) -> Param:
-    schema: dict[str, Any] = {"title": field.title, "description_md": field.help, **field.schema}
+    schema: dict[str, Any] = {"title": field.title, **field.schema}
     if field.section:
         schema["section"] = field.section
-    return Param(field.default, **schema)
+    return Param(field.default, description=field.help, schema=schema)
 
 
 def _task(step: Step, shape: DagShape, settings: Settings, tasks: dict[str, Any]) -> Any:

@@ -35,7 +35,7 @@ written. At the shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
 _STEPS = """\
 `plan` reads metadata and packs tables into batches. `in_process` does tables that need no data
 rewritten. `on_spark` is one Spark application a batch (connection `{connection}`), named after its
-tables. `report` sums up."""
+tables. `report` sums up: see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
 **When it fails.** `report` names each table that failed, and why; the others are done. A batch

@@ -17,6 +17,8 @@ class Page:
     job: str
     schedule: str
     defaults: Mapping[str, object] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    """The arguments that the form opens with; the others wait in a section of their own."""
     notes: str = ""
 
     @property
@@ -31,6 +33,7 @@ COMPACT = Page(
     # Paimon's procedure means full where nothing is said; every half hour that would rewrite
     # whole tables again and again.
     defaults={"strategy": "minor"},
+    first=("strategy",),
     notes="""\
 **Minor or full?** `minor` merges only what Paimon's own rules pick (many sorted runs, many small
 files): cheap, for every half hour. `full` rewrites each bucket into its top level: dearer, drops

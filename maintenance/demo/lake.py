@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,8 @@ import pyarrow as pa
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.options import Options
-from paimon_core.schema.table_schema import TableSchema
+from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.types.data_types import DataField
-from paimon_core.types.sql import parse_type
 from paimon_core.write.table_write import TableWriter
 
 DATABASE: Final = "shop"
@@ -103,31 +100,25 @@ def create_tables(warehouse: str) -> None:
     """Both tables, empty."""
     catalog = FileSystemCatalog(warehouse, {})
     catalog.create_database(DATABASE)
-    catalog.create_table(
-        ORDERS,
-        _schema(
-            _ORDER_COLUMNS,
-            partition_keys=("dt",),
-            primary_keys=("dt", "order_id"),
-            options={
-                "bucket": str(_BUCKETS),
-                "write-only": "true",
-                "sequence.field": "binlog_time",
-            },
-        ),
+    now = system_environment().now_millis()
+    orders = create_schema(
+        [Column(name, kind) for name, kind in _ORDER_COLUMNS.items()],
+        now_millis=now,
+        partition_keys=("dt",),
+        primary_keys=("dt", "order_id"),
+        options={
+            "bucket": str(_BUCKETS),
+            "write-only": "true",
+            "sequence.field": "binlog_time",
+        },
     )
-    catalog.create_table(
-        VIEWS, _schema(_VIEW_COLUMNS, options={"bucket": "-1", "write-only": "true"})
+    views = create_schema(
+        [Column(name, kind) for name, kind in _VIEW_COLUMNS.items()],
+        now_millis=now,
+        options={"bucket": "-1", "write-only": "true"},
     )
-
-
-def _schema(columns: Mapping[str, str], **parts: Any) -> TableSchema:
-    fields = tuple(
-        DataField(id=number, name=name, type=parse_type(text))
-        for number, (name, text) in enumerate(columns.items())
-    )
-    parts["options"] = Options(parts["options"])
-    return TableSchema(id=0, fields=fields, highest_field_id=len(fields) - 1, **parts)
+    catalog.create_table(ORDERS, orders)
+    catalog.create_table(VIEWS, views)
 
 
 def write(warehouse: str, writer: int, commits: int) -> None:

@@ -207,7 +207,9 @@ def _tell(
 def _stay(screen: Screen, airflow: Kept, place: Place, run_id: str) -> None:
     """Show the way to the UI, and wait for Ctrl-C."""
     screen.say("")
-    screen.say(f"Airflow:  {place.url}/dags/{DAG_ID}/runs/{run_id}")
+    run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"
+    screen.say(f"Airflow:  {run_page}")
+    screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
     screen.say(f"Login:    {USER} / {place.password}")
     screen.say("Ctrl-C ends everything.")
     try:

@@ -1,0 +1,194 @@
+"""The trigger form of a job's DAG: which tables, the job's own arguments, safety.
+
+Help texts are plain: Airflow sets code in a help text over the lines around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from maintenance.arguments import Argument
+from maintenance.arguments import Kind as ArgumentKind
+from maintenance.job import Job
+from paimon_airflow.batches import SIZE_PATTERN
+from paimon_dags.pages import Page
+from paimon_dags.settings import Settings
+from paimon_dags.shape import Field, JsonSchema
+
+FIRST = None
+"""Fields without a section are what the form opens with."""
+WHICH = "Narrow the tables down"
+LIMITS = "Limits"
+
+_PATTERNS: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_TEXT: JsonSchema = {"type": ["string", "null"], "minLength": 1}
+_SIZE: JsonSchema = {"type": ["string", "null"], "pattern": SIZE_PATTERN}
+
+_UNITS = {
+    ArgumentKind.SIZE: ((1024**3, "gb"), (1024**2, "mb"), (1024, "kb"), (1, "b")),
+    ArgumentKind.DURATION: (
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "min"),
+        (1000, "s"),
+        (1, "ms"),
+    ),
+}
+# The jobs' help texts speak of a command line; here is how the same is written in a form.
+_WRITTEN = {
+    ArgumentKind.PARTITIONS: "One partition a line, for instance {}",
+    ArgumentKind.TEXTS: "One a line, for instance {}",
+    ArgumentKind.OPTIONS: 'As a JSON object, for instance {{"{}"}}',
+}
+
+
+def form_fields(
+    job: Job, page: Page, settings: Settings, defaults: Mapping[str, object]
+) -> tuple[Field, ...]:
+    """The form's fields in their order, with these defaults where they differ from the job's."""
+    arguments = [_argument(argument, page) for argument in job.arguments]
+    fields = [
+        *_tables(settings),
+        *(field for field in arguments if field.section is FIRST),
+        _DRY_RUN,
+        *_NARROWER,
+        *(field for field in arguments if field.section is not FIRST),
+        *_limits(settings),
+    ]
+    return tuple(
+        replace(field, default=defaults[field.name]) if field.name in defaults else field
+        for field in fields
+    )
+
+
+def _tables(settings: Settings) -> list[Field]:
+    return [
+        Field(
+            name="warehouse",
+            title="Warehouse",
+            help="Path or URL of the warehouse, the folder that holds database.db/table.",
+            schema=_TEXT,
+            default=settings.warehouse,
+        ),
+        Field(
+            name="tables",
+            title="Tables",
+            help="One database.table or pattern a line. A star stands for anything: all tables of "
+            "a database, or of all databases.",
+            schema={
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "string", "pattern": r"^[^.\s]+\.\S+$"},
+            },
+            default=["*.*"],
+        ),
+    ]
+
+
+_DRY_RUN = Field(
+    name="dry_run",
+    title="Dry run",
+    help="Only plan: the report says what would be done; nothing is written.",
+    schema={"type": "boolean"},
+    default=False,
+)
+_NARROWER = (
+    Field(
+        name="including",
+        title="Including",
+        help="Regular expressions over the whole database.table, one a line. A table must match "
+        "one of them; empty: all do.",
+        schema=_PATTERNS,
+        default=[],
+        section=WHICH,
+    ),
+    Field(
+        name="excluding",
+        title="Excluding",
+        help="Regular expressions as above. A table that matches one is left alone.",
+        schema=_PATTERNS,
+        default=[],
+        section=WHICH,
+    ),
+    Field(
+        name="branch",
+        title="Branch",
+        help="Work on this branch of the tables instead of main.",
+        schema=_TEXT,
+        section=WHICH,
+    ),
+)
+
+
+def _argument(argument: Argument, page: Page) -> Field:
+    schema = argument.json_schema()
+    title, text = str(schema.pop("title")), str(schema.pop("description"))
+    # Airflow turns the examples of a list into the only values that can be picked.
+    schema.pop("examples", None)
+    return Field(
+        name=argument.name,
+        title=title.capitalize(),
+        help=_help(argument, text),
+        schema=schema,
+        default=_written(argument),
+        section=FIRST if argument.name in page.first else _section(page),
+        argument=True,
+    )
+
+
+def _section(page: Page) -> str:
+    return f"More about: {page.job.replace('_', ' ')}"
+
+
+def _help(argument: Argument, text: str) -> str:
+    """The job's help text as sentences, with an example in the form's own spelling."""
+    # A text that begins with one of the choices explains that choice.
+    if not text.startswith(argument.choices or ("\0",)):
+        text = text[:1].upper() + text[1:]
+    if argument.example is None or argument.choices:
+        return f"{text}."
+    example = argument.example
+    if argument.kind is ArgumentKind.OPTIONS:
+        example = '": "'.join(example.split("=", 1))
+    return f"{text}. {_WRITTEN.get(argument.kind, 'For instance {}').format(example)}."
+
+
+def _written(argument: Argument) -> object:
+    """The argument's default as a person writes it: sizes and durations with their unit."""
+    default = argument.json_default()
+    if not isinstance(default, int) or argument.kind not in _UNITS:
+        return default
+    for factor, unit in _UNITS[argument.kind]:
+        if default % factor == 0:
+            return f"{default // factor} {unit}"
+    return str(default)
+
+
+def _limits(settings: Settings) -> list[Field]:
+    return [
+        Field(
+            name="max_rewrite",
+            title="Rewrite at most",
+            help="Refuse a table whose plan reads and writes more than this, for instance 1 tb.",
+            schema=_SIZE,
+            section=LIMITS,
+        ),
+        Field(
+            name="force",
+            title="Force",
+            help="Override the guards, which stop a run that would delete or rewrite too much.",
+            schema={"type": "boolean"},
+            default=False,
+            section=LIMITS,
+        ),
+        Field(
+            name="batch_size",
+            title="Batch size",
+            help="How much one Spark application reads at most, for instance 20 gb. A larger "
+            "table gets an application of its own.",
+            schema={"type": "string", "pattern": SIZE_PATTERN},
+            default=settings.batch_size,
+            section=LIMITS,
+        ),
+    ]
