@@ -21,7 +21,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
@@ -47,6 +46,7 @@ HEADER: Final = 4
 COMPACT_TIMESTAMP_PRECISION: Final = 3
 NANOS_OF_MILLI: Final = 1_000_000
 INLINE_LIMIT: Final = 7
+_MAX_CODECS: Final = 4096
 
 _Put = Callable[[bytearray, int, Any], None]
 """Writes a value: the row or array being built, where its slot lies, the value."""
@@ -73,12 +73,12 @@ _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
     """The stored bytes of a row; InvalidArgument if a value does not fit its type."""
-    return row_codec(tuple(types)).encode(values)
+    return row_codec(types).encode(values)
 
 
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
     """The values of a stored row; CorruptTable if the bytes are no row of these types."""
-    return row_codec(tuple(types)).decode(data)
+    return row_codec(types).decode(data)
 
 
 def encode_rows(
@@ -102,10 +102,19 @@ def null_bits_width(arity: int) -> int:
     return (arity + 63 + 8) // 64 * 8
 
 
-@lru_cache(maxsize=1024)
-def row_codec(types: tuple[DataType, ...]) -> RowCodec:
+_codecs: dict[tuple[int, ...], RowCodec] = {}
+"""By the identities of the types, which the codec keeps alive: hashing types takes longer."""
+
+
+def row_codec(types: Sequence[DataType]) -> RowCodec:
     """The codec for rows of these types, made once."""
-    return RowCodec(types)
+    key = tuple(map(id, types))
+    codec = _codecs.get(key)
+    if codec is None:
+        if len(_codecs) >= _MAX_CODECS:
+            _codecs.clear()
+        codec = _codecs[key] = RowCodec(tuple(types))
+    return codec
 
 
 class RowCodec:
