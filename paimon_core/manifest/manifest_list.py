@@ -34,7 +34,11 @@ def write_manifest_list(
     options: Options,
     new_uuid: Callable[[], str],
 ) -> tuple[str, int]:
-    """The name and the size of the list written; an empty list is written too."""
+    """The name and the size of the list written; an empty list is written too.
+
+    The size goes into the snapshot and must be exact, as must the sizes of the manifests: Java
+    reads as many bytes as it is told, and takes what is behind for not there.
+    """
     name = f"manifest-list-{new_uuid()}-0"
     return name, write_metadata(io, paths.manifest(name), _LIST_KIND, manifests, options)
 
