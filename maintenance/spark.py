@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,15 @@ class UnitLost(MaintenanceError):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A session, whether it is ours to stop, and the folder with what executors fetch from us."""
+
+    session: SparkSession
+    owned: bool = False
+    shipped: tempfile.TemporaryDirectory[str] | None = None
+
+
 @dataclass(slots=True)
 class SparkEngine:
     """Runs units on Spark; the session starts with the first units, not before.
@@ -71,8 +81,7 @@ class SparkEngine:
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    _session: SparkSession | None = None
-    _owned: bool = False
+    _started: Started | None = None
 
     @property
     def name(self) -> str:
@@ -87,7 +96,7 @@ class SparkEngine:
     @property
     def started(self) -> bool:
         """Whether a session was needed so far."""
-        return self._session is not None
+        return self._started is not None
 
     def run_units(
         self,
@@ -119,21 +128,25 @@ class SparkEngine:
 
     def session(self) -> SparkSession:
         """The session, started now if it was not; SparkUnavailable if it cannot be."""
-        if self._session is None:
-            self._session, self._owned = _start(self.master, self.conf)
-        return self._session
+        if self._started is None:
+            self._started = _start(self.master, self.conf)
+        return self._started.session
 
     def close(self) -> None:
         """Stop the session if it was started here."""
-        session, self._session = self._session, None
-        if session is not None and self._owned:
-            session.stop()
+        started, self._started = self._started, None
+        if started is None:
+            return
+        if started.owned:
+            started.session.stop()
+        if started.shipped is not None:
+            started.shipped.cleanup()
 
 
 # --- the session --------------------------------------------------------------------------------
 
 
-def _start(master: str | None, conf: dict[str, str]) -> tuple[SparkSession, bool]:
+def _start(master: str | None, conf: dict[str, str]) -> Started:
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
@@ -145,13 +158,14 @@ def _start(master: str | None, conf: dict[str, str]) -> tuple[SparkSession, bool
     if master is None:
         active = SparkSession.getActiveSession()
         if active is not None:
-            return active, False
+            return Started(active)
     submitted = _SUBMITTED in os.environ
     prepare_workers()
     builder = SparkSession.builder.appName(APP_NAME)
     try:
         if master is not None and master.startswith(CONNECT_SCHEME):
-            return builder.remote(master).getOrCreate(), True
+            session = builder.remote(master).getOrCreate()
+            return Started(session, owned=True, shipped=_ship(session))
         if master is not None or not submitted:
             builder = builder.master(master or DEFAULT_MASTER)
         for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
@@ -160,15 +174,29 @@ def _start(master: str | None, conf: dict[str, str]) -> tuple[SparkSession, bool
     except (PySparkException, OSError, RuntimeError) as e:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
-    return session, True
+    elsewhere = not submitted and not _is_local(master)
+    return Started(session, owned=True, shipped=_ship(session) if elsewhere else None)
+
+
+def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
+    """Give executors elsewhere our packages; spark-submit does so by itself (--py-files).
+
+    The folder has to stay while the session lives: executors fetch from it when they start.
+    """
+    from maintenance.shipping import write_packages  # noqa: PLC0415 - only for clusters
+
+    folder = tempfile.TemporaryDirectory(prefix="caretaker-")
+    session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
+    return folder
+
+
+def _is_local(master: str | None) -> bool:
+    return (master or DEFAULT_MASTER).startswith("local")
 
 
 def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
     conf = {"spark.ui.showConsoleProgress": "false"}
-    pythonpath = os.environ.get("PYTHONPATH")
-    if pythonpath:
-        conf["spark.executorEnv.PYTHONPATH"] = pythonpath
-    if not submitted and (master or DEFAULT_MASTER).startswith("local"):
+    if not submitted and _is_local(master):
         # A machine whose name does not resolve can still run Spark for itself.
         conf |= {
             "spark.driver.host": "127.0.0.1",

@@ -174,7 +174,7 @@ class _Walk:
         """Check one reference's metadata, and note the files that it needs."""
         self.references[reference.label] = reference
         self.checked[f"{reference.kind}s"] += 1
-        table, snapshot = reference.table, reference.snapshot
+        snapshot = reference.snapshot
         if reference.kind is not RefKind.TAG and reference.name != str(snapshot.id):
             self.find(
                 reference,

@@ -1,0 +1,1 @@
+"""Tags: made by hand and by schedule, deleted, renamed, replaced, expired."""

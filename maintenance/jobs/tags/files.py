@@ -1,0 +1,59 @@
+"""Tag files, their success files, and the release of what only tags need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+
+from maintenance.job import RunContext
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES, TAG_CREATE_SUCCESS_FILE
+from paimon_core.reachability.files import StoredFile
+from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.reachability.release import Removed, release
+from paimon_core.refs.tags import Tag
+
+
+def tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
+    """The tag as what keeps files alive."""
+    return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
+
+
+def free_tags(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    context: RunContext,
+    change: Callable[[], object],
+    *,
+    planned: Collection[StoredFile] | None = None,
+) -> Removed:
+    """Do the change that lets the tags go, then delete what only they needed."""
+
+    def delete_references() -> None:
+        change()
+
+    return release(
+        table,
+        going,
+        delete_references,
+        new_uuid=context.env.new_uuid,
+        planned=planned,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+    )
+
+
+def _success_file(table: FileStoreTable, name: str) -> str:
+    return f"{table.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
+
+
+def write_success_file(table: FileStoreTable, name: str, now_millis: int) -> None:
+    """Say that the tag is there, if the table wants it (Java: `SuccessFileTagCallback`)."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE):
+        content = {"creationTime": now_millis, "modificationTime": now_millis}
+        table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
+
+
+def delete_success_file(table: FileStoreTable, name: str) -> None:
+    """Take the success file away, if the table has such."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE):
+        table.io.delete(_success_file(table, name))

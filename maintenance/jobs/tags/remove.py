@@ -1,0 +1,155 @@
+"""delete_tag and expire_tags (Java: `utils/TagManager.deleteTag`, `tag/TagTimeExpire`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.times import parse_wall_clock, wall_clock_text, zone_offset_millis
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.references import Reference, all_references, without
+from paimon_core.reachability.release import finish_interrupted, journals
+from paimon_core.refs.tags import Tag
+
+Arguments = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """The tags that go, the files that may go with them, and journals of interrupted runs."""
+
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+
+
+Plan = MetadataPlan[Deletion]
+
+
+def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
+    """The named tags; those that do not exist are reported, and are an error if all are so."""
+    names = cast("Sequence[str]", arguments.get("tag") or ())
+    if not names:
+        raise InvalidArgument("argument --tag is required")
+    found = [table.tags.get_or_none(name) for name in names]
+    missing = [n for n, t in zip(names, found, strict=True) if t is None]
+    interrupted = journals(table)
+    if len(missing) == len(names) and not interrupted:
+        raise NotFound(
+            f"tag {', '.join(map(repr, missing))} of table {table.name} does not exist",
+            table=table.name,
+        )
+    tags = [(t, "it is named") for t in found if t is not None]
+    kept = [Kept(what=f"tag {n!r}", why="it does not exist") for n in missing]
+    return plan_deletion("delete_tag", table, tags, kept, arguments)
+
+
+def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
+    """The tags whose time is over."""
+    older_than = cast("str | None", arguments.get("older_than"))
+    before = None if older_than is None else parse_wall_clock(older_than)
+    going, kept = expired_tags(table, context, before=before)
+    return plan_deletion("expire_tags", table, going, kept, arguments)
+
+
+def expired_tags(
+    table: FileStoreTable, context: RunContext, *, before: int | None = None
+) -> tuple[list[tuple[Tag, str]], list[Kept]]:
+    """The tags whose time to live is over, or that were made before a time, and why; the others."""
+    now = context.env.local_millis()
+    going: list[tuple[Tag, str]] = []
+    kept: list[Kept] = []
+    for tag in table.tags.all():
+        ends = tag.expires_at_millis
+        made = None if tag.create_time is None else tag.create_time // 1_000_000
+        if made is None and before is not None:
+            made = table.tags.modified_millis(tag.name) + zone_offset_millis(context.env)
+        if ends is not None and ends < now:
+            going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
+        elif before is not None and made is not None and made < before:
+            going.append((tag, f"it was made at {wall_clock_text(made)}, before older_than"))
+        else:
+            why = "no time to live" if ends is None else f"until {wall_clock_text(ends)}"
+            kept.append(Kept(what=f"tag {tag.name!r}", why=why))
+    return going, kept
+
+
+def plan_deletion(
+    job: str,
+    table: FileStoreTable,
+    tags: Sequence[tuple[Tag, str]],
+    kept: Sequence[Kept],
+    arguments: Arguments,
+) -> Plan:
+    """The plan that deletes these tags, with what each of them frees together."""
+    interrupted = tuple(journals(table))
+    going = [tag_reference(table, tag) for tag, _ in tags]
+    garbage = Garbage()
+    if going:
+        left = without(all_references(table), going)
+        garbage = find_garbage(table, going, left, Metadata(table))
+    actions = [
+        Action(f"delete tag {tag.name!r} (snapshot {tag.snapshot.id})", why, {"tag": tag.name})
+        for tag, why in tags
+    ]
+    if garbage.files:
+        size = human_bytes(garbage.bytes)
+        actions.append(Action(f"delete {len(garbage.files):,} files that only they need", size))
+    if interrupted:
+        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+    held = [
+        Kept(what="files", why=label, count=count, bytes=size)
+        for label, (count, size) in garbage.held.items()
+    ]
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=Deletion(going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted),
+        actions=tuple(actions),
+        kept=(*kept, *held),
+        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        arguments=arguments,
+    )
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without tags that are others by now, or were given more time."""
+    going = tuple(
+        r
+        for r in plan.work.going
+        if (tag := table.tags.get_or_none(r.name)) is None
+        or tag.snapshot.identity == r.snapshot.identity
+    )
+    return replace(plan, work=replace(plan.work, going=going))
+
+
+def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete the tags' files, then what only they needed."""
+    work = plan.work
+    details: dict[str, object] = {}
+    if work.interrupted:
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+
+    def delete() -> None:
+        for reference in work.going:
+            table.tags.delete(reference.name)
+            delete_success_file(table, reference.name)
+
+    if work.going:
+        removed = free_tags(table, work.going, context, delete, planned=work.files)
+        details.update(removed.to_json())
+    details["deleted_tags"] = [r.name for r in work.going]
+    return Committed(details=details)
+
+
+DELETE: Final = metadata_steps(make_delete, apply_deletion, recheck=recheck)
+EXPIRE: Final = metadata_steps(make_expire, apply_deletion, recheck=recheck)

@@ -1,0 +1,274 @@
+"""Units on a real Spark: `local[2]`, classic, and Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import caretaker, read_rows
+from lakes import Lake
+from spark_work import work
+
+from maintenance.engine import WorkUnit
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.report import Status
+from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.spark import SparkEngine, Started, UnitLost
+from paimon_core.errors import PaimonError, UnsupportedFeature
+
+pytestmark = pytest.mark.spark
+
+CHECKOUT = Path(__file__).parents[2]
+MB = 1024**2
+
+
+def units(*payloads: bytes, size: int = 20 * MB) -> list[WorkUnit]:
+    return [WorkUnit(payload=p, expected_bytes=size, label=p.decode()) for p in payloads]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    # Workers find the test's own functions.
+    before = os.environ.get("PYTHONPATH")
+    paths = [str(CHECKOUT), str(CHECKOUT / "tests")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, before] if before else paths)
+    engine = SparkEngine(master="local[2]")
+    yield engine
+    engine.close()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+def test_results_come_back_in_order_and_errors_typed(spark):
+    results = spark.run_units(units(b"a", b"refused", b"c", b"odd"), work)
+    assert [r.index for r in results] == [0, 1, 2, 3]
+    assert results[0].payload == b"A"
+    assert results[2].payload == b"C"
+    error = results[1].error
+    assert isinstance(error, UnsupportedFeature)
+    assert (error.feature, error.table) == ("bitmaps", "db.t")
+    # An error that cannot travel keeps its text.
+    assert isinstance(results[3].error, PaimonError)
+    assert "no way to pickle" in str(results[3].error)
+
+
+def test_small_units_share_a_task(spark):
+    tasks = {r.payload for r in spark.run_units(units(*[b"task"] * 40, size=1000), work)}
+    assert len(tasks) == 1
+    tasks = {r.payload for r in spark.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
+    assert len(tasks) == 8
+
+
+def test_parallelism_bounds_the_tasks(spark):
+    engine = SparkEngine(master="local[2]", parallelism=3, _started=Started(spark.session()))
+    tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
+    assert len(tasks) == 3
+
+
+def test_a_dying_worker_loses_its_own_unit_only(spark):
+    results = spark.run_units(units(b"a", b"die", b"c", size=40 * MB), work)
+    assert [r.payload for r in results] == [b"A", None, b"C"]
+    error = results[1].error
+    assert isinstance(error, UnitLost)
+    assert "die" in str(error)
+
+
+def test_no_units_need_no_session():
+    engine = SparkEngine(master="local[2]")
+    assert engine.run_units([], work) == []
+    assert not engine.started
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", buckets=3, partitioned=True)
+    lake.fill(3, rows=50)
+    lake.log("db.log", compaction_min_file__num="2")
+    lake.fill(3, name="db.log")
+    return lake
+
+
+def test_compaction_on_spark(spark, lake):
+    rows = read_rows(lake.warehouse)
+    request = RunRequest(
+        job=COMPACT,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=COMPACT.read_arguments({"slice_bytes": "1 kb"}),
+    )
+    report = run_table(request, Surroundings(engine=spark))
+    assert report.status is Status.SUCCESS, report.error
+    assert report.engine == "spark"
+    assert report.before.sorted_runs == 18
+    assert report.after.sorted_runs == 6
+    assert read_rows(lake.warehouse) == rows
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    assert lake.on_disk() == lake.referenced()
+
+
+def test_a_unit_that_fails_on_an_executor_does_not_stop_the_others(spark, lake):
+    rows = read_rows(lake.warehouse)
+    table = lake.table()
+    broken = next(Path(table.root).glob("dt=day0/bucket-0/*"))
+    content = broken.read_bytes()
+    broken.write_bytes(b"x" * len(content))
+    request = RunRequest(
+        job=COMPACT,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=COMPACT.read_arguments({}),
+    )
+    report = run_table(request, Surroundings(engine=spark))
+    assert report.exit_code == 7, report.error
+    assert [f.label for f in report.failed_units] == ["dt=day0 bucket 0"]
+    assert len(report.snapshots) == 1
+    assert len(report.buckets) == 5
+    broken.write_bytes(content)
+    assert read_rows(lake.warehouse) == rows
+
+
+def caretaker_in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "tests")])
+    return subprocess.run(
+        [sys.executable, "-m", "maintenance.cli", *words],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+
+@contextmanager
+def connect_server() -> Iterator[str]:
+    """The URL of a Spark Connect server of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
+    for key, value in (
+        ("spark.connect.grpc.binding.port", port),
+        ("spark.connect.grpc.binding.address", "127.0.0.1"),
+        ("spark.ui.enabled", "false"),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+    ):
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    # Its workers know nothing of our packages: the client has to bring them along.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment.pop("PYTHONPATH", None)
+    server = subprocess.Popen(
+        [*command, "spark-internal"],
+        cwd="/",
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 200
+        while True:
+            assert server.poll() is None, "the server ended"
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_spark_connect(lake, tmp_path):
+    rows = read_rows(lake.warehouse)
+    # A process of its own: one process cannot be both a classic and a Connect client.
+    with connect_server() as url:
+        ran = caretaker_in_a_process(
+            *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", url, "--json")
+        )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert json.loads(ran.stdout)["after"]["files"] == 6
+    assert read_rows(lake.warehouse) == rows
+
+
+def test_the_command_line_runs_on_spark(lake):
+    rows = read_rows(lake.warehouse)
+    ran = caretaker_in_a_process(
+        *("run", "compact", "db.*", "-w", str(lake.warehouse), "--master", "local[2]", "--json"),
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    told = json.loads(ran.stdout)
+    assert {r["table"]: r["engine"] for r in told["reports"]} == {
+        "db.log": "spark",
+        "db.t": "spark",
+    }
+    assert read_rows(lake.warehouse) == rows
+
+
+def test_a_master_that_is_not_there(lake):
+    ran = caretaker_in_a_process(
+        *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", "nonsense", "--json")
+    )
+    assert ran.returncode == 1, ran.stderr[-3000:]
+    error = json.loads(ran.stdout)["error"]
+    assert error["type"] == "SparkUnavailable"
+    assert "--engine local" in error["next_step"]
+
+
+def test_a_batch_of_tables_in_one_application(lake, golden, tmp_path):
+    shutil.copytree(golden("aggregation").root, lake.warehouse / "db.db" / "agg")
+    rows = read_rows(lake.warehouse)
+    batch = tmp_path / "batch.json"
+    batch.write_text(
+        json.dumps(
+            {
+                "warehouse": str(lake.warehouse),
+                "job": "compact",
+                "tables": ["db.agg", "db.t"],
+                "runs": [
+                    {"table": "db.log", "arguments": {"strategy": "minor"}},
+                    {"table": "db.nothing"},
+                    {"table": "db.log", "arguments": {"wrong": 1}},
+                ],
+            }
+        )
+    )
+    results = tmp_path / "results"
+    submit = Path(sys.executable).parent / "spark-submit"
+    command = [str(submit), "--master", "local[2]"]
+    command += ["--conf", "spark.ui.enabled=false"]
+    command += ["--conf", "spark.driver.host=127.0.0.1"]
+    command += ["--conf", "spark.driver.bindAddress=127.0.0.1"]
+    command += [str(CHECKOUT / "maintenance" / "spark_app.py")]
+    command += ["--batch", str(batch), "--results", str(results)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment.pop("PYTHONPATH", None)
+    ran = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+    told = {p.name: json.loads(p.read_text()) for p in results.iterdir()}
+    assert {name: r["exit_code"] for name, r in told.items()} == {
+        "db.agg.json": 4,
+        "db.t.json": 0,
+        "db.log.json": 0,
+        "db.nothing.json": 2,
+        "db.log.2.json": 2,
+    }, ran.stderr[-3000:]
+    # Failures of several kinds.
+    assert ran.returncode == 1
+    assert told["db.t.json"]["engine"] == "spark"
+    assert told["db.t.json"]["after"]["files"] == 6
+    assert read_rows(lake.warehouse) == rows

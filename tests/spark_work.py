@@ -1,0 +1,33 @@
+"""What units do in tests of the Spark engine; executors import it."""
+
+from __future__ import annotations
+
+import os
+
+from paimon_core.errors import UnsupportedFeature
+
+
+class Odd(Exception):  # noqa: N818 - it is odd, that is the point
+    """An error that does not survive pickling."""
+
+    def __init__(self, one: object, two: object) -> None:
+        super().__init__(f"no way to pickle {one}")
+        self.two = two
+
+
+def work(payload: bytes) -> bytes:
+    """Shouts, says which task it is in, fails, or dies."""
+    match payload:
+        case b"refused":
+            raise UnsupportedFeature("bitmaps", table="db.t")
+        case b"odd":
+            raise Odd("this", lambda: None)
+        case b"die":
+            os._exit(9)
+        case b"task":
+            from pyspark import TaskContext  # noqa: PLC0415 - on executors
+
+            context = TaskContext.get()
+            return str(context.partitionId() if context else -1).encode()
+        case _:
+            return payload.upper()
