@@ -8,9 +8,10 @@ from typing import Final
 from maintenance.job import Job
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
+from maintenance.jobs.tags.definition import TAG_JOBS
 from paimon_core.errors import InvalidArgument
 
-JOBS: Final[Mapping[str, Job]] = {job.name: job for job in (COMPACT, EXPIRE_SNAPSHOTS)}
+JOBS: Final[Mapping[str, Job]] = {job.name: job for job in (COMPACT, EXPIRE_SNAPSHOTS, *TAG_JOBS)}
 
 
 def job_named(name: str) -> Job:

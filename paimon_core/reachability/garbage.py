@@ -5,9 +5,11 @@
    predecessor stays, those that it added; else all that was ever live in the run.
 2. *Names* that stay: lists, manifests, index files and statistics that a staying reference names.
 3. *Live files*: of the candidates, those that are live in a staying version.  Not every version
-   is merged: a file that is deleted by the successor of a run stays deleted in the snapshots after
-   it, unless an OVERWRITE brings it back.  So of each unbroken line of snapshots the first and
-   the overwrites are looked at, and all tags whose snapshot is gone.
+   is merged.  In an unbroken line of snapshots a file is live from where it is added to where it
+   is deleted, so it is live somewhere in the line if it is in the first or added later.  And if
+   it comes from older snapshots of the same line, only an OVERWRITE can add it *again*.  So of
+   every branch the first snapshot and the overwrites are merged; what the others add is looked at
+   unless all that goes is older and of the same branch.  Tags whose snapshot is gone are merged.
 
 What goes may be incomplete: what cannot be read is passed over and stays as an orphan.  What stays
 must be readable, or CorruptTable is raised and nothing is garbage.
@@ -69,14 +71,16 @@ def find_garbage(
     metadata: Metadata,
 ) -> Garbage:
     """What only the references `going` need, when `staying` are all that is left."""
+    alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
+    going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
     if not going:
         return Garbage()
     candidates = _candidates(going, staying, metadata)
     kept = _kept_names(staying)
-    anchors = list(_anchors(staying))
-    metadata.prefetch(n for r in anchors for n, _ in listed_names(r))
-    for reference in anchors:
-        _keep_contents(reference, metadata, kept)
+    anchors = list(_anchors(going, staying))
+    metadata.prefetch(n for a in anchors for n, _ in listed_names(a.reference))
+    for anchor in anchors:
+        _keep_contents(anchor.reference, metadata, kept)
     held = _drop_live(table, anchors, candidates, metadata)
     files = [f for candidate in candidates.values() for f in candidate.files]
     files += _metadata_files(going, kept, metadata)
@@ -105,7 +109,6 @@ def _candidates(
     for reference in staying:
         if reference.kind is RefKind.SNAPSHOT:
             lines[reference.table.branch][reference.snapshot.id] = reference.snapshot
-    alive = {s.identity for line in lines.values() for s in line.values()}
     lists_left = {s.changelog_manifest_list for line in lines.values() for s in line.values()}
     lists_left |= {
         r.snapshot.changelog_manifest_list for r in staying if r.kind is RefKind.CHANGELOG
@@ -132,8 +135,7 @@ def _candidates(
     for reference in going:
         snapshot = reference.snapshot
         if reference.kind is RefKind.TAG:
-            if snapshot.identity not in alive:
-                add(reference.table, _ever_live([snapshot], metadata), Role.DATA)
+            add(reference.table, _ever_live([snapshot], metadata), Role.DATA)
             continue
         if reference.kind is RefKind.CHANGELOG and appended_is_changelog(reference):
             added = metadata.entries_if_readable(snapshot.delta_manifest_list)
@@ -233,27 +235,38 @@ def _kept_names(staying: Iterable[Reference]) -> set[str]:
     return kept
 
 
-def _anchors(staying: Sequence[Reference]) -> Iterator[Reference]:
-    """The references whose contents have to be looked at (see the module's third point)."""
+class Anchor(NamedTuple):
+    """A reference whose contents have to be looked at: all of it, or only what it added."""
+
+    reference: Reference
+    whole: bool
+
+
+def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterator[Anchor]:
+    """What to look at (see the module's third point), snapshots first."""
     lines: dict[str, set[int]] = defaultdict(set)
     alive = set()
     for reference in staying:
         if reference.kind is RefKind.SNAPSHOT:
             lines[reference.table.branch].add(reference.snapshot.id)
             alive.add(reference.snapshot.identity)
+    newest_going = max(r.snapshot.id for r in going)
+    branches = {r.table.branch for r in going}
     order = {RefKind.SNAPSHOT: 0, RefKind.TAG: 1, RefKind.CHANGELOG: 2}
     for reference in sorted(staying, key=lambda r: order[r.kind]):
-        snapshot = reference.snapshot
+        snapshot, branch = reference.snapshot, reference.table.branch
         match reference.kind:
             case RefKind.SNAPSHOT:
-                first = snapshot.id - 1 not in lines[reference.table.branch]
-                if first or snapshot.commit_kind is CommitKind.OVERWRITE:
-                    yield reference
+                first = snapshot.id - 1 not in lines[branch]
+                whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
+                all_older = branches == {branch} and newest_going < min(lines[branch])
+                if whole or not all_older:
+                    yield Anchor(reference, whole)
             case RefKind.TAG:
                 if snapshot.identity not in alive:
-                    yield reference
+                    yield Anchor(reference, whole=True)
             case RefKind.CHANGELOG:
-                yield reference
+                yield Anchor(reference, whole=True)
 
 
 def _keep_contents(reference: Reference, metadata: Metadata, kept: set[str]) -> None:
@@ -267,7 +280,7 @@ def _keep_contents(reference: Reference, metadata: Metadata, kept: set[str]) -> 
 
 def _drop_live(
     table: FileStoreTable,
-    anchors: Iterable[Reference],
+    anchors: Iterable[Anchor],
     candidates: Candidates,
     metadata: Metadata,
 ) -> dict[str, tuple[int, int]]:
@@ -285,10 +298,10 @@ def _drop_live(
             filtered[meta.file_name] = known
         return known
 
-    for reference in anchors:
+    for reference, whole in anchors:
         if not candidates:
             break
-        live = _needed_names(reference, metadata, entries)
+        live = _needed_names(reference, metadata, entries, whole=whole)
         mine = [candidates.pop(name) for name in live if name in candidates]
         others = reference.kind is not RefKind.SNAPSHOT or reference.table.branch != table.branch
         if mine and others:
@@ -307,6 +320,8 @@ def _needed_names(
     reference: Reference,
     metadata: Metadata,
     entries: Callable[[ManifestFileMeta], list[ManifestEntry]],
+    *,
+    whole: bool,
 ) -> set[str]:
     snapshot = reference.snapshot
     if reference.kind is RefKind.CHANGELOG:
@@ -317,5 +332,8 @@ def _needed_names(
             return set()
         added = (e for m in metadata.manifests(snapshot.delta_manifest_list) for e in entries(m))
         return {e.file.file_name for e in added if is_appended(e)}
+    if not whole:
+        delta = (e for m in metadata.manifests(snapshot.delta_manifest_list) for e in entries(m))
+        return {e.file.file_name for e in delta if e.kind is FileKind.ADD}
     merged = merge_entries(e for m in metadata.data_manifests(snapshot) for e in entries(m))
     return {e.file.file_name for e in merged.values() if e.kind is FileKind.ADD}

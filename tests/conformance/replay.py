@@ -25,7 +25,7 @@ import pyarrow as pa
 from maintenance.environment import system_environment
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, run_table
+from maintenance.runner import RunRequest, Surroundings, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
@@ -36,7 +36,6 @@ from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.changes import read_between
 from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import read_table
-from paimon_core.refs.tags import Tag
 from paimon_core.schema.create import column_from_object, create_schema
 from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
@@ -243,7 +242,8 @@ def run_job(step: Step, name: str, arguments: dict[str, object]) -> Result:
             branch=step.get("branch"),
             arguments=job.read_arguments(given),
             force=True,
-        )
+        ),
+        Surroundings(env=ENV),
     )
     if isinstance(report.error, PaimonError):
         raise report.error
@@ -329,12 +329,17 @@ def delete_consumer(step: Step, _: Result) -> None:
 
 
 def create_tag(step: Step, _: Result) -> None:
-    table = open_step(step)
-    if step.get("time_retained"):
-        raise UnsupportedFeature("tags with a time to live")
-    chosen = step.get("snapshot")
-    snapshot = table.latest_or_not_found() if chosen is None else table.snapshots.get(chosen)
-    table.tags.create(Tag(name=step["name"], snapshot=snapshot))
+    arguments = {"tag": step["name"], "snapshot": step.get("snapshot")}
+    run_job(step, "create_tag", arguments | {"time_retained": step.get("time_retained")})
+
+
+def delete_tag(step: Step, _: Result) -> None:
+    run_job(step, "delete_tag", {"tag": [step["name"]]})
+
+
+def auto_tag(step: Step, result: Result) -> None:
+    done = run_job(step, "trigger_tag_automatic_creation", {})
+    result.update({k: done.get(k, []) for k in ("created_tags", "deleted_tags")})
 
 
 def create_branch(step: Step, _: Result) -> None:
@@ -493,6 +498,8 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "set_consumer": set_consumer,
     "delete_consumer": delete_consumer,
     "create_tag": create_tag,
+    "delete_tag": delete_tag,
+    "auto_tag": auto_tag,
     "create_branch": create_branch,
     "delete_branch": delete_branch,
     "files": files,
