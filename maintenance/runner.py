@@ -280,7 +280,7 @@ class _Run:
             branch=self.request.branch,
             run_id=self.run_id,
             status=self.status,
-            engine=self.around.engine.name,
+            engine=self.around.engine.name if "execute" in self.seconds else None,
             arguments=shown_arguments(self.request.arguments),
             plan=self.plan.to_json() if self.plan and self.status is Status.DRY_RUN else None,
             plan_lines=tuple(self.plan.lines())

@@ -19,7 +19,11 @@ from dataclasses import dataclass, field
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.footers import count_rows
 from maintenance.jobs.verify.hints import check_consumers, check_hints
-from maintenance.jobs.verify.invariants import check_live_files, partition_text
+from maintenance.jobs.verify.invariants import (
+    check_live_files,
+    partition_text,
+    vectors_without_file,
+)
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.jobs.verify.references import Reference, RefKind, branches_of, references_of
 from paimon_core.errors import CorruptTable, NotFound
@@ -203,7 +207,7 @@ class _Walk:
     def snapshot(self, reference: Reference, *, whole: bool) -> None:
         """Check a snapshot or tag: its manifests, index, statistics, live files, changelog."""
         table, snapshot = reference.table, reference.snapshot
-        # A tag outlives the changes that made its snapshot: only their sum is kept.
+        live: list[ManifestEntry] | None = None
         base = self.manifests_of(
             reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size
         )
@@ -215,27 +219,30 @@ class _Walk:
                 self.present(reference, table.paths.manifest(meta.file_name), meta.file_size)
             entries = self.entries(reference, [*base, *delta] if whole else delta)
             if whole and entries is not None:
-                self.live(reference, entries)
+                live = self.live(reference, entries)
             elif entries is not None:
                 self.added(reference, entries)
         if reference.kind is RefKind.SNAPSHOT and snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)
         if snapshot.index_manifest is not None:
-            self.index(reference, snapshot.index_manifest)
+            self.index(reference, snapshot.index_manifest, live)
         if snapshot.statistics is not None:
             path = table.paths.statistics(snapshot.statistics)
             self.present(reference, path, None, problem=Problem.MISSING_STATISTICS)
 
-    def live(self, reference: Reference, entries: Sequence[ManifestEntry]) -> None:
-        """Check and note all live files of a snapshot."""
+    def live(
+        self, reference: Reference, entries: Sequence[ManifestEntry]
+    ) -> list[ManifestEntry] | None:
+        """Check and note all live files of a snapshot; None if they cannot be told."""
         try:
             live = live_entries(entries)
         except CorruptTable as e:
             self.find(reference, Problem.CONTRADICTING_ENTRIES, e.message, file=e.file)
-            return
+            return None
         self.findings += check_live_files(reference, live)
         for entry in live:
             self.need(reference, entry)
+        return live
 
     def added(self, reference: Reference, entries: Sequence[ManifestEntry]) -> None:
         """Note what a snapshot added: what it only took over was added by an older one."""
@@ -316,7 +323,7 @@ class _Walk:
             self.find(reference, Problem.UNREADABLE, str(e), file=path)
             return None
 
-    def index(self, reference: Reference, name: str) -> None:
+    def index(self, reference: Reference, name: str, live: Sequence[ManifestEntry] | None) -> None:
         """Check the index manifest and note its index files."""
         table = reference.table
         path = table.paths.manifest(name)
@@ -334,6 +341,8 @@ class _Walk:
                 index_path,
                 _Needed(index_path, file.file_size, reference, Problem.MISSING_INDEX_FILE),
             )
+        if live is not None:
+            self.findings += vectors_without_file(reference, entries, live)
 
     def present(
         self,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import Reference
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key_order
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 
 
 def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
@@ -88,6 +88,29 @@ def record_total(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
             branch=reference.table.branch,
             snapshot=snapshot.id,
         )
+
+
+def vectors_without_file(
+    reference: Reference, index: Iterable[IndexManifestEntry], live: Iterable[ManifestEntry]
+) -> Iterator[Finding]:
+    """Deletion vectors of data files that are no longer live in their bucket."""
+    files = {(e.partition, e.bucket, e.file.file_name) for e in live}
+    for entry in index:
+        for vector in entry.index_file.dv_ranges or ():
+            if (entry.partition, entry.bucket, vector.data_file) not in files:
+                yield Finding(
+                    problem=Problem.VECTOR_WITHOUT_FILE,
+                    severity=Severity.WARNING,
+                    message=f"index file {entry.index_file.file_name} holds a deletion vector of "
+                    f"{vector.data_file}, which is no longer live",
+                    reference=reference.label,
+                    branch=reference.table.branch,
+                    snapshot=reference.snapshot.id,
+                    partition=partition_text(reference.table, entry.partition),
+                    bucket=entry.bucket,
+                    file=entry.index_file.file_name,
+                    repair=Repair.COMPACT,
+                )
 
 
 def partition_text(table: FileStoreTable, partition: bytes) -> str:

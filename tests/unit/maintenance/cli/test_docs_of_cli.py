@@ -1,0 +1,35 @@
+"""docs/cli.md says what the program does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from maintenance.cli.parser import build_parser
+from maintenance.exit_codes import ExitCode
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.jobs.verify.findings import Problem
+
+TEXT = (Path(__file__).parents[4] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_exit_codes_are_documented(code):
+    assert f"| {int(code)} | {code.name.lower().replace('_', ' ')} |" in TEXT
+
+
+@pytest.mark.parametrize("problem", Problem)
+def test_findings_are_documented(problem):
+    assert f"`{problem}`" in TEXT
+
+
+def test_commands_are_documented():
+    commands = build_parser()._subparsers._group_actions[0].choices
+    for name in commands:
+        assert f"| `{name}" in TEXT
+
+
+def test_arguments_of_compact_are_documented():
+    for argument in COMPACT.arguments:
+        assert f"`{argument.option} " in TEXT
