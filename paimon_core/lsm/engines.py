@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.lsm.aggregation import aggregation_of
 from paimon_core.lsm.deduplicate import Deduplicate
+from paimon_core.lsm.first_row import FirstRow
 from paimon_core.lsm.merge_engine import MergeEngine
+from paimon_core.lsm.partial_update import partial_update_of
 from paimon_core.options import IGNORE_DELETE, MERGE_ENGINE
 from paimon_core.schema.table_schema import TableSchema
 
@@ -25,5 +28,13 @@ def merge_engine_of(schema: TableSchema) -> ChosenEngine:
     match options.value(MERGE_ENGINE):
         case "deduplicate":
             return ChosenEngine(Deduplicate(ignore_delete=options.value(IGNORE_DELETE)))
+        case "first-row":
+            return ChosenEngine(FirstRow(ignore_delete=options.value(IGNORE_DELETE)))
+        case "aggregation":
+            return ChosenEngine(aggregation_of(schema))
+        case "partial-update":
+            engine = partial_update_of(schema)
+            needs = [f for group in engine.groups for f in group.sequence_fields]
+            return ChosenEngine(engine, tuple(dict.fromkeys(needs)))
         case other:
             raise UnsupportedFeature(f"merge-engine={other}")

@@ -1,0 +1,190 @@
+"""The aggregate function that a table's options give a field (Java: `FieldAggregatorFactory`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.lsm.aggregate_functions import (
+    ColumnFunction,
+    Extreme,
+    FirstNonNullValue,
+    FirstValue,
+    LastNonNull,
+    LastValue,
+    PrimaryKeyValue,
+    ProductValues,
+    ScalarFunction,
+    SumValues,
+)
+from paimon_core.lsm.java_hash import hash_of, hash_of_rows
+from paimon_core.lsm.operations import Operations
+from paimon_core.lsm.scalar_aggregates import (
+    Aggregate,
+    Collect,
+    IgnoreRetract,
+    Listagg,
+    MergeMap,
+    MergeMapWithKeyTime,
+    NestedPartialUpdate,
+    NestedUpdate,
+    RoaringBitmap32,
+)
+from paimon_core.lsm.versions import Column
+from paimon_core.options import Options, parse_bool
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
+
+PREFIX: Final = "fields."
+DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
+_NUMBERS: Final = frozenset(
+    {
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.DECIMAL,
+    }
+)
+_EXTREMES: Final = {"max": True, "min": False, "bool_or": True, "bool_and": False}
+_NOT_KNOWN: Final = frozenset({"hll_sketch", "theta_sketch", "rbm64"})
+_LONGEST_LIST: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Lenient:
+    """A function whose field says `ignore-retract`."""
+
+    function: ColumnFunction
+
+    def merge(self, column: pa.Array, operations: Operations) -> Column:
+        return self.function.merge(column, operations.without_retracts())
+
+
+def function_name(field: str, options: Options) -> str | None:
+    """`fields.<field>.aggregate-function`, or the default for all fields."""
+    return options.get(f"{PREFIX}{field}.aggregate-function") or options.get(DEFAULT_FUNCTION)
+
+
+def column_function(name: str, field: DataField, options: Options) -> ColumnFunction:
+    """The function of this name for a field.
+
+    InvalidArgument if it does not fit the field's type, UnsupportedFeature if it is not known.
+    """
+    text = options.get(f"{PREFIX}{field.name}.ignore-retract")
+    lenient = text is not None and parse_bool(text)
+    function = _function(name, field, options, lenient=lenient)
+    return _Lenient(function) if lenient else function
+
+
+def _function(name: str, field: DataField, options: Options, *, lenient: bool) -> ColumnFunction:
+    data_type = field.type
+    match name:
+        case "primary-key":
+            return PrimaryKeyValue()
+        case "last_value":
+            return LastValue()
+        case "last_non_null_value":
+            return LastNonNull()
+        case "first_value":
+            return FirstValue()
+        case "first_non_null_value" | "first_not_null_value":
+            return FirstNonNullValue(data_type)
+        case "max" | "min":
+            _require(isinstance(data_type, AtomicType), name, field, "a simple type")
+            return Extreme(name, _EXTREMES[name])
+        case "bool_or" | "bool_and":
+            _require(data_type.root is TypeRoot.BOOLEAN, name, field, "BOOLEAN")
+            return Extreme(name, _EXTREMES[name])
+        case "sum" | "product":
+            if not isinstance(data_type, AtomicType) or data_type.root not in _NUMBERS:
+                raise _misfit(name, field, "a number")
+            return SumValues(data_type) if name == "sum" else ProductValues(data_type)
+    scalar = _scalar(name, field, options)
+    return ScalarFunction(IgnoreRetract(scalar) if lenient else scalar, data_type)
+
+
+def _scalar(name: str, field: DataField, options: Options) -> Aggregate:
+    data_type = field.type
+
+    def option(key: str) -> str | None:
+        return options.get(f"{PREFIX}{field.name}.{key}")
+
+    distinct = parse_bool(option("distinct") or "false")
+    match name:
+        case "listagg":
+            _require(data_type.root is TypeRoot.VARCHAR, name, field, "STRING")
+            delimiter = option("list-agg-delimiter")
+            return Listagg("," if delimiter is None else delimiter, distinct=distinct)
+        case "collect":
+            if not isinstance(data_type, ArrayType):
+                raise _misfit(name, field, "ARRAY")
+            return Collect(distinct=distinct, hash_of=hash_of(data_type.element))
+        case "merge_map":
+            _require(isinstance(data_type, MapType), name, field, "MAP")
+            return MergeMap()
+        case "merge_map_with_keytime":
+            if not isinstance(data_type, MapType) or not isinstance(data_type.value, RowType):
+                raise _misfit(name, field, "MAP of ROWs")
+            names = data_type.value.names
+            time_field = option("ts-field")
+            return MergeMapWithKeyTime(
+                len(names) - 1 if time_field is None else _position(time_field, names, field)
+            )
+        case "nested_update" | "nested_partial_update":
+            return _nested(name, field, option("nested-key"), option("count-limit"), options)
+        case "rbm32":
+            _require(data_type.root is TypeRoot.VARBINARY, name, field, "VARBINARY")
+            return RoaringBitmap32()
+    if name in _NOT_KNOWN:
+        raise UnsupportedFeature(f"aggregate function {name}")
+    raise InvalidArgument(f"unknown aggregate function {name!r} of field {field.name}")
+
+
+def _nested(
+    name: str, field: DataField, key: str | None, limit: str | None, options: Options
+) -> Aggregate:
+    for newer in ("nested-sequence-field", "nested-key-null-strategy"):
+        if f"{PREFIX}{field.name}.{newer}" in options:
+            raise UnsupportedFeature(f"{PREFIX}{field.name}.{newer}")
+    element = field.type.element if isinstance(field.type, ArrayType) else None
+    if not isinstance(element, RowType):
+        raise _misfit(name, field, "ARRAY of ROWs")
+    names = [n.strip() for n in key.split(",")] if key else []
+    positions = [_position(n, element.names, field) for n in names]
+    keys = hash_of_rows([element.types[p] for p in positions])
+    if name == "nested_update":
+        return NestedUpdate(positions, keys, int(limit) if limit else _LONGEST_LIST)
+    if not positions:
+        raise InvalidArgument(f"{PREFIX}{field.name}.nested-key is missing")
+    return NestedPartialUpdate(positions, keys)
+
+
+def _position(name: str, names: tuple[str, ...], field: DataField) -> int:
+    if name not in names:
+        raise InvalidArgument(f"field {field.name} has no nested field {name}")
+    return names.index(name)
+
+
+def _require(fits: bool, name: str, field: DataField, wanted: str) -> None:  # noqa: FBT001
+    if not fits:
+        raise _misfit(name, field, wanted)
+
+
+def _misfit(name: str, field: DataField, wanted: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"aggregate function {name!r} wants {wanted}, but field {field.name} is "
+        f"{type_to_sql(field.type)}"
+    )
