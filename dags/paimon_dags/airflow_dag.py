@@ -75,6 +75,7 @@ def _task(step: Step, shape: DagShape, settings: Settings, tasks: dict[str, Any]
         spark_conf=dict(settings.spark_conf),
         results=settings.results,
         packages=settings.packages,
+        submit=dict(settings.submit),
         map_index_template="{{ task.label }}",
         max_active_tis_per_dagrun=shape.parallel_batches,
         **common,

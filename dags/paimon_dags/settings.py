@@ -17,7 +17,11 @@ schedule is a reviewed change like any other::
     "s3.endpoint" = "https://s3.example.com"
 
     [spark_conf]
-    "spark.executor.memory" = "4g"
+    "spark.pyspark.python" = "/opt/venv/bin/python"
+
+    [submit]                             # more arguments of the provider's SparkSubmitOperator
+    num_executors = 8
+    executor_memory = "4g"
 
     [jobs.compact]
     schedule = "*/15 * * * *"            # or false: only by hand
@@ -73,6 +77,7 @@ class Settings:
     timezone: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    submit: Mapping[str, object] = field(default_factory=dict)
     jobs: Mapping[str, JobSettings] = field(default_factory=dict)
 
     def job(self, name: str) -> JobSettings:
@@ -96,9 +101,9 @@ def settings_from(
     raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
 ) -> Settings:
     """The settings that these tables of a TOML file mean."""
-    _known(raw, {"caretaker", "storage", "spark_conf", "jobs"}, where)
+    _known(raw, {"caretaker", "storage", "spark_conf", "submit", "jobs"}, where)
     common = dict(_table(raw, "caretaker", where))
-    own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "jobs"}
+    own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
     _known(common, own, f"{where}: [caretaker]")
     _typed(common, Settings(), f"{where}: [caretaker]")
     common.setdefault("warehouse", environ.get(WAREHOUSE_VARIABLE) or None)
@@ -106,6 +111,7 @@ def settings_from(
         **common,  # type: ignore[arg-type]  # checked by _typed
         storage={k: str(v) for k, v in _table(raw, "storage", where).items()},
         spark_conf={k: str(v) for k, v in _table(raw, "spark_conf", where).items()},
+        submit=dict(_table(raw, "submit", where)),
         jobs={
             name: _job_settings(cast("Mapping[str, object]", part), f"{where}: [jobs.{name}]")
             for name, part in _table(raw, "jobs", where).items()

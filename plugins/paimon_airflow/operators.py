@@ -187,7 +187,8 @@ class RunOnSpark(_TableWork):
 
     It is submitted by the Spark provider's SparkSubmitOperator, which lives inside this task: the
     connection decides where it runs, and drivers on a cluster are found again after a crash of the
-    worker.  (A subclass would import the provider whenever the DAG is parsed.)
+    worker.  (A subclass would import the provider whenever the DAG is parsed.)  `submit` holds more
+    arguments of that operator.
     """
 
     template_fields: Sequence[str] = ("batch",)
@@ -202,6 +203,7 @@ class RunOnSpark(_TableWork):
         spark_conf: Mapping[str, str] | None = None,
         results: str | None = None,
         packages: str | None = None,
+        submit: Mapping[str, Any] | None = None,
         application: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -211,6 +213,7 @@ class RunOnSpark(_TableWork):
         self.spark_conf = dict(spark_conf or {})
         self.results = results
         self.packages = packages
+        self.submit = dict(submit or {})
         self.application = application
         self.outcome = ""
         self._submit: SparkSubmitOperator | None = None
@@ -262,7 +265,8 @@ class RunOnSpark(_TableWork):
 
         target = self._target()
         ti = context["ti"]
-        name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}-{ti.try_number}"
+        # The same for every try: a later one may find the application of an earlier one running.
+        name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}"
         try:
             folder = spark.results_folder(target, self.results, scratch, name)
             self._submit = SparkSubmitOperator(
@@ -275,8 +279,9 @@ class RunOnSpark(_TableWork):
                 env_vars=spark.environment(target),
                 py_files=self._py_files(target, scratch),
                 spark_binary=spark.spark_submit() if target.driver_is_here else None,
+                **{**spark.tracking(target, self.submit), **self.submit},
             )
-        except spark.SubmitError as e:
+        except (spark.SubmitError, TypeError) as e:
             raise AirflowFailException(str(e)) from e
         try:
             # Not `execute` itself, which warns when it is called from another operator's.

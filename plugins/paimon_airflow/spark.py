@@ -61,6 +61,16 @@ def spark_conf(target: Target, own: Mapping[str, str]) -> dict[str, str]:
     return {**fixed, **own}
 
 
+def tracking(target: Target, submit: Mapping[str, object]) -> dict[str, object]:
+    """How the Spark provider follows the driver, where its defaults would refuse to.
+
+    On YARN it can find a driver again only through the resource manager's REST API.
+    """
+    if target.master == "yarn" and not target.driver_is_here:
+        return {"durable": bool(submit.get("yarn_track_via_rm_api"))}
+    return {}
+
+
 def environment(target: Target) -> dict[str, str] | None:
     """Environment variables for spark-submit, or None where it is the cluster's business.
 

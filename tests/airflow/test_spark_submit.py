@@ -1,0 +1,78 @@
+"""How an application is submitted: local, client mode on a cluster, driver on the cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from paimon_airflow import spark
+from paimon_airflow.spark import SubmitError, Target
+
+LOCAL = Target("local[2]", "client")
+STANDALONE = Target("spark://master:7077", "client")
+YARN = Target("yarn", "cluster")
+
+
+def test_a_local_application_runs_this_python_and_shows_no_ui():
+    variables = spark.environment(LOCAL)
+    assert variables is not None
+    assert variables["PYSPARK_PYTHON"] == sys.executable
+    conf = spark.spark_conf(LOCAL, {"spark.driver.host": "elsewhere"})
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.driver.host"] == "elsewhere"
+
+
+def test_executors_elsewhere_have_a_python_of_their_own():
+    variables = spark.environment(STANDALONE)
+    assert variables is not None
+    assert "PYSPARK_PYTHON" not in variables
+    assert variables["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert "spark.ui.enabled" not in spark.spark_conf(STANDALONE, {})
+    assert spark.environment(YARN) is None
+
+
+def test_yarn_is_tracked_only_where_the_provider_can():
+    assert spark.tracking(LOCAL, {}) == {}
+    assert spark.tracking(YARN, {}) == {"durable": False}
+    assert spark.tracking(YARN, {"yarn_track_via_rm_api": True}) == {"durable": True}
+    assert spark.spark_conf(YARN, {})["spark.yarn.maxAppAttempts"] == "1"
+
+
+def test_results_go_where_driver_and_worker_meet(tmp_path: Path):
+    assert spark.results_folder(STANDALONE, None, tmp_path, "a/b") == str(tmp_path / "results")
+    assert spark.results_folder(YARN, "s3://lake/.caretaker/", tmp_path, "a/b") == (
+        "s3://lake/.caretaker/a/b"
+    )
+    with pytest.raises(SubmitError, match=r"set `results` in caretaker\.toml"):
+        spark.results_folder(YARN, None, tmp_path, "a/b")
+
+
+def test_shipped_packages_work_without_the_checkout(tmp_path: Path):
+    archive = spark.write_packages(tmp_path / "caretaker.zip")
+    again = spark.write_packages(tmp_path / "again.zip")
+    assert archive.read_bytes() == again.read_bytes()
+    assert "maintenance/spark_app.py" in zipfile.ZipFile(archive).namelist()
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            "import maintenance.runner, paimon_core; print(paimon_core.__file__)",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(archive)},
+    )
+    assert str(archive) in found.stdout
+
+
+def test_the_application_and_spark_submit_are_found():
+    assert Path(spark.application()).is_file()
+    pytest.importorskip("pyspark")
+    assert Path(spark.spark_submit()).is_file()
