@@ -1,0 +1,235 @@
+"""Full compaction: ours, Java's and the floor, on the same data in the same run.
+
+    ./caretaker python benchmarks/compaction.py                  small tables, about a minute
+    ./caretaker python benchmarks/compaction.py --long           5 million rows, three repetitions
+    ./caretaker python benchmarks/compaction.py --long --keep DIR  the tables stay, for the next run
+    ./caretaker python benchmarks/compaction.py --long --data DIR  tables of an earlier run
+
+What is compared, in turns (A B C A B C), each in a process of its own:
+
+- ours: the job `compact`, strategy full, from planning to verification, in one process and thread;
+- java: the oracle's `compact` with one thread, from planning to commit, without the JVM's start;
+- floor: pyarrow decodes the same files and encodes as many rows as come out, into the columns of a
+  data file (`_KEY_id` once more), with the same codec and level, one thread; no merge, no
+  statistics of ours, no metadata.  It does not decode `_KEY_id`, as nobody has to;
+- spark (with --spark): ours as one Spark application on local[1], without the session's start.
+
+In the end Java reads what both made of the table: counts and checksums of all rows must agree.
+The oracle (real Java Paimon) is looked for in ../shared/oracle or $CARETAKER_ORACLE; without it the
+library writes the tables itself and Java is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from cases import COLUMNS, LONG, SMALL, Case
+from processes import Measured, machine, run, run_step
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ORACLE = Path(os.environ.get("CARETAKER_ORACLE") or CHECKOUT.parent / "shared" / "oracle")
+STEPS = str(Path(__file__).with_name("compaction_steps.py"))
+KEEP_SNAPSHOTS = {"snapshot.num-retained.min": "100000", "snapshot.num-retained.max": "100000"}
+"""Java's commit would otherwise expire snapshots of data that is older than an hour."""
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def has_java() -> bool:
+    return (ORACLE / "oracle").exists() and shutil.which("java") is not None
+
+
+def java(warehouse: Path, *steps: dict[str, Any]) -> Measured:
+    """The oracle's answers to steps on the table."""
+    defaults = {"op": "defaults", "warehouse": str(warehouse), "database": "db", "table": "t"}
+    text = "\n".join(json.dumps(s) for s in (defaults, *steps))
+    return run([str(ORACLE / "oracle"), "-"], text=text)
+
+
+def make_table(case: Case, warehouse: Path) -> None:
+    """The table as the oracle writes it, or our own like it where there is no oracle."""
+    if not has_java():
+        run_step(
+            STEPS,
+            "generate",
+            warehouse=str(warehouse),
+            **{k: getattr(case, k) for k in ("primary_key", "rows", "commits", "overlap", "seed")},
+            options=case.options,
+        )
+        return
+    create = {"op": "create_table", "columns": COLUMNS, "options": case.options}
+    write = {"op": "gen_write", "n": case.rows, "commits": case.commits, "seed": case.seed}
+    java(
+        warehouse,
+        {"op": "create_database"},
+        {**create, "primary_keys": ["id"] if case.primary_key else []},
+        {**write, "key_column": "id", "overlap": case.overlap},
+    )
+
+
+def copy_table(source: Path, target: Path) -> Path:
+    """A copy to compact.  Data files are shared by hard links: nobody ever changes one."""
+
+    def link_data(file: str, place: str) -> None:
+        if Path(file).name.startswith("data-"):
+            try:
+                os.link(file, place)
+            except OSError:  # on another file system
+                shutil.copyfile(file, place)
+        else:
+            shutil.copyfile(file, place)
+
+    shutil.copytree(source, target, copy_function=link_data)
+    return target
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+def compare(case: Case, source: Path, folder: Path, *, repetitions: int, spark: bool) -> Any:
+    """Figures of all repetitions of one table."""
+    ways = ["ours", "floor", *(["java"] if has_java() else []), *(["spark"] if spark else [])]
+    figures: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
+    for repetition in range(repetitions):
+        for way in ways:
+            shutil.rmtree(folder / way, ignore_errors=True)
+            warehouse = copy_table(source, folder / way)
+            os.sync()
+            load = os.getloadavg()[0]
+            if way == "java":
+                measured = java(warehouse, {"op": "compact", "options": KEEP_SNAPSHOTS})
+            elif way == "floor":
+                rows = figures["ours"][0]["output_rows"]
+                measured = run_step(STEPS, "floor", warehouse=str(warehouse), rows=rows)
+            else:
+                measured = run_step(STEPS, "ours", warehouse=str(warehouse), spark=way == "spark")
+            answer = {**measured.answer, "peak_mb": measured.peak_mb, "load": round(load, 1)}
+            # Of Java all processor time is counted: its collector and compiler are at work, too.
+            answer.setdefault("cpu_seconds", measured.cpu_seconds)
+            figures[way].append(answer)
+            print(
+                f"{case.name} {repetition + 1}/{repetitions} {way}: {answer['seconds']:.1f} s, "
+                f"load {load:.1f}",
+                file=sys.stderr,
+            )
+    rows_out = {a["output_rows"] for answers in figures.values() for a in answers}
+    if case.primary_key:
+        # The floor takes a share of each file, rounded.
+        rows_out = {a["output_rows"] for w, x in figures.items() if w != "floor" for a in x}
+    if len(rows_out) != 1:
+        raise SystemExit(f"{case.name}: numbers of rows differ: {sorted(rows_out)}")
+    same = same_rows(folder) if has_java() else None
+    return {"case": case.name, "figures": figures, "rows_equal": same}
+
+
+def same_rows(folder: Path) -> dict[str, Any]:
+    """Count and checksum of all rows, that Java reads alike from our result and from its own."""
+    found = []
+    for way in ("ours", "java"):
+        answer = java(folder / way, {"op": "read", "checksum": True}).answer
+        found.append({k: answer[k] for k in ("count", "checksum")})
+    if found[0] != found[1]:
+        raise SystemExit(f"rows differ: ours {found[0]}, Java's {found[1]}")
+    return found[0]
+
+
+def middle(answers: list[dict[str, Any]], key: str) -> float:
+    return float(statistics.median(a[key] for a in answers))
+
+
+def table_lines(result: dict[str, Any]) -> list[str]:
+    """The figures of one table as a Markdown table."""
+    figures: dict[str, list[dict[str, Any]]] = result["figures"]
+    lines = [
+        "| case | way | s min / median / max | CPU s | rows/s | MB in -> out | files | RSS MB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for way, answers in figures.items():
+        seconds = sorted(a["seconds"] for a in answers)
+        one = answers[0]
+        files = f"{one['input_files']} -> {one['output_files']}" if "input_files" in one else ""
+        lines.append(
+            f"| {result['case']} | {way} "
+            f"| {seconds[0]:.2f} / {statistics.median(seconds):.2f} / {seconds[-1]:.2f} "
+            f"| {middle(answers, 'cpu_seconds'):.2f} "
+            f"| {one['input_rows'] / statistics.median(seconds) / 1000:,.0f} k "
+            f"| {one['input_bytes'] / 1e6:,.0f} -> {one['output_bytes'] / 1e6:,.0f} | {files} "
+            f"| {max(a['peak_mb'] for a in answers):,.0f} |"
+        )
+    return lines
+
+
+def verdict(result: dict[str, Any]) -> dict[str, Any]:
+    """Ratios of medians of the same run, beside what is to be reached."""
+    figures: dict[str, list[dict[str, Any]]] = result["figures"]
+    ours = middle(figures["ours"], "seconds")
+    ratios: dict[str, Any] = {
+        "ours_to_floor": round(ours / middle(figures["floor"], "seconds"), 2),
+        "ours_to_floor_cpu": round(
+            middle(figures["ours"], "cpu_seconds") / middle(figures["floor"], "cpu_seconds"), 2
+        ),
+        "ours_peak_mb": round(max(a["peak_mb"] for a in figures["ours"])),
+        "rows_equal": result["rows_equal"],
+    }
+    if "java" in figures:
+        ratios["ours_to_java"] = round(ours / middle(figures["java"], "seconds"), 3)
+    return ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--long", action="store_true", help="5 million rows instead of half a one")
+    parser.add_argument("--repetitions", type=int, help="default: 3 with --long, else 1")
+    parser.add_argument("--case", choices=["pk", "append"], help="only this table")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, leave the tables")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="take DIR/pk and DIR/append")
+    parser.add_argument("--spark", action="store_true", help="measure Spark on local[1], too")
+    arguments = parser.parse_args()
+    facts = machine()
+    if not has_java():
+        print(f"no oracle in {ORACLE.name}/, or no java: Java is left out", file=sys.stderr)
+    repetitions = arguments.repetitions or (3 if arguments.long else 1)
+    folder = arguments.keep or Path(tempfile.mkdtemp(prefix="compaction-"))
+    results = []
+    try:
+        for case in LONG if arguments.long else SMALL:
+            if arguments.case not in (None, case.name):
+                continue
+            source = (arguments.data or folder / "data") / case.name
+            if not source.exists():
+                if arguments.data:
+                    raise SystemExit(f"there is no table in {source}")
+                print(f"making {case.name}", file=sys.stderr)
+                make_table(case, source)
+            results.append(
+                compare(
+                    case,
+                    source,
+                    folder / "copies" / case.name,
+                    repetitions=repetitions,
+                    spark=arguments.spark,
+                )
+            )
+            shutil.rmtree(folder / "copies")
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    for result in results:
+        print(*table_lines(result), "", sep="\n")
+    summary = {r["case"]: verdict(r) for r in results}
+    print(json.dumps({"machine": facts, "summary": summary, "results": results}))
+
+
+if __name__ == "__main__":
+    main()
