@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import threading
 import uuid
@@ -11,8 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import boto3
 import pytest
+from s3_store import S3Server, s3_server
 
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.local import LocalFileIO
@@ -229,40 +228,19 @@ class TestMemory(FileIOContract):
 
 
 @pytest.fixture(scope="module")
-def s3_options() -> Iterator[dict[str, str]]:
-    moto_server = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield {
-        "s3.endpoint": f"http://{host}:{port}",
-        "s3.access-key": "testing",
-        "s3.secret-key": "testing",
-        "s3.region": "us-east-1",
-        "s3.path.style.access": "true",
-    }
-    server.stop()
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
 
 
 class TestS3(FileIOContract):
     @pytest.fixture
-    def store(self, s3_options: dict[str, str]) -> Store:
-        bucket = f"b{uuid.uuid4().hex[:12]}"
-        io, root = open_file_io(f"s3://{bucket}/warehouse", s3_options)
-        boto3.client(
-            "s3",
-            endpoint_url=s3_options["s3.endpoint"],
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-            region_name="us-east-1",
-        ).create_bucket(Bucket=bucket)
-        return io, root
+    def store(self, s3: S3Server) -> Store:
+        return open_file_io(s3.new_root(), s3.options)
 
-    def test_paths_keep_their_scheme(self, store: Store, s3_options: dict[str, str]) -> None:
+    def test_paths_keep_their_scheme(self, store: Store, s3: S3Server) -> None:
         _, root = store
-        io, s3a_root = open_file_io(root.replace("s3://", "s3a://"), s3_options)
+        io, s3a_root = open_file_io(root.replace("s3://", "s3a://"), s3.options)
         io.write_bytes(f"{s3a_root}/d/f", b"f")
         assert [s.path for s in io.list_dir(f"{s3a_root}/d")] == [f"{s3a_root}/d/f"]
         assert store[0].read_bytes(f"{root}/d/f") == b"f"
