@@ -54,11 +54,14 @@ class Engine(Protocol):
         run: Callable[[bytes], bytes],
         *,
         on_done: Callable[[UnitResult], None] | None = None,
+        on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
         """One result a unit, in the units' order.
 
         Errors of `run` are results.  What is raised is the failure of the engine itself; then
-        nothing is known of any unit.  `on_done` is called for progress, from any thread.
+        nothing is known of any unit.  `on_done` is told each result; an engine whose results come
+        all at the end tells `on_share` meanwhile which share of the work is done (0 to 1).  Both
+        are called from any thread.
         """
 
     def close(self) -> None:
@@ -98,6 +101,7 @@ class LocalEngine:
         run: Callable[[bytes], bytes],
         *,
         on_done: Callable[[UnitResult], None] | None = None,
+        on_share: Callable[[float], None] | None = None,  # noqa: ARG002 - results come one by one
     ) -> list[UnitResult]:
         """One result a unit, in the units' order (see `Engine`)."""
         results = []

@@ -14,12 +14,15 @@ import pickle
 import re
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from maintenance.engine import UnitResult, WorkUnit, run_unit
 from maintenance.packing import pack, task_count
@@ -38,6 +41,7 @@ DEFAULT_SLOTS: Final = 8
 _RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
 _TELLING: Final = re.compile(r"worker exited|ExecutorLost|OutOfMemory|Caused by: .*Exception: ")
 _LONGEST_REASON: Final = 300
+_WATCH_SECONDS: Final = 0.5
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit: master and configuration are its affair then."""
@@ -104,6 +108,7 @@ class SparkEngine:
         run: Callable[[bytes], bytes],
         *,
         on_done: Callable[[UnitResult], None] | None = None,
+        on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
         """One result a unit, in the units' order (see `maintenance.engine.Engine`)."""
         if not units:
@@ -115,7 +120,8 @@ class SparkEngine:
         tasks = pack(range(len(units)), count, lambda i: sizes[i])
         logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
         try:
-            results = _collect(session, units, tasks, run)
+            with _watched(session, len(tasks), on_share):
+                results = _collect(session, units, tasks, run)
         except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
             logger.warning(
                 "a Spark job failed as a whole; its tasks are tried one by one: %s", _reason(e)
@@ -248,6 +254,43 @@ def _collect(
     if len(results) != expected:
         raise SparkUnavailable(f"Spark returned {len(results)} results of {expected} units")
     return sorted(results, key=lambda r: r.index)
+
+
+@contextmanager
+def _watched(
+    session: SparkSession, tasks: int, on_share: Callable[[float], None] | None
+) -> Iterator[None]:
+    """Tell which share of the tasks is done while the block runs; classic Spark only."""
+    if on_share is None or not hasattr(session, "_jsparkSession"):
+        yield
+        return
+    context = session.sparkContext
+    group = f"{APP_NAME}-{uuid4()}"
+    context.setJobGroup(group, f"{tasks} tasks")
+    over = threading.Event()
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        while not over.wait(_WATCH_SECONDS):
+            stages = [
+                tracker.getStageInfo(stage)
+                for job in tracker.getJobIdsForGroup(group)
+                if (info := tracker.getJobInfo(job)) is not None
+                for stage in info.stageIds
+            ]
+            # The stage before ours only deals the units out.
+            done = max(
+                (s.numCompletedTasks for s in stages if s and s.numTasks == tasks), default=0
+            )
+            on_share(min(1.0, done / tasks))
+
+    watcher = threading.Thread(target=watch, name="spark-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _distributed(

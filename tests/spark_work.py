@@ -7,7 +7,7 @@ import os
 from paimon_core.errors import UnsupportedFeature
 
 
-class Odd(Exception):  # noqa: N818 - it is odd, that is the point
+class Odd(Exception):
     """An error that does not survive pickling."""
 
     def __init__(self, one: object, two: object) -> None:
@@ -25,9 +25,17 @@ def work(payload: bytes) -> bytes:
         case b"die":
             os._exit(9)
         case b"task":
-            from pyspark import TaskContext  # noqa: PLC0415 - on executors
+            from pyspark import TaskContext
 
             context = TaskContext.get()
             return str(context.partitionId() if context else -1).encode()
         case _:
             return payload.upper()
+
+
+def slow(payload: bytes) -> bytes:
+    """Takes a while."""
+    import time
+
+    time.sleep(2)
+    return payload

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from command_line import caretaker, read_rows
 from lakes import Lake
-from spark_work import work
+from spark_work import slow, work
 
 from maintenance.engine import WorkUnit
 from maintenance.jobs.compact.definition import COMPACT
@@ -82,6 +82,16 @@ def test_a_dying_worker_loses_its_own_unit_only(spark):
     error = results[1].error
     assert isinstance(error, UnitLost)
     assert "die" in str(error)
+
+
+def test_progress_is_told_while_tasks_run(spark):
+    shares: list[float] = []
+    results = spark.run_units(
+        units(*b"abcdef".hex(" ").encode().split()), slow, on_share=shares.append
+    )
+    assert len(results) == 6
+    assert shares == sorted(shares)
+    assert any(0 < share < 1 for share in shares)
 
 
 def test_no_units_need_no_session():

@@ -115,17 +115,28 @@ def _run(
     finished: list[bytes],
 ) -> list[UnitResult]:
     sizes = expected_bytes(units)
+    told = 0
 
     def on_done(result: UnitResult) -> None:
         if result.payload is not None:
             finished.append(result.payload)
-        context.progress.advance(1, sizes[result.index])
+        if not told:
+            context.progress.advance(1, sizes[result.index])
+
+    def on_share(share: float) -> None:
+        nonlocal told
+        now = int(share * sum(sizes))
+        if now > told:
+            context.progress.advance(1, now - told)
+            told = now
 
     work_units = [
         WorkUnit(payload=u.to_bytes(), expected_bytes=size, label=plan.label(u))
         for u, size in zip(units, sizes, strict=True)
     ]
-    return engine.run_units(work_units, partial(run_unit, table, context.env), on_done=on_done)
+    return engine.run_units(
+        work_units, partial(run_unit, table, context.env), on_done=on_done, on_share=on_share
+    )
 
 
 def _sliced(

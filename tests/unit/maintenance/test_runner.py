@@ -30,7 +30,7 @@ class Meddling(LocalEngine):
         object.__setattr__(self, "_meddle", meddle)
         object.__setattr__(self, "_left", [times])
 
-    def run_units(self, units, run, *, on_done=None):
+    def run_units(self, units, run, *, on_done=None, on_share=None):
         results = LocalEngine().run_units(units, run, on_done=on_done)
         if self._left[0]:
             self._left[0] -= 1
@@ -39,7 +39,7 @@ class Meddling(LocalEngine):
 
 
 class Forbidden(LocalEngine):
-    def run_units(self, units, run, *, on_done=None):
+    def run_units(self, units, run, *, on_done=None, on_share=None):
         raise AssertionError("this engine must not be used")
 
 
@@ -258,7 +258,7 @@ def test_an_unknown_outcome_deletes_nothing(pk, monkeypatch):
 
 def test_an_interrupted_run_leaves_no_files(pk):
     class Interrupted(LocalEngine):
-        def run_units(self, units, run, *, on_done=None):
+        def run_units(self, units, run, *, on_done=None, on_share=None):
             LocalEngine().run_units(units, run, on_done=on_done)
             raise KeyboardInterrupt
 
