@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Severity
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.reachability.files import (
     Metadata,
@@ -16,7 +18,7 @@ from paimon_core.reachability.files import (
     is_appended,
     listed_names,
 )
-from paimon_core.reachability.references import RefKind, all_references
+from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.table.open import open_table
 
 FOLDERS = ("manifest", "index", "statistics")
@@ -29,11 +31,16 @@ def on_disk(root: Path) -> set[str]:
 
 
 def referenced(warehouse: Path, name: str = "db.t") -> set[str]:
-    """The slow way: every reference's files, all read and merged."""
+    """The files that any reference of any branch needs."""
     table = open_table(str(warehouse), name)
+    return needed_by(table, all_references(table))
+
+
+def needed_by(table: FileStoreTable, references: Iterable[Reference]) -> set[str]:
+    """The slow way: every reference's files, all read and merged."""
     metadata = Metadata(table)
     found: set[StoredFile] = set()
-    for reference in all_references(table):
+    for reference in references:
         paths, s = reference.table.paths, reference.snapshot
         for list_name, _ in listed_names(reference):
             found.add(StoredFile(paths.manifest(list_name), Role.MANIFEST_LIST, None))

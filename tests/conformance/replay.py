@@ -268,6 +268,11 @@ def expire_snapshots(step: Step, result: Result) -> None:
     result["expired"] = len(done.get("expired_snapshots", ()))
 
 
+def expire_changelogs(step: Step, result: Result) -> None:
+    done = run_job(step, "expire_changelogs", _retention(step))
+    result["expired"] = len(done.get("expired_changelogs", ()))
+
+
 def drop_partition(step: Step, _: Result) -> None:
     table = open_step(step)
     tests = [
@@ -489,6 +494,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "drop_partition": drop_partition,
     "truncate": truncate,
     "expire_snapshots": expire_snapshots,
+    "expire_changelogs": expire_changelogs,
     "snapshots": snapshots,
     "changelogs": changelogs,
     "schemas": schemas,

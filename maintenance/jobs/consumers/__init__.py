@@ -1,0 +1,1 @@
+"""Consumers: expired when they are dead, moved, cleared."""

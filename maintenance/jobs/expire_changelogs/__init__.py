@@ -1,0 +1,1 @@
+"""Long-lived changelogs beyond their retention go."""

@@ -1,0 +1,74 @@
+"""What `expire_changelogs` is called, takes and promises; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from maintenance.arguments import Argument, Kind
+from maintenance.job import Job, Steps
+
+RETAIN_MAX = Argument(
+    name="retain_max",
+    kind=Kind.INTEGER,
+    help="keep the changelogs of at most so many of the newest snapshots "
+    "(default: changelog.num-retained.max of the table)",
+    example="500",
+)
+RETAIN_MIN = Argument(
+    name="retain_min",
+    kind=Kind.INTEGER,
+    help="keep the changelogs of at least so many of the newest snapshots "
+    "(default: changelog.num-retained.min of the table)",
+    example="100",
+)
+OLDER_THAN = Argument(
+    name="older_than",
+    kind=Kind.TEXT,
+    help="expire changelogs older than this time of the local wall clock "
+    "(default: now - changelog.time-retained of the table)",
+    example="2024-01-31 12:00:00",
+)
+MAX_DELETES = Argument(
+    name="max_deletes",
+    kind=Kind.INTEGER,
+    help="expire at most so many changelogs in one run (default: snapshot.expire.limit)",
+    example="50",
+)
+DELETE_ALL = Argument(
+    name="delete_all",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="delete all long-lived changelogs, whatever their retention and consumers",
+)
+OPTIONS = Argument(
+    name="options",
+    flag="option",
+    aliases=("option",),
+    kind=Kind.OPTIONS,
+    default={},
+    help="table options for this run only: key=value, given again for more",
+)
+
+
+def _load() -> Steps[Any, Any, Any, Any]:
+    from maintenance.jobs.expire_changelogs.steps import STEPS  # noqa: PLC0415 - only when it runs
+
+    return STEPS
+
+
+EXPIRE_CHANGELOGS: Final = Job(
+    name="expire_changelogs",
+    summary="delete changelogs that outlived their snapshots for long enough",
+    changes=(
+        "Deletes the oldest files of changelog/ beyond the retention, then the changelog and "
+        "manifest files that only they needed."
+    ),
+    protects=(
+        "The newest long-lived changelog, everything from a consumer's next snapshot on, and every "
+        "file that a snapshot, tag or changelog of any branch needs."
+    ),
+    undo="None: the files are gone.",
+    arguments=(RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, DELETE_ALL, OPTIONS),
+    examples=("caretaker plan expire_changelogs db.orders -w /lake",),
+    load=_load,
+)

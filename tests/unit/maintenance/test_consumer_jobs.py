@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay import ENV, run_step
+
+from maintenance.registry import job_named
+from maintenance.report import Report, Status
+from maintenance.runner import RunRequest, run_table
+from paimon_core.table.open import open_table
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    columns = [{"name": "k", "type": "INT NOT NULL"}]
+    steps: list[dict[str, Any]] = [
+        {"op": "create_table", "columns": columns, "options": {"bucket": "-1"}},
+        *({"op": "write", "rows": [[i]]} for i in range(5)),
+        {"op": "set_consumer", "id": "alive", "next_snapshot": 4},
+        {"op": "set_consumer", "id": "dead", "next_snapshot": 2},
+    ]
+    for step in steps:
+        assert "error" not in run_step({**at, **step})
+    old = time.time() - 3600
+    os.utime(tmp_path / "db.db" / "t" / "consumer" / "consumer-dead", (old, old))
+    return tmp_path
+
+
+def run(warehouse: Path, name: str, **arguments: object) -> Report:
+    job = job_named(name)
+    return run_table(
+        RunRequest(
+            job=job,
+            warehouse=str(warehouse),
+            table="db.t",
+            arguments=job.read_arguments(arguments),
+        )
+    )
+
+
+def consumers(warehouse: Path) -> dict[str, int]:
+    return {c.id: c.next_snapshot for c in open_table(str(warehouse), "db.t").consumers.all()}
+
+
+def test_the_dead_hold_nothing_back_any_more(warehouse: Path) -> None:
+    held = {"retain_max": 1, "retain_min": 1}
+    assert run(warehouse, "expire_snapshots", **held).details["expired_snapshots"] == [1]
+    assert run(warehouse, "expire_consumers").status is Status.NOTHING_TO_DO
+    report = run(warehouse, "expire_consumers", expiration_time="30 min")
+    assert report.details["consumers"] == {"dead": 2}
+    assert consumers(warehouse) == {"alive": 4}
+    assert run(warehouse, "expire_snapshots", **held).details["expired_snapshots"] == [2, 3]
+
+
+def test_reset(warehouse: Path) -> None:
+    run(warehouse, "reset_consumer", consumer_id="dead", next_snapshot_id=5)
+    assert consumers(warehouse)["dead"] == 5
+    assert run(warehouse, "reset_consumer", consumer_id="dead", next_snapshot_id=9).error
+    run(warehouse, "reset_consumer", consumer_id="dead")
+    assert consumers(warehouse) == {"alive": 4}
+    assert run(warehouse, "reset_consumer", consumer_id="dead").error
+
+
+def test_clear(warehouse: Path) -> None:
+    run(warehouse, "clear_consumers", including_consumers="a.*|d.*", excluding_consumers="al.*")
+    assert consumers(warehouse) == {"alive": 4}
+
+
+def test_plan_names_what_holds_the_range(warehouse: Path) -> None:
+    job = job_named("expire_snapshots")
+    request = RunRequest(
+        job=job,
+        warehouse=str(warehouse),
+        table="db.t",
+        arguments=job.read_arguments({"retain_max": 1, "retain_min": 1}),
+        dry_run=True,
+    )
+    report = run_table(request)
+    assert any("consumer dead wants snapshot 2" in line for line in report.plan_lines)
+    assert ENV.now_millis() > 0
