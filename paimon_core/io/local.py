@@ -12,7 +12,6 @@ cannot be prevented from this side; `SnapshotStore.try_commit` looks whether it 
 """
 
 # System calls on strings: pathlib costs more than the calls themselves.
-# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
 from __future__ import annotations
 
 import ctypes

@@ -34,7 +34,7 @@ def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[Fi
         if not url:
             raise InvalidArgument("the path is empty")
         path = local_path(url)
-        return LocalFileIO(), os.path.abspath(path).rstrip("/") or "/"  # noqa: PTH100 - a string stays a string
+        return LocalFileIO(), os.path.abspath(path).rstrip("/") or "/"
     from paimon_core.io.fsspec_io import COMMIT_BY_RENAME, FsspecFileIO  # noqa: PLC0415 - slow import
 
     protocol = "s3" if scheme in _S3_SCHEMES else scheme
