@@ -119,3 +119,14 @@ def test_the_form_takes_right_values(dags):
         }
     )
     assert params.validate()["strategy"] == "full"
+
+
+def test_airflow_parses_one_file_and_no_plugin():
+    from airflow._shared.plugins_manager.plugins_manager import _load_plugins_from_plugin_directory
+    from airflow.utils.file import list_py_file_paths
+
+    assert [Path(p) for p in list_py_file_paths(DAG_FILE.parent)] == [DAG_FILE]
+    plugins, errors = _load_plugins_from_plugin_directory(
+        plugins_folder=str(ROOT / "plugins"), ignore_file_syntax="glob"
+    )
+    assert (plugins, errors) == ([], {})

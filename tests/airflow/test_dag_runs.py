@@ -111,3 +111,12 @@ def test_without_a_connection_the_task_says_so(run_dag, fake_lake):
     assert ran.state == "failed"
     assert ran.tries["on_spark[0]"] == 1
     assert "db.a" in ran.report["failed"]
+
+
+def test_a_store_that_is_down_is_tried_again_before_any_table_counts_as_failed(run_dag, fake_lake):
+    down = {"outcome": "failed", "error": "ConnectionError", "summary": "no route to store"}
+    fake_lake(settled=[TableResult(table=f"db.{name}", **down) for name in "ab"])
+    ran = run_dag(CONF, retries=1)
+    assert ran.tries["plan"] == 2
+    assert ran.tasks["plan"] == "failed"
+    assert ran.state == "failed"
