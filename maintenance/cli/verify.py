@@ -13,6 +13,8 @@ from maintenance.plan import human_bytes
 from maintenance.report import error_json
 from maintenance.tables import is_pattern
 
+_MOST_FINDINGS = 50
+
 if TYPE_CHECKING:
     from maintenance.jobs.verify.check import Verification
 
@@ -54,5 +56,7 @@ def _lines(name: str, verification: Verification) -> Iterator[str]:
     )
     verdict = "clean" if verification.clean else "BROKEN"
     yield f"{name}: {verdict}; checked {counts}"
-    for finding in verification.findings:
+    for finding in verification.findings[:_MOST_FINDINGS]:
         yield f"  {finding.line()}"
+    if len(verification.findings) > _MOST_FINDINGS:
+        yield f"  ... and {len(verification.findings) - _MOST_FINDINGS:,} more (--json has all)"

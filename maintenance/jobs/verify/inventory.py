@@ -23,15 +23,16 @@ class Inventory:
         missing = sorted({parent(p) for p in paths} - self._folders.keys())
         self._folders.update(zip(missing, map_parallel(self.io, self._list, missing), strict=True))
 
+    def listed(self, path: str) -> bool:
+        """Whether the folder's listing names the file."""
+        return path.rpartition("/")[2] in self._folder(parent(path))
+
     def size(self, path: str) -> int | None:
         """The size of the file at this path, or None if it is not there.
 
         Absence is confirmed by a request of its own, since a listing may be too old for it.
         """
-        folder = parent(path)
-        listed = self._folders.get(folder)
-        if listed is None:
-            listed = self._folders[folder] = self._list(folder)
+        listed = self._folder(parent(path))
         size = listed.get(path.rpartition("/")[2])
         if size is not None:
             return size
@@ -39,6 +40,12 @@ class Inventory:
             return self.io.stat(path).size
         except FileNotFoundError:
             return None
+
+    def _folder(self, folder: str) -> dict[str, int]:
+        listed = self._folders.get(folder)
+        if listed is None:
+            listed = self._folders[folder] = self._list(folder)
+        return listed
 
     def _list(self, folder: str) -> dict[str, int]:
         # A listing that fails raises: nothing may be called missing because of it.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
-from paimon_core.errors import NotFound
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table_at
+
+T = TypeVar("T", int, str)
 
 
 class RefKind(StrEnum):
@@ -52,26 +56,38 @@ def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
     ]
 
 
-def references_of(branch: FileStoreTable) -> Iterator[Reference]:
+def references_of(branch: FileStoreTable) -> Iterator[Reference | CorruptTable]:
     """Snapshots oldest first, then tags, then changelogs of one branch.
 
-    A snapshot that expires while we look is skipped; one that cannot be read raises CorruptTable.
+    In place of one that cannot be read comes its error; one that expires meanwhile is skipped.
     """
-    for snapshot_id in sorted(branch.snapshots.ids()):
+    yield from _read(branch, RefKind.SNAPSHOT, branch.snapshots.ids(), branch.snapshots.get_or_none)
+    yield from _read(branch, RefKind.TAG, branch.tags.names(), lambda n: _tagged(branch, n))
+    yield from _read(
+        branch, RefKind.CHANGELOG, branch.changelogs.ids(), branch.changelogs.get_or_none
+    )
+
+
+def _tagged(branch: FileStoreTable, name: str) -> Snapshot | None:
+    tag = branch.tags.get_or_none(name)
+    return None if tag is None else tag.snapshot
+
+
+def _read(
+    branch: FileStoreTable,
+    kind: RefKind,
+    names: Sequence[T],
+    get: Callable[[T], Snapshot | None],
+) -> Iterator[Reference | CorruptTable]:
+    def attempt(name: T) -> Reference | CorruptTable | None:
         try:
-            snapshot = branch.snapshots.get(snapshot_id)
-        except NotFound:
-            continue
-        yield Reference(
-            table=branch, kind=RefKind.SNAPSHOT, name=str(snapshot_id), snapshot=snapshot
-        )
-    for tag in branch.tags.all():
-        yield Reference(table=branch, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
-    for changelog_id in sorted(branch.changelogs.ids()):
-        try:
-            changelog = branch.changelogs.get(changelog_id)
-        except NotFound:
-            continue
-        yield Reference(
-            table=branch, kind=RefKind.CHANGELOG, name=str(changelog_id), snapshot=changelog
-        )
+            snapshot = get(name)
+        except CorruptTable as e:
+            return e
+        if snapshot is None:
+            return None
+        return Reference(table=branch, kind=kind, name=str(name), snapshot=snapshot)
+
+    for found in map_parallel(branch.io, attempt, names):
+        if found is not None:
+            yield found

@@ -1,0 +1,134 @@
+"""The data, changelog and index files that references need: noted first, looked for in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from maintenance.jobs.verify.collector import Collector
+from maintenance.jobs.verify.findings import Problem
+from maintenance.jobs.verify.footers import count_rows
+from maintenance.jobs.verify.inventory import Inventory
+from maintenance.jobs.verify.references import Reference
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+
+_FILES_AT_ONCE = 10_000
+"""Files whose rows are counted before their counts are compared: bounds what is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A file, the first reference that needs it, and what is known of it.
+
+    `size` and `rows` are None where nobody wrote them down.
+    """
+
+    path: str
+    reference: Reference
+    missing: Problem
+    partition: bytes
+    bucket: int
+    size: int | None = None
+    rows: int | None = None
+
+
+@dataclass(slots=True)
+class NeededFiles:
+    """All files that references need, each once."""
+
+    io: FileIO
+    collector: Collector
+    inventory: Inventory
+    _files: dict[str, Needed] = field(default_factory=dict)
+
+    def note(
+        self,
+        reference: Reference,
+        entry: ManifestEntry,
+        *,
+        missing: Problem = Problem.MISSING_DATA_FILE,
+    ) -> bool:
+        """Note a file and those beside it; whether it was new."""
+        paths, file = reference.table.paths, entry.file
+        place = (entry.partition, entry.bucket)
+        path = paths.data_file(*place, file)
+        if path in self._files:
+            return False
+        self._files[path] = Needed(
+            path, reference, missing, *place, size=file.file_size, rows=file.row_count
+        )
+        for extra in file.extra_files:
+            beside = paths.extra_file(*place, file, extra)
+            self._files.setdefault(
+                beside, Needed(beside, reference, Problem.MISSING_EXTRA_FILE, *place)
+            )
+        return True
+
+    def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
+        """Note an index file."""
+        file = entry.index_file
+        path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
+        self._files.setdefault(
+            path,
+            Needed(
+                path,
+                reference,
+                Problem.MISSING_INDEX_FILE,
+                entry.partition,
+                entry.bucket,
+                size=file.file_size,
+            ),
+        )
+
+    def look(self, *, count: bool) -> None:
+        """Look for all of them; with `count`, also whether they hold the rows they should."""
+        self.inventory.prefetch(self._files)
+        present = [need for need in self._files.values() if self._is_there(need)]
+        if not count:
+            return
+        for start in range(0, len(present), _FILES_AT_ONCE):
+            part = [n for n in present[start : start + _FILES_AT_ONCE] if n.rows is not None]
+            self._compare_rows(part)
+
+    def _is_there(self, need: Needed) -> bool:
+        self.collector.checked["files"] += 1
+        found = self.inventory.size(need.path)
+        if found is None:
+            self._error(need, need.missing, f"{need.path} is missing")
+            return False
+        self.collector.checked["bytes"] += found
+        if need.size is not None and found != need.size:
+            told = f"{need.path} has {found:,} bytes, the manifest says {need.size:,}"
+            self._error(need, Problem.WRONG_SIZE, told)
+        return True
+
+    def _compare_rows(self, needs: Sequence[Needed]) -> None:
+        counts = map_parallel(self.io, self._count, needs)
+        for need, rows in zip(needs, counts, strict=True):
+            if isinstance(rows, CorruptTable):
+                self._error(need, Problem.UNREADABLE, rows.message)
+            elif rows is not None:
+                self.collector.checked["rows"] += rows
+                if rows != need.rows:
+                    told = f"{need.path} holds {rows:,} rows, the manifest says {need.rows:,}"
+                    self._error(need, Problem.WRONG_ROW_COUNT, told)
+
+    def _count(self, need: Needed) -> int | CorruptTable | None:
+        try:
+            return count_rows(self.io, need.path)
+        except FileNotFoundError:
+            return None  # gone since it was listed: its reference has expired
+        except CorruptTable as e:
+            return e
+
+    def _error(self, need: Needed, problem: Problem, message: str) -> None:
+        self.collector.error(
+            need.reference,
+            problem,
+            f"{message} (needed by {need.reference.label})",
+            file=need.path,
+            partition=need.reference.table.paths.partition_path(need.partition),
+            bucket=need.bucket,
+        )
