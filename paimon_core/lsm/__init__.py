@@ -1,0 +1,19 @@
+"""The log-structured merge tree of a primary-key bucket: its shape, and how it is merged.
+
+::
+
+    level 0   [a] [b] [c]        files in order of arrival, they overlap: a sorted run each
+    level 1   [d][e]             one sorted run: files in key order, no key twice
+    ...
+    level 5   [f][g][h][i]       the top level, the oldest data
+
+    levels                 which runs there are
+    universal_compaction   which of them a compaction takes, and to which level
+    interval_partition     files -> sections whose keys do not meet -> few sorted runs each
+    sort_merge             sorted runs -> slices that hold every version of their keys
+    merge_engine           a slice -> one row a key: deduplicate, first_row, aggregation,
+                           partial_update (with operations, versions, aggregate_functions)
+    key_order, key_column  Java's order of keys, as integers that numpy sorts
+
+Nothing here reads or writes a file.
+"""

@@ -8,7 +8,7 @@ all groups at once.  What is rare goes value by value (`scalar_aggregates`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -388,15 +388,19 @@ def _scalar(
     column: pa.Array,
     data_type: DataType,
     operations: Operations,
-    groups: Sequence[int] | Rows,
+    groups: Rows,
 ) -> pa.Array:
     """The function's values for these groups."""
     versions = operations.versions
-    results = []
-    for group in groups:
-        places = slice(versions.starts[group], versions.ends[group])
-        values = column_to_internal(column.take(index_array(versions.rows[places])), data_type)
-        results.append(fold(function, operations.codes[places].tolist(), values))
+    sizes = (versions.ends - versions.starts)[groups]
+    ends = np.cumsum(sizes)
+    places = np.arange(sizes.sum()) + np.repeat(versions.starts[groups] - (ends - sizes), sizes)
+    values = column_to_internal(column.take(index_array(versions.rows[places])), data_type)
+    codes = operations.codes[places].tolist()
+    results = [
+        fold(function, codes[end - size : end], values[end - size : end])
+        for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
+    ]
     return column_from_internal(results, data_type)
 
 

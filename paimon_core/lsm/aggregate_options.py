@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ from paimon_core.lsm.aggregate_functions import (
     SumValues,
 )
 from paimon_core.lsm.java_hash import hash_of, hash_of_rows
+from paimon_core.lsm.key_order import comparable
+from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.lsm.operations import Operations
 from paimon_core.lsm.scalar_aggregates import (
     Aggregate,
@@ -30,7 +33,9 @@ from paimon_core.lsm.scalar_aggregates import (
     MergeMap,
     MergeMapWithKeyTime,
     NestedPartialUpdate,
+    NestedTable,
     NestedUpdate,
+    NullKeys,
     RoaringBitmap32,
 )
 from paimon_core.lsm.versions import Column
@@ -78,18 +83,22 @@ def function_name(field: str, options: Options) -> str | None:
     return options.get(f"{PREFIX}{field}.aggregate-function") or options.get(DEFAULT_FUNCTION)
 
 
-def column_function(name: str, field: DataField, options: Options) -> ColumnFunction:
+def column_function(
+    name: str, field: DataField, options: Options, *, rules: JavaRules = JavaRules.JAVA_1_4
+) -> ColumnFunction:
     """The function of this name for a field.
 
     InvalidArgument if it does not fit the field's type, UnsupportedFeature if it is not known.
     """
     text = options.get(f"{PREFIX}{field.name}.ignore-retract")
     lenient = text is not None and parse_bool(text)
-    function = _function(name, field, options, lenient=lenient)
+    function = _function(name, field, options, lenient=lenient, rules=rules)
     return _Lenient(function) if lenient else function
 
 
-def _function(name: str, field: DataField, options: Options, *, lenient: bool) -> ColumnFunction:
+def _function(
+    name: str, field: DataField, options: Options, *, lenient: bool, rules: JavaRules
+) -> ColumnFunction:
     data_type = field.type
     match name:
         case "primary-key":
@@ -112,11 +121,11 @@ def _function(name: str, field: DataField, options: Options, *, lenient: bool) -
             if not isinstance(data_type, AtomicType) or data_type.root not in _NUMBERS:
                 raise _misfit(name, field, "a number")
             return SumValues(data_type) if name == "sum" else ProductValues(data_type)
-    scalar = _scalar(name, field, options)
+    scalar = _scalar(name, field, options, newer=rules is JavaRules.JAVA_2_0)
     return ScalarFunction(IgnoreRetract(scalar) if lenient else scalar, data_type)
 
 
-def _scalar(name: str, field: DataField, options: Options) -> Aggregate:
+def _scalar(name: str, field: DataField, options: Options, *, newer: bool) -> Aggregate:
     data_type = field.type
 
     def option(key: str) -> str | None:
@@ -127,7 +136,9 @@ def _scalar(name: str, field: DataField, options: Options) -> Aggregate:
         case "listagg":
             _require(data_type.root is TypeRoot.VARCHAR, name, field, "STRING")
             delimiter = option("list-agg-delimiter")
-            return Listagg("," if delimiter is None else delimiter, distinct=distinct)
+            return Listagg(
+                "," if delimiter is None else delimiter, distinct=distinct, skips_blank=newer
+            )
         case "collect":
             if not isinstance(data_type, ArrayType):
                 raise _misfit(name, field, "ARRAY")
@@ -144,7 +155,7 @@ def _scalar(name: str, field: DataField, options: Options) -> Aggregate:
                 len(names) - 1 if time_field is None else _position(time_field, names, field)
             )
         case "nested_update" | "nested_partial_update":
-            return _nested(name, field, option("nested-key"), option("count-limit"), options)
+            return _nested(name, field, option, newer=newer)
         case "rbm32":
             _require(data_type.root is TypeRoot.VARBINARY, name, field, "VARBINARY")
             return RoaringBitmap32()
@@ -154,22 +165,35 @@ def _scalar(name: str, field: DataField, options: Options) -> Aggregate:
 
 
 def _nested(
-    name: str, field: DataField, key: str | None, limit: str | None, options: Options
+    name: str, field: DataField, option: Callable[[str], str | None], *, newer: bool
 ) -> Aggregate:
-    for newer in ("nested-sequence-field", "nested-key-null-strategy"):
-        if f"{PREFIX}{field.name}.{newer}" in options:
-            raise UnsupportedFeature(f"{PREFIX}{field.name}.{newer}")
     element = field.type.element if isinstance(field.type, ArrayType) else None
     if not isinstance(element, RowType):
         raise _misfit(name, field, "ARRAY of ROWs")
-    names = [n.strip() for n in key.split(",")] if key else []
-    positions = [_position(n, element.names, field) for n in names]
-    keys = hash_of_rows([element.types[p] for p in positions])
-    if name == "nested_update":
-        return NestedUpdate(positions, keys, int(limit) if limit else _LONGEST_LIST)
-    if not positions:
-        raise InvalidArgument(f"{PREFIX}{field.name}.nested-key is missing")
-    return NestedPartialUpdate(positions, keys)
+
+    def positions(key: str) -> list[int]:
+        text = option(key)
+        names = [n.strip() for n in text.split(",")] if text else []
+        return [_position(n, element.names, field) for n in names]
+
+    keys = positions("nested-key")
+    null_keys = NullKeys((option("nested-key-null-strategy") or "merge").lower())
+    table = NestedTable(keys, hash_of_rows([element.types[p] for p in keys]), null_keys)
+    if name == "nested_partial_update":
+        if not keys:
+            raise InvalidArgument(f"{PREFIX}{field.name}.nested-key is missing")
+        return NestedPartialUpdate(table, cleans_first=newer)
+    limit = option("count-limit")
+    sequence = positions("nested-sequence-field")
+    types = [element.types[p].with_nullable(nullable=True) for p in sequence]
+    return NestedUpdate(
+        table,
+        count_limit=int(limit) if limit else _LONGEST_LIST,
+        newer=newer or bool(sequence) or null_keys is not NullKeys.MERGE,
+        sequence_of=lambda row: tuple(
+            comparable(row[p], t) for p, t in zip(sequence, types, strict=True)
+        ),
+    )
 
 
 def _position(name: str, names: tuple[str, ...], field: DataField) -> int:

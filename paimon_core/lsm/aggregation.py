@@ -10,7 +10,14 @@ import numpy as np
 from paimon_core.errors import InvalidArgument
 from paimon_core.lsm.aggregate_functions import ColumnFunction
 from paimon_core.lsm.aggregate_options import PREFIX, column_function, function_name
-from paimon_core.lsm.merge_engine import DELETE, INSERT, MergedRows, MergeSlice, is_retract
+from paimon_core.lsm.merge_engine import (
+    DELETE,
+    INSERT,
+    JavaRules,
+    MergedRows,
+    MergeSlice,
+    is_retract,
+)
 from paimon_core.lsm.operations import ADD, RETRACT, SET, Operations
 from paimon_core.lsm.versions import Versions, assembled
 from paimon_core.options import AGGREGATION_REMOVE_RECORD_ON_DELETE, SEQUENCE_FIELD
@@ -47,7 +54,7 @@ class Aggregation:
         return assembled(rows, versions, columns, kinds=kinds)
 
 
-def aggregation_of(schema: TableSchema) -> Aggregation:
+def aggregation_of(schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4) -> Aggregation:
     """The engine of a table; InvalidArgument for functions that do not fit their fields."""
     options = schema.options
     sequence = options.value(SEQUENCE_FIELD)
@@ -65,5 +72,5 @@ def aggregation_of(schema: TableSchema) -> Aggregation:
                 f"{AGGREGATION_REMOVE_RECORD_ON_DELETE.key} and "
                 f"{PREFIX}{field.name}.ignore-retract exclude each other"
             )
-        functions[field.name] = column_function(name, field, options)
+        functions[field.name] = column_function(name, field, options, rules=rules)
     return Aggregation(functions, remove)

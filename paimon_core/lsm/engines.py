@@ -8,7 +8,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.lsm.aggregation import aggregation_of
 from paimon_core.lsm.deduplicate import Deduplicate
 from paimon_core.lsm.first_row import FirstRow
-from paimon_core.lsm.merge_engine import MergeEngine
+from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
 from paimon_core.lsm.partial_update import partial_update_of
 from paimon_core.options import IGNORE_DELETE, MERGE_ENGINE
 from paimon_core.schema.table_schema import TableSchema
@@ -22,7 +22,7 @@ class ChosenEngine:
     needs: tuple[str, ...] = ()
 
 
-def merge_engine_of(schema: TableSchema) -> ChosenEngine:
+def merge_engine_of(schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4) -> ChosenEngine:
     """The engine of a table; UnsupportedFeature for one that is not known."""
     options = schema.options
     match options.value(MERGE_ENGINE):
@@ -31,9 +31,9 @@ def merge_engine_of(schema: TableSchema) -> ChosenEngine:
         case "first-row":
             return ChosenEngine(FirstRow(ignore_delete=options.value(IGNORE_DELETE)))
         case "aggregation":
-            return ChosenEngine(aggregation_of(schema))
+            return ChosenEngine(aggregation_of(schema, rules=rules))
         case "partial-update":
-            engine = partial_update_of(schema)
+            engine = partial_update_of(schema, rules=rules)
             needs = [f for group in engine.groups for f in group.sequence_fields]
             return ChosenEngine(engine, tuple(dict.fromkeys(needs)))
         case other:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,19 @@ import pyarrow as pa
 
 from paimon_core.lsm.key_column import BoolArray, Rows, index_array, int_values, kind_values
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+
+
+class JavaRules(Enum):
+    """Whose rules hold where the versions of Java merge the same rows differently.
+
+    They differ in `listagg` (2.0 leaves out blank texts) and in nested tables (2.0 cleans a first
+    value as well, and counts its limit in keys).  2.0 also fails where a sum or product of integers
+    overflows; here it wraps around under both, as in 1.4.
+    """
+
+    JAVA_1_4 = "1.4"
+    JAVA_2_0 = "2.0"
+
 
 INSERT = 0
 UPDATE_BEFORE = 1

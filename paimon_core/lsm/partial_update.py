@@ -27,7 +27,14 @@ from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.lsm.aggregate_functions import ColumnFunction, LastNonNull, LastValue
 from paimon_core.lsm.aggregate_options import PREFIX, column_function, function_name
 from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column, valid_rows
-from paimon_core.lsm.merge_engine import DELETE, INSERT, MergedRows, MergeSlice, is_retract
+from paimon_core.lsm.merge_engine import (
+    DELETE,
+    INSERT,
+    JavaRules,
+    MergedRows,
+    MergeSlice,
+    is_retract,
+)
 from paimon_core.lsm.operations import (
     ADD,
     ADD_OLD,
@@ -254,7 +261,9 @@ def _sequence_codes(arrays: Sequence[pa.Array], rows: Rows) -> tuple[Rows, BoolA
     return codes, filled
 
 
-def partial_update_of(schema: TableSchema) -> PartialUpdate:
+def partial_update_of(
+    schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4
+) -> PartialUpdate:
     """The engine of a table; InvalidArgument for options that contradict each other."""
     options = schema.options
     ignore_delete = options.value(IGNORE_DELETE)
@@ -270,7 +279,7 @@ def partial_update_of(schema: TableSchema) -> PartialUpdate:
             if name not in fields:
                 raise InvalidArgument(f"sequence group {names} names the unknown field {name}")
         functions = {
-            name: column_function(function, fields[name], options)
+            name: column_function(function, fields[name], options, rules=rules)
             for name in members
             if (function := function_name(name, options)) is not None
             and name not in schema.primary_keys

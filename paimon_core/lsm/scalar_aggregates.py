@@ -7,8 +7,10 @@ are tuples.  Where Java leaves arrays in the order of a hash set or map, so does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Context, Decimal
+from enum import StrEnum
 from typing import Any, Final
 
 from pyroaring import BitMap
@@ -196,33 +198,45 @@ class FirstNonNull(Aggregate):
 
 
 class Listagg(Aggregate):
-    """Joins texts; `distinct` leaves out tokens that are there already."""
+    """Joins texts; `distinct` leaves out tokens that are there already.
+
+    Empty texts are left out; with `skips_blank` (Java 2.0) those of white space alone, too.
+    """
 
     name = "listagg"
 
-    def __init__(self, delimiter: str, *, distinct: bool) -> None:
+    def __init__(self, delimiter: str, *, distinct: bool, skips_blank: bool = False) -> None:
         self._delimiter = delimiter
         self._distinct = distinct
+        self._skips_blank = skips_blank
 
     def add(self, accumulator: Value, value: Value) -> Value:
+        if self._skips_blank and (value is None or _is_blank(value)):
+            return accumulator
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
         if not value:
             return accumulator
-        if not accumulator:
+        if not accumulator or (self._skips_blank and _is_blank(accumulator)):
             return value
         if not self._distinct:
             return accumulator + self._delimiter + value
         known = set(self._tokens(accumulator))
         parts = [accumulator]
         for token in self._tokens(value):
-            if token and token not in known:
+            blank = _is_blank(token) if self._skips_blank else not token
+            if not blank and token not in known:
                 known.add(token)
                 parts.append(token)
         return self._delimiter.join(parts)
 
     def _tokens(self, text: str) -> list[str]:
         return text.split(self._delimiter or " ")
+
+
+def _is_blank(text: str) -> bool:
+    """Whether the text is empty or of what Java calls white space."""
+    return all(c.isspace() and c not in "\x85\xa0\u2007\u202f" for c in text)
 
 
 # --- collections ----------------------------------------------------------------------------------
@@ -335,72 +349,119 @@ def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+class NullKeys(StrEnum):
+    """What becomes of nested rows with a null in their key (2.0: `nested-key-null-strategy`)."""
+
+    MERGE = "merge"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTable:
+    """The key of rows in an array: positions of its fields, and their Java hash."""
+
+    key: Sequence[int]
+    hash_of: Callable[[Sequence[Value]], int]
+    null_keys: NullKeys = NullKeys.MERGE
+
+    def keyed(self, rows: Sequence[Value]) -> Iterator[tuple[Hashable, Value]]:
+        """(key, row) of the rows that are there."""
+        for row in rows:
+            if row is None:
+                continue
+            values = [row[i] for i in self.key]
+            if self.null_keys is not NullKeys.MERGE and None in values:
+                if self.null_keys is NullKeys.ERROR:
+                    raise CorruptTable("a nested row has a null in its nested-key")
+                continue
+            yield tuple(map(frozen, values)), row
+
+    def ordered(self, rows: Collection[Value]) -> list[Value]:
+        """The rows in the order in which Java has them."""
+        return in_hash_order([(self.hash_of([r[i] for i in self.key]), r) for r in rows])
+
+
 class NestedUpdate(Aggregate):
-    """Arrays of rows as tables: rows of `key` replace one another, without key all are kept."""
+    """Arrays of rows as tables: rows of a key replace one another, without key all are kept.
+
+    `newer`: as Java 2.0 has it, where a first value is cleaned, too, and the limit counts keys.
+    """
 
     name = "nested_update"
 
     def __init__(
-        self, key: Sequence[int], hash_of: Callable[[Sequence[Value]], int], count_limit: int
+        self,
+        table: NestedTable,
+        *,
+        count_limit: int,
+        newer: bool = False,
+        sequence_of: Callable[[Value], Any] = lambda _: (),
     ) -> None:
-        self._key = tuple(key)
-        self._hash_of = hash_of
+        self._table = table
         self._limit = count_limit
+        self._newer = newer
+        self._sequence_of = sequence_of
 
     def add(self, accumulator: Value, value: Value) -> Value:
-        if accumulator is None or value is None:
-            return value if accumulator is None else accumulator
-        if len(accumulator) >= self._limit:
+        if value is None or (accumulator is None and not self._newer):
+            return accumulator if value is None else value
+        before = accumulator or []
+        if self._newer and self._table.key:
+            return self._newer_rows(before, value)
+        if accumulator is not None and len(before) >= self._limit:
             return accumulator
-        new = [r for r in value if r is not None][: self._limit - len(accumulator)]
-        rows = [r for r in accumulator if r is not None] + new
-        if not self._key:
+        new = [r for r in value if r is not None][: self._limit - len(before)]
+        rows = [r for r in before if r is not None] + new
+        if not self._table.key:
             return rows
-        return self._ordered({self._key_of(r): r for r in rows})
+        return self._table.ordered(dict(self._table.keyed(rows)).values())
+
+    def _newer_rows(self, before: Sequence[Value], value: Sequence[Value]) -> list[Value]:
+        kept: dict[Hashable, Value] = {}
+        for rows, limit in ((before, None), (value, self._limit)):
+            for key, row in self._table.keyed(rows):
+                if key in kept:
+                    if self._sequence_of(row) >= self._sequence_of(kept[key]):
+                        kept[key] = row
+                elif limit is None or len(kept) < limit:
+                    kept[key] = row
+        return self._table.ordered(kept.values())
 
     def retract(self, accumulator: Value, value: Value) -> Value:
         if accumulator is None or value is None:
             return accumulator
-        rows = [r for r in accumulator if r is not None]
-        gone = [r for r in value if r is not None]
-        if not self._key:
-            keys = {frozen(r) for r in gone}
-            return [r for r in rows if frozen(r) not in keys]
-        keys = {self._key_of(r) for r in gone}
-        kept = {self._key_of(r): r for r in rows}
-        return self._ordered({k: r for k, r in kept.items() if k not in keys})
-
-    def _key_of(self, row: Sequence[Value]) -> Hashable:
-        return tuple(frozen(row[i]) for i in self._key)
-
-    def _ordered(self, rows: Mapping[Hashable, Value]) -> list[Value]:
-        return in_hash_order([(self._hash_of([r[i] for i in self._key]), r) for r in rows.values()])
+        if not self._table.key:
+            gone = {frozen(r) for r in value if r is not None}
+            return [r for r in accumulator if r is not None and frozen(r) not in gone]
+        kept = dict(self._table.keyed(accumulator))
+        for key, _ in self._table.keyed(value):
+            kept.pop(key, None)
+        return self._table.ordered(kept.values())
 
 
 class NestedPartialUpdate(Aggregate):
-    """Arrays of rows as tables: a row's fields that are not null replace those of its key."""
+    """Arrays of rows as tables: a row's fields that are not null replace those of its key.
+
+    `cleans_first`: a key's first value is merged with itself, as in Java 2.0.
+    """
 
     name = "nested_partial_update"
 
-    def __init__(self, key: Sequence[int], hash_of: Callable[[Sequence[Value]], int]) -> None:
-        self._key = tuple(key)
-        self._hash_of = hash_of
+    def __init__(self, table: NestedTable, *, cleans_first: bool = False) -> None:
+        self._table = table
+        self._cleans_first = cleans_first
 
     def add(self, accumulator: Value, value: Value) -> Value:
-        if accumulator is None or value is None:
-            return value if accumulator is None else accumulator
-        table: dict[Hashable, list[Value]] = {}
-        for row in [*accumulator, *value]:
-            if row is None:
-                continue
-            key = tuple(frozen(row[i]) for i in self._key)
-            updated = table.setdefault(key, [None] * len(row))
+        if value is None or (accumulator is None and not self._cleans_first):
+            return accumulator if value is None else value
+        updated: dict[Hashable, list[Value]] = {}
+        for key, row in self._table.keyed([*(accumulator or ()), *value]):
+            fields = updated.setdefault(key, [None] * len(row))
             for i, field in enumerate(row):
                 if field is not None:
-                    updated[i] = field
-        return in_hash_order(
-            [(self._hash_of([r[i] for i in self._key]), tuple(r)) for r in table.values()]
-        )
+                    fields[i] = field
+        return self._table.ordered([tuple(fields) for fields in updated.values()])
 
 
 class RoaringBitmap32(Aggregate):
