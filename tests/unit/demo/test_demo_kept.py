@@ -1,0 +1,86 @@
+"""Nothing outlives whoever started it: children that hide, ignore signals, or lost their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from maintenance.demo.keeper import descendants
+from maintenance.demo.kept import Kept
+
+ROOT = Path(__file__).resolve().parents[3]
+SLEEPS = "31557600"
+# A grandchild in a session of its own whose parent is gone, and a child that ignores TERM.
+NASTY = f"""\
+import os, signal, subprocess, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execlp("sleep", "sleep", "{SLEEPS}")
+    os._exit(0)
+os.wait()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep({SLEEPS})
+"""
+OWNER = """\
+import os, sys, time
+from pathlib import Path
+from maintenance.demo.kept import Kept
+kept = Kept([sys.executable, "-c", sys.argv[1]], env=dict(os.environ), log=Path(sys.argv[2]))
+time.sleep(600)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+
+
+def wait_for(text: str, log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not log.exists() or text not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_stopping_ends_every_descendant(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    with Kept([sys.executable, "-c", NASTY], env=dict(os.environ), log=log) as kept:
+        wait_for("up", log)
+        alive = descendants(kept._keeper.pid)
+        assert len(alive) == 2
+        assert kept.exit_code is None
+    assert kept.exit_code == 128 + signal.SIGTERM
+    assert not [pid for pid in alive if Path(f"/proc/{pid}").exists()]
+
+
+def test_the_death_of_the_owner_ends_everything_too(tmp_path):
+    log = tmp_path / "log"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, NASTY, str(log)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    wait_for("up", log)
+    alive = descendants(owner.pid)
+    assert len(alive) == 3
+    owner.kill()
+    owner.wait()
+    deadline = time.monotonic() + 30
+    while [pid for pid in alive if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_command_that_ends_by_itself_tells_its_exit_code(tmp_path):
+    log = tmp_path / "log"
+    kept = Kept([sys.executable, "-c", "print('so'); exit(7)"], env=dict(os.environ), log=log)
+    deadline = time.monotonic() + 30
+    while kept.exit_code is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert kept.exit_code == 7
+    assert kept.tail() == "so"
+    kept.stop()
