@@ -222,6 +222,10 @@ CHANGELOG_FILE_COMPRESSION: Final[Option[str | None]] = Option(
 CHANGELOG_FILE_STATS_MODE: Final[Option[str | None]] = Option(
     "changelog-file.stats-mode", _lower, None
 )
+FILE_INDEX_IN_MANIFEST_THRESHOLD: Final = Option(
+    "file-index.in-manifest-threshold", parse_memory_size, 500
+)
+FILE_INDEX_READ_ENABLED: Final = Option("file-index.read.enabled", parse_bool, True)
 ORC_LEGACY_LTZ: Final = Option("orc.timestamp-ltz.legacy.type", parse_bool, True)
 ORC_TIME_ZONE: Final = Option("caretaker.orc-time-zone", str, "UTC")
 DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
@@ -349,4 +353,6 @@ PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(
 )
 PARTITION_TIMESTAMP_FORMATTER: Final = Option("partition.timestamp-formatter", _optional_text, None)
 PARTITION_TIMESTAMP_PATTERN: Final = Option("partition.timestamp-pattern", _optional_text, None)
-PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option("partition.mark-done-action", _names, ("success-file",))
+PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option(
+    "partition.mark-done-action", _names, ("success-file",)
+)

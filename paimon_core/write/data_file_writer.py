@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -19,9 +20,10 @@ import pyarrow.compute as pc
 from paimon_core.errors import InvalidArgument
 from paimon_core.format.data_format import FormatWriter, open_writer
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
-from paimon_core.options import DATA_FILE_THIN_MODE
+from paimon_core.options import DATA_FILE_THIN_MODE, FILE_INDEX_IN_MANIFEST_THRESHOLD
 from paimon_core.paths import TablePaths
 from paimon_core.schema.key_value import RowKind, file_row_type
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -65,6 +67,8 @@ class _RollingWriter(ABC):
         self._arrow = arrow_schema(file_type)
         self._uuid = new_uuid()
         self._target = target
+        self._indexed = indexed_columns(schema.options)
+        self._index: FileIndexWriter | None = None
         self._started = 0
         self._done: list[DataFileMeta] = []
         self._path = ""
@@ -84,6 +88,8 @@ class _RollingWriter(ABC):
             self._check_nulls(arrays)
             writer.write(pa.RecordBatch.from_arrays(arrays, schema=self._arrow))
             self._collect(part, arrays)
+            if self._index is not None:
+                self._index.update(arrays[len(arrays) - len(self._schema.fields) :])
             start += rows
             if writer.bytes_written() >= self._target:
                 self._finish()
@@ -101,7 +107,8 @@ class _RollingWriter(ABC):
             self._writer = None
             self._io.delete(self._path)
         for file in self._done:
-            self._io.delete(f"{self._folder}/{file.file_name}")
+            for name in (file.file_name, *file.extra_files):
+                self._io.delete(f"{self._folder}/{name}")
         self._done = []
 
     @abstractmethod
@@ -133,13 +140,24 @@ class _RollingWriter(ABC):
             row_group_bytes=min(ROW_GROUP_BYTES, self._target),
         )
         self._begin()
+        if self._indexed:
+            self._index = FileIndexWriter(self._schema.row_type, self._indexed)
         return self._writer
 
     def _finish(self) -> None:
         assert self._writer is not None
         size = self._writer.close()
         self._writer = None
-        self._done.append(self._describe(self._path.rsplit("/", 1)[1], size))
+        file = self._describe(self._path.rsplit("/", 1)[1], size)
+        self._done.append(file if self._index is None else self._with_index(file, self._index))
+
+    def _with_index(self, file: DataFileMeta, index: FileIndexWriter) -> DataFileMeta:
+        data = index.finish()
+        if len(data) <= self._schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
+            return replace(file, embedded_index=data)
+        name = file.file_name + INDEX_SUFFIX
+        self._io.write_bytes(f"{self._folder}/{name}", data)
+        return replace(file, extra_files=(name,))
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
         """How many of the batch's rows to write before looking at the file's size again.

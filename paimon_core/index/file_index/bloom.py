@@ -1,0 +1,76 @@
+"""Bloom filters: may a value be in the file? (Java: `fileindex/bloomfilter/*`, `BloomFilter64`).
+
+::
+
+    number of hash functions (4 bytes, big endian) | bits, the first of a byte in its lowest bit
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.index.file_index.hash64 import Words, hash_column
+from paimon_core.types.arrow import column_from_internal
+from paimon_core.types.data_types import DataType
+
+DEFAULT_ITEMS: Final = 1_000_000
+DEFAULT_FPP: Final = 0.1
+
+
+class BloomWriter:
+    """Builds the filter of one column; memory is a byte for each bit of the filter."""
+
+    def __init__(self, data_type: DataType, options: Mapping[str, str]) -> None:
+        """Options: `items`, about how many values there will be, `fpp`, the wanted error rate."""
+        items = int(options.get("items", DEFAULT_ITEMS))
+        fpp = float(options.get("fpp", DEFAULT_FPP))
+        bits = int(-items * math.log(fpp) / math.log(2) ** 2)
+        self._type = data_type
+        self._bits = np.zeros(bits + 8 - bits % 8, np.bool_)
+        self._hashes = max(1, math.floor(len(self._bits) / items * math.log(2) + 0.5))
+        hash_column(column_from_internal([], data_type), data_type)  # refuses a type at once
+
+    def write(self, array: pa.Array) -> None:
+        for positions in _positions(hash_column(array, self._type), self._hashes, len(self._bits)):
+            self._bits[positions] = True
+
+    def finish(self) -> bytes:
+        bits = np.packbits(self._bits, bitorder="little")
+        return self._hashes.to_bytes(4, "big") + bits.tobytes()
+
+
+class BloomReader:
+    """Answers for one filter."""
+
+    def __init__(self, data: bytes, data_type: DataType) -> None:
+        self._type = data_type
+        self._hashes = int.from_bytes(data[:4], "big")
+        self._bits = np.frombuffer(data, np.uint8, offset=4)
+
+    def may_contain(self, value: Any) -> bool:
+        """Whether the value (internal, not null) may be in the file."""
+        values = [value, -value] if isinstance(value, float) and value == 0 else [value]
+        hashed = hash_column(column_from_internal(values, self._type), self._type)
+        present = np.ones(len(values), np.bool_)
+        for at in _positions(hashed, self._hashes, 8 * len(self._bits)):
+            present &= (self._bits[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return bool(present.any())
+
+
+def _positions(hashed: Words, count: int, bits: int) -> list[npt.NDArray[np.int64]]:
+    """The bits that each hash sets: 32-bit arithmetic that wraps, negative sums inverted."""
+    first = hashed.astype(np.uint32).view(np.int32)
+    second = (hashed >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    result = []
+    with np.errstate(over="ignore"):
+        for i in range(1, count + 1):
+            combined = first + np.int32(i) * second
+            combined = np.where(combined < 0, ~combined, combined)
+            result.append(combined.astype(np.int64) % bits)
+    return result

@@ -1,0 +1,91 @@
+"""Values of columns and literals in the form in which indexes hold them.
+
+Times become one number: milliseconds up to precision 3, else microseconds, so TIMESTAMP(7) to
+TIMESTAMP(9) lose their last digits, and an index can then only rule out equality.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.decimals import from_unscaled, unscaled
+from paimon_core.types.sql import type_to_sql
+
+Ints = npt.NDArray[np.int64]
+
+TIMES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+SMALL_INTEGERS: Final = {
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIME: 4,
+    TypeRoot.BIGINT: 8,
+}
+"""Types whose values are integers, and the bytes that they take."""
+_NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
+_MILLIS, _MICROS = 3, 6
+
+
+def atomic(data_type: DataType, kind: str) -> AtomicType:
+    """The type, if it is atomic; InvalidArgument else, as in Java."""
+    if not isinstance(data_type, AtomicType):
+        raise refused(data_type, kind)
+    return data_type
+
+
+def refused(data_type: DataType, kind: str) -> InvalidArgument:
+    """What says that Java has no such index for the type."""
+    return InvalidArgument(
+        f"a {kind} index on a column of type {type_to_sql(data_type)}",
+        next_step=f"take the column out of the table option file-index.{kind}.columns",
+    )
+
+
+def unit_nanos(t: AtomicType) -> int:
+    """Nanoseconds in the unit in which indexes count the times of a type."""
+    return 10**6 if (t.precision or 0) <= _MILLIS else 10**3
+
+
+def is_exact(t: AtomicType) -> bool:
+    """Whether an index holds values of the type without loss."""
+    return t.kind not in TIMES or (t.precision or 0) <= _MICROS
+
+
+def numbers(array: pa.Array, t: AtomicType) -> Ints:
+    """Integers, dates, times and timestamps as numbers; nulls have any value."""
+    if t.kind in TIMES:
+        stored, wanted = _NANOS[array.type.unit], unit_nanos(t)
+        values = np.asarray(array.view(pa.int64()).fill_null(0))
+        return values // (wanted // stored) if wanted >= stored else values * (stored // wanted)
+    if t.kind in (TypeRoot.DATE, TypeRoot.TIME):
+        array = array.view(pa.int32())
+    return np.asarray(array.fill_null(0)).astype(np.int64)
+
+
+def unscaled_numbers(array: pa.Array) -> Ints:
+    """Decimals of up to 18 digits as unscaled numbers; nulls have any value."""
+    words = np.frombuffer(array.buffers()[1], np.int64)
+    return np.ascontiguousarray(words[2 * array.offset : 2 * (array.offset + len(array)) : 2])
+
+
+def literal(value: Any, t: AtomicType) -> Any:
+    """A literal as indexes hold it; None if they cannot hold it exactly."""
+    if t.kind in TIMES:
+        number, rest = divmod(value, unit_nanos(t))
+        return None if rest else number
+    if t.kind is TypeRoot.DECIMAL:
+        number = unscaled(value, t.scale or 0)
+        exact = from_unscaled(number, t.scale or 0) == value
+        return number if exact and -(2**63) <= number < 2**63 else None
+    if t.kind in TEXTS:
+        return value.encode()
+    return value
