@@ -10,12 +10,20 @@ from maintenance.jobs.compact.definition import COMPACT
 from maintenance.jobs.consumers.definition import CONSUMER_JOBS
 from maintenance.jobs.expire_changelogs.definition import EXPIRE_CHANGELOGS
 from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
+from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.tags.definition import TAG_JOBS
 from paimon_core.errors import InvalidArgument
 
 JOBS: Final[Mapping[str, Job]] = {
     job.name: job
-    for job in (COMPACT, EXPIRE_SNAPSHOTS, EXPIRE_CHANGELOGS, *TAG_JOBS, *CONSUMER_JOBS)
+    for job in (
+        COMPACT,
+        EXPIRE_SNAPSHOTS,
+        EXPIRE_CHANGELOGS,
+        *TAG_JOBS,
+        *CONSUMER_JOBS,
+        *PARTITION_JOBS,
+    )
 }
 
 

@@ -273,6 +273,13 @@ def expire_changelogs(step: Step, result: Result) -> None:
     result["expired"] = len(done.get("expired_changelogs", ()))
 
 
+def expire_partitions(step: Step, result: Result) -> None:
+    names = ("expiration_time", "timestamp_formatter", "timestamp_pattern")
+    arguments = {n: step.get(n) for n in names} | {"expire_strategy": step.get("strategy")}
+    done = run_job(step, "expire_partitions", arguments)
+    result["expired"] = done.get("expired_partitions", [])
+
+
 def drop_partition(step: Step, _: Result) -> None:
     table = open_step(step)
     tests = [
@@ -495,6 +502,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "truncate": truncate,
     "expire_snapshots": expire_snapshots,
     "expire_changelogs": expire_changelogs,
+    "expire_partitions": expire_partitions,
     "snapshots": snapshots,
     "changelogs": changelogs,
     "schemas": schemas,

@@ -1,0 +1,1 @@
+"""Partitions: expired by time, dropped by hand, marked as done."""

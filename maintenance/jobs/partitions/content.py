@@ -1,0 +1,83 @@
+"""The partitions of a table's newest snapshot, with what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from maintenance.plan import Effect
+from paimon_core.commit.overwrite import PartitionTest, static_partition_test
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.text import parse_partition_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition: its stored row, its path as text, its live files.
+
+    `newest_file` is when its newest file was made, milliseconds of local wall clock.
+    """
+
+    row: bytes
+    path: str
+    files: int
+    bytes: int
+    newest_file: int
+
+
+def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Partition]:
+    """All partitions that hold live files, by path."""
+    found: dict[bytes, tuple[int, int, int]] = {}
+    for entry in [] if snapshot is None else scan_files(table, snapshot):
+        files, size, newest = found.get(entry.partition, (0, 0, 0))
+        made = entry.file.creation_time or 0
+        found[entry.partition] = (files + 1, size + entry.file.file_size, max(newest, made))
+    partitions = [
+        Partition(
+            row=row,
+            path=table.paths.partition_path(row),
+            files=files,
+            bytes=size,
+            newest_file=newest,
+        )
+        for row, (files, size, newest) in found.items()
+    ]
+    return sorted(partitions, key=lambda p: p.path)
+
+
+def effect_of(going: Iterable[Partition], everything: Iterable[Partition]) -> Effect:
+    """What goes from the newest snapshot, of what there is."""
+    going, everything = list(going), list(everything)
+    return Effect(
+        deleted_files=sum(p.files for p in going),
+        deleted_bytes=sum(p.bytes for p in going),
+        table_files=sum(p.files for p in everything),
+        table_bytes=sum(p.bytes for p in everything),
+    )
+
+
+def spec_tests(
+    table: FileStoreTable, specs: Sequence[Mapping[str, str]]
+) -> list[PartitionTest | None]:
+    """Whether a partition is meant, by each of the specs; InvalidArgument for wrong ones."""
+    types = {f.name: f.type for f in table.schema.partition_type.fields}
+    if not types:
+        raise InvalidArgument(f"table {table.name} is not partitioned", table=table.name)
+    default = table.paths.partition_default_name
+    tests = []
+    for spec in specs:
+        unknown = sorted(set(spec) - set(types))
+        if unknown:
+            raise InvalidArgument(
+                f"table {table.name} is not partitioned by {', '.join(unknown)} "
+                f"(partition keys: {', '.join(types)})",
+                table=table.name,
+            )
+        values = {
+            k: None if v == default else parse_partition_text(v, types[k]) for k, v in spec.items()
+        }
+        tests.append(static_partition_test(table, values))
+    return tests

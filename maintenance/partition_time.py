@@ -1,0 +1,121 @@
+"""The time that a partition's values stand for (Java: `partition/PartitionTimeExtractor`).
+
+A *pattern* puts the values together ("$dt $hour:00:00", default: the first value); a *formatter*,
+in the letters of Java's DateTimeFormatter, reads the result (default: `yyyy-MM-dd` with or without
+`HH:mm:ss`, digits may be missing, and days and months may overflow into the next).  Times are
+milliseconds of a wall clock without zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.types.datetimes import days_from_civil
+
+_DEFAULT: Final = re.compile(
+    r"(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?",
+    re.ASCII,
+)
+_LETTERS: Final = {"y": "year", "u": "year", "M": "month", "d": "day"} | {
+    "H": "hour",
+    "m": "minute",
+    "s": "second",
+    "S": "fraction",
+}
+_RANGES: Final = {
+    "month": (1, 12),
+    "day": (1, 31),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+_DAY: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFormat:
+    """A compiled formatter."""
+
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def of(cls, formatter: str) -> TimeFormat:
+        """The formatter in Java's letters; InvalidArgument names a letter that is not known."""
+        parts: list[str] = []
+        seen: set[str] = set()
+        for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|(.)", formatter, re.DOTALL):
+            quoted, letter, other = match.groups()
+            if quoted is not None:
+                parts.append(re.escape(quoted.replace("''", "'") or "'"))
+            elif other is not None:
+                parts.append("" if other in "[]" else re.escape(other))
+            else:
+                name = _LETTERS.get(letter)
+                if name is None or name in seen:
+                    raise InvalidArgument(
+                        f"timestamp formatter {formatter!r}: the letter {letter!r} is "
+                        + ("used twice" if name else "not supported (known: y u M d H m s S)")
+                    )
+                seen.add(name)
+                parts.append(f"(?P<{name}>{_digits(name, len(match.group()))})")
+        return cls(re.compile("".join(parts), re.ASCII))
+
+    def millis(self, text: str) -> int | None:
+        """The time in the text; None if it does not fit, or says no whole date."""
+        match = self.pattern.fullmatch(text)
+        if match is None:
+            return None
+        fields = {k: v for k, v in match.groupdict().items() if v is not None}
+        if not fields.keys() >= {"year", "month", "day"}:
+            return None
+        values = {k: int(v) for k, v in fields.items() if k != "fraction"}
+        if any(not low <= values.get(k, low) <= high for k, (low, high) in _RANGES.items()):
+            return None
+        # A time with a gap (seconds without minutes) is no time in Java either.
+        order = [k in values for k in ("hour", "minute", "second")]
+        if order != sorted(order, reverse=True):
+            return None
+        year, month = values["year"], values["month"]
+        length = days_from_civil(year + month // 12, month % 12 + 1, 1) - days_from_civil(
+            year, month, 1
+        )
+        days = days_from_civil(year, month, min(values["day"], length))
+        return _millis(days, values, fields.get("fraction", ""))
+
+
+def _digits(name: str, count: int) -> str:
+    if name == "year":
+        return r"\d{4}" if count == 4 else rf"\d{{{count}}}" if count > 1 else r"\d{1,10}"
+    if name == "fraction":
+        return rf"\d{{{count}}}"
+    return rf"\d{{{count}}}" if count > 1 else r"\d{1,2}"
+
+
+def _millis(days: int, values: Mapping[str, int], fraction: str) -> int:
+    seconds = values.get("hour", 0) * 3600 + values.get("minute", 0) * 60 + values.get("second", 0)
+    return days * _DAY + seconds * 1000 + int((fraction + "000")[:3])
+
+
+def default_millis(text: str) -> int | None:
+    """The time in the text by the default formats, leniently; None if it is none."""
+    match = _DEFAULT.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction = match.groups()
+    months = int(year) * 12 + int(month) - 1
+    days = days_from_civil(months // 12, months % 12 + 1, 1) + int(day) - 1
+    values = {"hour": int(hour or 0), "minute": int(minute or 0), "second": int(second or 0)}
+    return _millis(days, values, fraction or "")
+
+
+def put_together(pattern: str | None, values: Mapping[str, str]) -> str:
+    """The text that is read as a time: the pattern with $key replaced, or the first value."""
+    if pattern is None:
+        return next(iter(values.values()))
+    for key, value in values.items():
+        pattern = pattern.replace(f"${key}", value)
+    return pattern

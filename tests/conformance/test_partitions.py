@@ -1,0 +1,161 @@
+"""Partition expiry of ours beside Java's on copies of one table, and where ours does better."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import replay
+from disk import assert_no_leftovers, assert_whole
+from replay import run_step
+
+from maintenance.registry import job_named
+from maintenance.report import Report, Status
+from maintenance.runner import RunRequest, run_table
+from oracle import Oracle
+
+NOW = "2024-02-10T12:00:00"
+
+
+def column(name: str, kind: str) -> dict[str, str]:
+    return {"name": name, "type": kind}
+
+
+CASES: dict[str, tuple[list[str], list[list[str]], dict[str, str]]] = {
+    "default": (
+        ["dt"],
+        [["2024-01-01"], ["2024-02-01"], ["2024-2-9"], ["odd"], ["2024-01-31 12:00:01"]],
+        {"expiration_time": "10 d"},
+    ),
+    "formatter": (
+        ["dt"],
+        [["20240101"], ["20240201"], ["20240131"], ["2024-01-01"], ["20249999"], ["20240230"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "yyyyMMdd"},
+    ),
+    "hours": (
+        ["dt"],
+        [["2024021000"], ["2024021007"], ["2024020923"], ["20240101"]],
+        {"expiration_time": "5 h", "timestamp_formatter": "yyyyMMddHH"},
+    ),
+    "pattern": (
+        ["day", "hour"],
+        [["2024-02-10", "6"], ["2024-02-10", "7"], ["2024-02-10", "8"], ["2024-02-09", "x"]],
+        {"expiration_time": "5 h", "timestamp_pattern": "$day $hour:00:00"},
+    ),
+    "none": (["dt"], [["2024-01-01"]], {"expiration_time": "9999 d"}),
+}
+
+
+def create(keys: list[str], kind: str = "STRING", **options: str) -> dict[str, Any]:
+    columns = [column("k", "INT NOT NULL"), *(column(k, kind) for k in keys)]
+    return {
+        "op": "create_table",
+        "columns": columns,
+        "partition_keys": keys,
+        "options": {"bucket": "-1", **options},
+    }
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = int(datetime.fromisoformat(NOW).replace(tzinfo=UTC).timestamp()) * 1000
+    fixed = replace(replay.ENV, now_millis=lambda: now, local_millis=lambda: now)
+    monkeypatch.setattr(replay, "ENV", fixed)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("case", CASES)
+def test_ours_beside_java(case: str, oracle: Oracle, tmp_path: Path) -> None:
+    keys, values, arguments = CASES[case]
+    at = {"warehouse": str(tmp_path / "java"), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    oracle([create(keys), {"op": "write", "rows": [[i, *v] for i, v in enumerate(values)]}])
+    shutil.copytree(tmp_path / "java", tmp_path / "ours")
+    ours = {**at, "warehouse": str(tmp_path / "ours")}
+    oracle.one("expire_partitions", now=NOW, **arguments)
+    result = run_step({"op": "expire_partitions", **ours, **arguments})
+    assert "error" not in result, result
+    theirs = oracle.rows()
+    assert oracle.rows(**ours) == theirs
+    assert len(theirs) < len(values) or case == "none"
+    assert_whole(tmp_path / "ours")
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("legacy", ["true", "false"])
+def test_dates_are_dates(legacy: str, tmp_path: Path) -> None:
+    """Java takes the day number for a text, and expires nothing."""
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    days = ["2024-01-01", "2024-02-09"]
+    for step in (
+        create(["dt"], "DATE", **{"partition.legacy-name": legacy}),
+        {"op": "write", "rows": [[i, day] for i, day in enumerate([*days, None])]},
+        {"op": "expire_partitions", "expiration_time": "10 d", "timestamp_formatter": "yyyyMMdd"},
+    ):
+        result = run_step({**at, **step})
+        assert "error" not in result, result
+    assert [r[2] for r in run_step({"op": "read", **at})["rows"]] == ["2024-02-09", None]
+    for step in ({"op": "expire_snapshots", "retain_max": 1, "retain_min": 1},):
+        assert "error" not in run_step({**at, **step})
+    assert_no_leftovers(tmp_path)
+
+
+def run(warehouse: Path, name: str, *, force: bool = False, **arguments: object) -> Report:
+    job = job_named(name)
+    return run_table(
+        RunRequest(
+            job=job,
+            warehouse=str(warehouse),
+            table="db.t",
+            arguments=job.read_arguments(arguments),
+            force=force,
+        )
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> dict[str, str]:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    for step in (
+        create(["dt", "hh"]),
+        {"op": "write", "rows": [[i, f"d{i % 3}", f"h{i % 2}"] for i in range(12)]},
+    ):
+        assert "error" not in run_step({**at, **step})
+    return at
+
+
+def test_drop_many(table: dict[str, str], tmp_path: Path) -> None:
+    report = run(tmp_path, "drop_partition", partitions="dt=d0,hh=h0;dt=d1;dt=gone", force=True)
+    assert report.error is None
+    assert report.details["dropped_partitions"] == ["dt=d0/hh=h0", "dt=d1/hh=h0", "dt=d1/hh=h1"]
+    left = {(r[2], r[3]) for r in run_step({"op": "read", **table})["rows"]}
+    assert left == {("d0", "h1"), ("d2", "h0"), ("d2", "h1")}
+    assert run(tmp_path, "drop_partition", partitions="dt=gone").status is Status.NOTHING_TO_DO
+
+
+def test_guards_stop_a_drop(table: dict[str, str], tmp_path: Path) -> None:
+    report = run(tmp_path, "drop_partition", partitions="dt=d0;dt=d1")
+    assert type(report.error).__name__ == "GuardTripped"
+    assert len(run_step({"op": "read", **table})["rows"]) == 12
+
+
+def test_update_time_and_limit(table: dict[str, str], tmp_path: Path) -> None:
+    arguments = {"expiration_time": "1 h", "expire_strategy": "update-time"}
+    assert run(tmp_path, "expire_partitions", **arguments).status is Status.NOTHING_TO_DO
+    arguments["expiration_time"] = "0 ms"
+    report = run(tmp_path, "expire_partitions", max_expires=2, **arguments)
+    assert report.details["expired_partitions"] == ["dt=d0/hh=h0", "dt=d0/hh=h1"]
+    assert len(run_step({"op": "read", **table})["rows"]) == 8
+
+
+def test_marks(table: dict[str, str], tmp_path: Path, oracle_1_4_2: Oracle) -> None:
+    assert run(tmp_path, "mark_partition_done", partitions="dt=d0,hh=h0").error is None
+    (mark,) = (tmp_path / "db.db" / "t").rglob("_SUCCESS")
+    assert mark.parent.name == "hh=h0"
+    assert len(oracle_1_4_2.defaults(**table).rows()) == 12
+    wrong = run(tmp_path, "mark_partition_done", partitions="hh=h0")
+    assert wrong.error is not None
