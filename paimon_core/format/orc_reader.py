@@ -15,8 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow import orc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.conform import in_order, null_batches, with_children
@@ -42,6 +40,10 @@ def read_orc(
     pyarrow cannot take from an ORC file.  With `legacy_ltz`, TIMESTAMP LTZ is what Java reads in
     the zone in which the file was written.
     """
+    # Here and not above: it imports pandas where there is one, which takes longer than the rest.
+    import pyarrow.dataset as ds  # noqa: PLC0415
+    from pyarrow import orc  # noqa: PLC0415
+
     zone = file_zone(source) if legacy_ltz and has_ltz(fields) else UTC
     source.seek(0)
     schema = arrow_schema(fields)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,7 +41,7 @@ from paimon_core.write.file_stats import FileStats
 
 CHECK_ROWS: Final = 1000
 """Java looks at a file's size every so many rows, so no file is cut shorter than this."""
-_RETRACTS: Final = pa.array([RowKind.UPDATE_BEFORE, RowKind.DELETE], pa.int8())
+_RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 class _RollingWriter(ABC):
@@ -243,7 +244,8 @@ class RollingKeyValueWriter(_RollingWriter):
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
         self._stats.update(arrays[len(arrays) - len(self._schema.fields) :])
         self._rows += batch.num_rows
-        self._deletes += pc.sum(pc.is_in(batch.column(VALUE_KIND), _RETRACTS)).as_py()
+        kinds = np.asarray(batch.column(VALUE_KIND))
+        self._deletes += int(np.isin(kinds, _RETRACTS).sum())
         bounds = pc.min_max(batch.column(SEQUENCE_NUMBER))
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         self._min_sequence = low if self._min_sequence is None else min(self._min_sequence, low)
