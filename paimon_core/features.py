@@ -36,7 +36,7 @@ from paimon_core.types.data_types import (
 
 Check = Callable[[FileStoreTable], Iterator[str]]
 
-_MERGE_ENGINES = frozenset({"deduplicate"})
+_MERGE_ENGINES = frozenset({"deduplicate", "first-row", "partial-update", "aggregation"})
 _CHANGELOG_PRODUCERS = frozenset({"none", "input", "full-compaction", "lookup"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 

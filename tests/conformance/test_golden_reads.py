@@ -17,16 +17,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 LOST_CHANGELOG = ("2.0.0", "changelog_decoupled")
 
-REFUSED: dict[str, str] = {
-    "aggregation": "merge-engine=aggregation",
-    "aggregation_retract": "merge-engine=aggregation",
-    "first_row": "merge-engine=first-row",
-    "partial_update": "merge-engine=partial-update",
-    "partial_update_delete": "merge-engine=partial-update",
-    "sequence_group": "merge-engine=partial-update",
-    "sequence_group_agg": "merge-engine=partial-update",
-    "sequence_group_delete": "merge-engine=partial-update",
-}
+REFUSED: dict[str, str] = {}
 
 
 def tables() -> list[Any]:
