@@ -53,17 +53,20 @@ def read_orc(
     if not columns:
         yield from null_batches(orc.ORCFile(source).nrows, schema, batch_rows)
         return
-    scanner = fragment.scanner(
-        columns=columns,
-        batch_size=batch_rows,
-        batch_readahead=1 if use_threads else 0,
-        fragment_readahead=0,
-        use_threads=use_threads,
-    )
+    if any("." in name for name in columns):
+        batches = _whole_stripes(orc.ORCFile(source), list(columns), batch_rows)
+    else:
+        batches = fragment.scanner(
+            columns=columns,
+            batch_size=batch_rows,
+            batch_readahead=1 if use_threads else 0,
+            fragment_readahead=0,
+            use_threads=use_threads,
+        ).to_batches()
     padded = [(i, f.type) for i, f in enumerate(fields) if _has_char(f.type)]
     zoned = [i for i, f in enumerate(fields) if zone != UTC and has_ltz(f.type)]
     try:
-        for batch in scanner.to_batches():
+        for batch in batches:
             if batch.num_rows:
                 read = _trimmed(in_order(batch, schema), padded)
                 for i in zoned:
@@ -77,6 +80,18 @@ def read_orc(
                 f"an ORC file holds a timestamp that pyarrow cannot read: {e}",
             ) from e
         raise
+
+
+def _whole_stripes(file: Any, names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches out of stripes decoded with all their columns.
+
+    For names with a dot: Arrow's dataset takes them for a path into a struct, finds nothing, and
+    gives nulls without a word.
+    """
+    for number in range(file.nstripes):
+        stripe = file.read_stripe(number).select(names)
+        for start in range(0, stripe.num_rows, batch_rows):
+            yield stripe.slice(start, batch_rows)
 
 
 def _has_char(t: DataType) -> bool:

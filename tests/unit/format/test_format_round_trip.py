@@ -160,6 +160,27 @@ def test_many_batches_and_slices(tmp_path, file_format):
     assert back.to_pylist() == batch.to_pylist()
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_names_that_look_like_paths(tmp_path, file_format):
+    row_type = parse_type("ROW<`列 x` INT, `a.b` INT, a ROW<b INT, `c.d` STRING>, A INT>")
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([1, 2], pa.int32()),
+            pa.array([3, 4], pa.int32()),
+            pa.array([{"b": 5, "c.d": "x"}, None], arrow_schema(row_type).field("a").type),
+            pa.array([7, 8], pa.int32()),
+        ],
+        schema=arrow_schema(row_type),
+    )
+    path = tmp_path / f"f.{file_format}"
+    write(path, row_type, [rows], file_format)
+    for names in ([n] for n in row_type.names):
+        (back,) = read_batches(IO, str(path), row_type.project(names))
+        assert back.to_pylist() == rows.select(names).to_pylist()
+    (back,) = read_batches(IO, str(path), row_type)
+    assert back.to_pylist() == rows.to_pylist()
+
+
 @pytest.mark.parametrize("name", ["types_pk_parquet", "pk_types", "aggregation"])
 def test_parquet_schema_is_javas(tmp_path, name):
     java, row_type, batches = java_rows(name, key_value=True)
