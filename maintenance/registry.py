@@ -11,6 +11,7 @@ from maintenance.jobs.consumers.definition import CONSUMER_JOBS
 from maintenance.jobs.expire_changelogs.definition import EXPIRE_CHANGELOGS
 from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
 from maintenance.jobs.partitions.definition import PARTITION_JOBS
+from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from maintenance.jobs.tags.definition import TAG_JOBS
 from paimon_core.errors import InvalidArgument
 
@@ -23,6 +24,7 @@ JOBS: Final[Mapping[str, Job]] = {
         *TAG_JOBS,
         *CONSUMER_JOBS,
         *PARTITION_JOBS,
+        *ORPHAN_JOBS,
     )
 }
 

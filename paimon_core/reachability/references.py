@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH, table_paths
 from paimon_core.snapshot.snapshot import Snapshot
+
+_LISTINGS: Final = 10
 
 
 class RefKind(StrEnum):
@@ -92,12 +96,33 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
 
     Those that expire while they are read are left out; CorruptTable for an unreadable one.
     """
-    for snapshot in branch.snapshots.all():
+    for snapshot in settled_snapshots(branch):
         yield snapshot_reference(branch, snapshot)
     for tag in branch.tags.all():
         yield Reference(table=branch, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
     for changelog in branch.changelogs.all():
         yield changelog_reference(branch, changelog)
+
+
+def settled_snapshots(branch: FileStoreTable) -> list[Snapshot]:
+    """All snapshots, oldest first: listed until a listing names none that was not read.
+
+    A single listing is not enough: if all that it names expire before they are read, nothing is
+    left though the table goes on, and everything would look like garbage (apache/paimon #7710).
+    """
+    known: dict[int, Snapshot] = {}
+    for _ in range(_LISTINGS):
+        ids = branch.snapshots.ids()
+        new = [i for i in ids if i not in known]
+        if not new:
+            return [known[i] for i in ids]
+        read = map_parallel(branch.io, branch.snapshots.get_or_none, new)
+        known.update({s.id: s for s in read if s is not None})
+    raise CorruptTable(
+        f"the snapshots of table {branch.name} change faster than they can be read",
+        table=branch.name,
+        next_step="nothing was deleted; run again",
+    )
 
 
 def all_references(table: FileStoreTable) -> list[Reference]:

@@ -27,7 +27,8 @@ FOLDERS = ("manifest", "index", "statistics")
 def on_disk(root: Path) -> set[str]:
     """Data, index, statistics and manifest files below the table's root."""
     found = {str(p) for folder in FOLDERS for p in (root / folder).glob("*")}
-    return found | {str(p) for p in root.rglob("bucket-*/*") if not p.name.startswith(".")}
+    data = (p for p in root.rglob("bucket-*/*") if not p.name.startswith("."))
+    return found | {str(p) for p in data if "caretaker" not in p.relative_to(root).parts}
 
 
 def referenced(warehouse: Path, name: str = "db.t") -> set[str]:

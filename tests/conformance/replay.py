@@ -280,6 +280,16 @@ def expire_partitions(step: Step, result: Result) -> None:
     result["expired"] = done.get("expired_partitions", [])
 
 
+def remove_orphan_files(step: Step, result: Result) -> None:
+    older_than = step.get("older_than_millis")
+    done = run_job(
+        step,
+        "remove_orphan_files",
+        {"older_than": None if older_than is None else str(older_than), "allow_young": True},
+    )
+    result["removed"] = done.get("deleted_files", 0)
+
+
 def drop_partition(step: Step, _: Result) -> None:
     table = open_step(step)
     tests = [
@@ -502,6 +512,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "truncate": truncate,
     "expire_snapshots": expire_snapshots,
     "expire_changelogs": expire_changelogs,
+    "remove_orphan_files": remove_orphan_files,
     "expire_partitions": expire_partitions,
     "snapshots": snapshots,
     "changelogs": changelogs,

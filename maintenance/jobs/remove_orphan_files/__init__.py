@@ -1,0 +1,1 @@
+"""Files that nothing refers to: found, deleted or moved aside, put back, purged."""

@@ -1,0 +1,95 @@
+"""What lies in the folders of a table, and which of it is old enough to be an orphan.
+
+Only folders whose content Paimon makes are listed: those of buckets at the depth of the partition
+keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch, of which only
+temporary files are candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.paths import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_core.reachability.references import branches_of
+from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
+
+
+@dataclass(slots=True)
+class Found:
+    """Candidates by path, and totals of everything that was listed."""
+
+    candidates: dict[str, FileStat] = field(default_factory=dict)
+    empty_folders: list[str] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    young: int = 0
+
+
+def find_candidates(table: FileStoreTable, older_than_millis: int) -> Found:
+    """All files that were last changed before the time.  A listing that fails raises OSError."""
+    found = Found()
+    folders = list(_bucket_folders(table, found))
+    paths = table.paths
+    folders += [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
+    for folder, listed in _listed(table, folders):
+        files = [f for f in listed if not f.is_dir]
+        _add(found, files, older_than_millis)
+        if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
+            found.empty_folders.append(folder)
+    for files in _metadata_files(table):
+        _add(found, files, older_than_millis)
+    return found
+
+
+def _add(found: Found, files: Iterable[FileStat], older_than_millis: int) -> None:
+    for file in files:
+        found.files += 1
+        found.bytes += file.size
+        if file.modified_millis < older_than_millis:
+            found.candidates[file.path] = file
+        else:
+            found.young += 1
+
+
+def _listed(table: FileStoreTable, folders: list[str]) -> Iterator[tuple[str, list[FileStat]]]:
+    yield from zip(folders, map_parallel(table.io, table.io.list_dir, folders), strict=True)
+
+
+def _bucket_folders(table: FileStoreTable, found: Found) -> Iterator[str]:
+    """The folders of buckets; partition folders that are empty are noted."""
+    level = [table.paths.data_root]
+    for _ in table.schema.partition_keys:
+        below: list[str] = []
+        for folder, listed in _listed(table, level):
+            children = [f for f in listed if f.is_dir and "=" in f.name]
+            below += [f.path for f in children]
+            if not listed and folder != table.paths.data_root:
+                found.empty_folders.append(folder)
+        level = below
+    for folder, listed in _listed(table, level):
+        buckets = [f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)]
+        yield from (f.path for f in buckets)
+        if not listed and folder != table.paths.data_root:
+            found.empty_folders.append(folder)
+
+
+def _metadata_files(table: FileStoreTable) -> Iterator[list[FileStat]]:
+    """Of the metadata folders of each branch, what interrupted writes left."""
+    for branch in branches_of(table):
+        paths = branch.paths
+        for folder, prefix in (
+            (paths.snapshot_dir, SNAPSHOT_PREFIX),
+            (paths.changelog_dir, CHANGELOG_PREFIX),
+        ):
+            known = (EARLIEST, LATEST)
+            yield [
+                f
+                for f in table.io.list_dir(folder)
+                if not f.is_dir and f.name not in known and not f.name.startswith(prefix)
+            ]
+        for folder in (paths.tag_dir, paths.schema_dir, paths.consumer_dir):
+            listed = table.io.list_dir(folder)
+            yield [f for f in listed if not f.is_dir and f.name.startswith(".")]

@@ -1,0 +1,139 @@
+"""Files moved aside: `caretaker/quarantine/ID/manifest.json`, and the files under their paths.
+
+The manifest is written first, so whatever is found in a quarantine can be put back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.plan import Effect, human_bytes
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.settled import read_settled
+
+_FOLDER: Final = "caretaker/quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What a quarantine holds: paths relative to the table's root, and sizes."""
+
+    id: str
+    files: Mapping[str, int]
+
+
+Plan = MetadataPlan[Quarantine]
+
+
+def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
+    """The folder of a quarantine."""
+    return f"{table.root}/{_FOLDER}/{quarantine_id}"
+
+
+def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
+    """How many files were moved; those that are gone are passed over."""
+    root = f"{table.root}/"
+    content = {"files": {f.path.removeprefix(root): f.size for f in files}}
+    target = folder_of(table, quarantine_id)
+    table.io.overwrite(f"{target}/manifest.json", json.dumps(content, indent=1).encode())
+
+    def move(file: FileStat) -> bool:
+        try:
+            return table.io.rename(file.path, f"{target}/{file.path.removeprefix(root)}")
+        except FileNotFoundError:
+            return False
+
+    return sum(map_parallel(table.io, move, files))
+
+
+def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
+    quarantine_id = cast("str | None", arguments.get("quarantine"))
+    known = sorted(f.name for f in table.io.list_dir(f"{table.root}/{_FOLDER}") if f.is_dir)
+    if not quarantine_id or "/" in quarantine_id:
+        raise InvalidArgument(
+            f"argument --quarantine is required (there are: {', '.join(known) or 'none'})",
+            table=table.name,
+        )
+    path = f"{folder_of(table, quarantine_id)}/manifest.json"
+
+    def parse(content: bytes) -> dict[str, int]:
+        return {str(k): int(v) for k, v in json.loads(content)["files"].items()}
+
+    try:
+        files = read_settled(table.io, path, parse, table=table.name)
+    except FileNotFoundError as e:
+        raise NotFound(
+            f"table {table.name} has no quarantine {quarantine_id!r} "
+            f"(there are: {', '.join(known) or 'none'})",
+            table=table.name,
+        ) from e
+    return Quarantine(quarantine_id, files)
+
+
+def _plan(
+    job: str, verb: str, table: FileStoreTable, found: Quarantine, arguments: Mapping[str, object]
+) -> Plan:
+    size = sum(found.files.values())
+    action = Action(
+        f"{verb} {len(found.files):,} files of quarantine {found.id}", human_bytes(size)
+    )
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=found,
+        actions=(action,),
+        effect=Effect(deleted_files=len(found.files), deleted_bytes=size),
+        arguments=arguments,
+    )
+
+
+def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """The files that go back."""
+    found = _read(table, arguments)
+    return _plan("restore_orphan_files", "put back", table, found, arguments)
+
+
+def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+    """Move the files back, then delete the empty quarantine."""
+    source = folder_of(table, plan.work.id)
+    restored, there = 0, []
+    for path in plan.work.files:
+        try:
+            if table.io.rename(f"{source}/{path}", f"{table.root}/{path}"):
+                restored += 1
+            else:
+                there.append(path)
+        except FileNotFoundError:
+            continue
+    if not there:
+        table.io.delete_dir(source)
+    return Committed(details={"restored_files": restored, "already_there": there})
+
+
+def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """The files that are deleted for good."""
+    found = _read(table, arguments)
+    return _plan("purge_orphan_files", "delete", table, found, arguments)
+
+
+def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+    """Delete the files, then the manifest with the folder."""
+    source = folder_of(table, plan.work.id)
+    paths = [f"{source}/{path}" for path in plan.work.files]
+    deleted = sum(map_parallel(table.io, table.io.delete, paths))
+    table.io.delete_dir(source)
+    return Committed(
+        details={"deleted_files": deleted, "deleted_bytes": sum(plan.work.files.values())}
+    )
+
+
+RESTORE: Final = metadata_steps(make_restore, apply_restore)
+PURGE: Final = metadata_steps(make_purge, apply_purge)

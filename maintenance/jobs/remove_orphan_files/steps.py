@@ -1,0 +1,178 @@
+"""remove_orphan_files (Java: `operation/OrphanFilesClean`; DESIGN, rule 2).
+
+First the candidates are listed, then the references are read: a file that is committed in between
+is mentioned by then (apache/paimon #3074).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.jobs.remove_orphan_files.candidates import find_candidates
+from maintenance.jobs.remove_orphan_files.quarantine import move_aside
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.times import parse_instant, wall_clock_text, zone_offset_millis
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.release import delete_empty_folders
+
+LEAST_AGE_MILLIS: Final = 86_400_000
+MOST_NAMED: Final = 1000
+"""So many paths at most are named in a plan's JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """The files that go, and where to."""
+
+    files: tuple[FileStat, ...] = ()
+    empty_folders: tuple[str, ...] = ()
+    quarantine: bool = False
+    mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
+
+
+Plan = MetadataPlan[Orphans]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
+    """The files that are old enough and that nothing mentions."""
+    older_than = _older_than(table, arguments, context)
+    found = find_candidates(table, older_than)
+    mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
+    references = mentioned.look()
+    orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
+    orphans.sort(key=lambda f: f.path)
+    size = sum(f.size for f in orphans)
+    local = older_than + zone_offset_millis(context.env)
+    kept = [
+        Kept(
+            what="files",
+            why=f"mentioned by {references} snapshots, tags and changelogs",
+            count=len(found.candidates) - len(orphans),
+        ),
+        Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+    ]
+    quarantine = arguments.get("mode") == "quarantine"
+    return MetadataPlan(
+        job="remove_orphan_files",
+        table=table.name,
+        pin=latest_pin(table),
+        work=Orphans(
+            files=tuple(orphans),
+            empty_folders=tuple(found.empty_folders),
+            quarantine=quarantine,
+            mentioned=mentioned,
+        ),
+        actions=tuple(_actions(table, orphans, found.empty_folders, quarantine=quarantine)),
+        kept=tuple(k for k in kept if k.count),
+        effect=Effect(
+            deleted_files=len(orphans),
+            deleted_bytes=size,
+            table_files=found.files,
+            table_bytes=found.bytes,
+        ),
+        arguments=arguments,
+        details={"orphans": [f.path for f in orphans[:MOST_NAMED]]},
+    )
+
+
+def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> int:
+    """The time before which a file counts as old; InvalidArgument for one that is too young.
+
+    Upstream took a time in the future, and with it every file that was being written
+    (apache/paimon #4779).
+    """
+    now = context.env.now_millis()
+    text = cast("str | None", arguments.get("older_than"))
+    if text is None:
+        return now - LEAST_AGE_MILLIS
+    chosen = parse_instant(text, context.env)
+    if chosen > now:
+        raise InvalidArgument(f"older_than {text!r} is in the future", table=table.name)
+    if chosen > now - LEAST_AGE_MILLIS and not arguments.get("allow_young"):
+        raise InvalidArgument(
+            f"older_than {text!r} is less than a day ago: files that are being written now would "
+            "be taken for orphans",
+            table=table.name,
+            next_step="choose an earlier time, or stop all writers and give allow_young",
+        )
+    return chosen
+
+
+def _actions(
+    table: FileStoreTable, orphans: list[FileStat], folders: list[str], *, quarantine: bool
+) -> list[Action]:
+    verb = "move aside" if quarantine else "delete"
+    places: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in orphans:
+        folder = file.path.removeprefix(f"{table.root}/").rpartition("/")[0]
+        places[folder] += 1
+        sizes[folder] += file.size
+    actions = [
+        Action(
+            f"{verb} {count:,} files in {folder}",
+            human_bytes(sizes[folder]),
+            {"folder": folder, "files": count, "bytes": sizes[folder]},
+        )
+        for folder, count in places.most_common()
+    ]
+    if folders:
+        actions.append(Action(f"delete {len(folders):,} empty folders"))
+    return actions
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without files that were committed since it was made, or have changed."""
+    work = plan.work
+    if work.mentioned is None:
+        return plan
+    work.mentioned.look()
+    left = [f for f in work.files if f.name in work.mentioned.candidates]
+    return replace(plan, work=replace(work, files=tuple(_unchanged(table, left))))
+
+
+def _unchanged(table: FileStoreTable, files: list[FileStat]) -> list[FileStat]:
+    def same(file: FileStat) -> bool:
+        try:
+            return table.io.stat(file.path).modified_millis == file.modified_millis
+        except FileNotFoundError:
+            return False
+
+    return [f for f, keep in zip(files, map_parallel(table.io, same, files), strict=True) if keep]
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete or move the files, then delete the folders that are empty."""
+    work = plan.work
+    details: dict[str, object] = {}
+    if work.quarantine and work.files:
+        name = wall_clock_text(context.env.local_millis())
+        name = name.replace("-", "").replace(":", "").replace(" ", "-")
+        name = f"{name}-{context.env.new_uuid()[:8]}"
+        done = move_aside(table, name, work.files)
+        details["quarantine"] = name
+    else:
+        done = sum(map_parallel(table.io, lambda f: table.io.delete(f.path), work.files))
+    folders = 0
+    if not work.quarantine:
+        root = table.paths.data_root
+        folders = delete_empty_folders(table.io, work.empty_folders, stop_at=root)
+    return Committed(
+        details={
+            **details,
+            "deleted_files": done,
+            "deleted_bytes": sum(f.size for f in work.files),
+            "deleted_folders": folders,
+        }
+    )
+
+
+STEPS: Final = metadata_steps(make, apply, recheck=recheck)
