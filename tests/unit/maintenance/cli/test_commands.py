@@ -292,13 +292,13 @@ def test_a_whole_database(lake):
 def test_one_table_s_failure_does_not_stop_the_others(lake, golden):
     import shutil
 
-    refused = golden("aggregation")
+    refused = golden("row_tracking")
     shutil.copytree(refused.root, lake.warehouse / "db.db" / "agg")
     ran = caretaker("run", "compact", "db.*", "-w", lake.warehouse, "--engine", "local", "--json")
     assert ran.code == 4
     told = {r["table"]: r["exit_code"] for r in ran.json["reports"]}
     assert told == {"db.agg": 4, "db.empty": 3, "db.log": 0, "db.t": 0}
-    assert ran.json["reports"][0]["error"]["feature"] == "merge-engine=aggregation"
+    assert ran.json["reports"][0]["error"]["feature"] == "row-tracking.enabled"
     plans = caretaker("plan", "compact", "db.*", "-w", lake.warehouse, "--json")
     assert plans.code == 4
     assert plans.json["plans"][0]["error"]["type"] == "UnsupportedFeature"

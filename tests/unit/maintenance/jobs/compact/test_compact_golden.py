@@ -11,22 +11,13 @@ GOLDEN = Path(__file__).parents[4] / "golden"
 
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
 REFUSED = {
-    "aggregation": "merge-engine=aggregation",
-    "aggregation_retract": "merge-engine=aggregation",
     "bloom_index": "file-index",
     "bloom_index_file": "file-index",
     "changelog_full_compaction": "changelog-producer=full-compaction",
     "changelog_lookup": "changelog-producer=lookup",
     "deletion_vectors": "deletion-vectors.enabled",
-    "file_suffix_prefix": "manifest.format=orc",
-    "first_row": "merge-engine=first-row",
-    "partial_update": "merge-engine=partial-update",
-    "partial_update_delete": "merge-engine=partial-update",
     "postpone": "bucket=-2 (postpone buckets)",
     "row_tracking": "row-tracking.enabled",
-    "sequence_group": "merge-engine=partial-update",
-    "sequence_group_agg": "merge-engine=partial-update",
-    "sequence_group_delete": "merge-engine=partial-update",
 }
 """What may be refused until the issue on the whole format is done, and under which name."""
 BROKEN_BY_JAVA = {"orphans"}
