@@ -200,7 +200,8 @@ def _tell(
             screen.warn(f"{table}: the rows are not the same (unless somebody wrote meanwhile)")
             code = ExitCode.FAILURE
     if code is ExitCode.SUCCESS:
-        screen.say("The same rows, in fewer files.")
+        fewer = any(after[table].files < old.files for table, old in before.items())
+        screen.say("The same rows, in fewer files." if fewer else "Nothing was due: as before.")
     return code
 
 

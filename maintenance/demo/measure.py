@@ -48,11 +48,15 @@ def measure(warehouse: str, name: str) -> Measure:
     buckets: dict[tuple[bytes, int], list[DataFileMeta]] = defaultdict(list)
     for entry in entries:
         buckets[entry.partition, entry.bucket].append(entry.file)
-    rows, total = 0, np.uint64(0)
-    started = time.perf_counter()
-    batches = list(read_table(table, snapshot))
-    seconds = time.perf_counter() - started
-    for batch in batches:
+    rows, total, seconds = 0, np.uint64(0), 0.0
+    batches = read_table(table, snapshot)
+    while True:
+        # A batch at a time, as the table may be larger than memory; hashing is not timed.
+        started = time.perf_counter()
+        batch = next(batches, None)
+        seconds += time.perf_counter() - started
+        if batch is None:
+            break
         rows += batch.num_rows
         with np.errstate(over="ignore"):
             total += _hash(table, batch).sum(dtype=np.uint64)
