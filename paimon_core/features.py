@@ -114,8 +114,6 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
         yield "rowkind.field"
     if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
-    if any(key.startswith("file-index.") for key in options):
-        yield "file-index"
 
 
 def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
@@ -133,8 +131,6 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
     if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
         yield "record-level.expire-time"
-    if any(key.startswith("file-index.") for key in options):
-        yield "file-index"
 
 
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:

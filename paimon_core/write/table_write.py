@@ -132,8 +132,11 @@ class TableWriter:
         for writer in self._appenders.values():
             writer.abort()
         for (partition, bucket), state in self._buckets.items():
+            paths = self._table.paths
             for file in (*state.files, *state.changelog):
-                self._table.io.delete(self._table.paths.data_file(partition, bucket, file))
+                self._table.io.delete(paths.data_file(partition, bucket, file))
+                for extra in file.extra_files:
+                    self._table.io.delete(paths.extra_file(partition, bucket, file, extra))
         self._appenders.clear()
         self._buckets.clear()
 
