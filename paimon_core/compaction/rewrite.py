@@ -15,6 +15,7 @@ from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.engines import merge_engine_of
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS, SectionReader
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
@@ -137,7 +138,8 @@ class _Work:
             new_uuid=self._new_uuid,
             creation_time=self._creation_time,
         )
-        self._write(writer, (b for f in unit.append_files for b in self._append_rows(f)))
+        sources = [source_of(f.file_size, self._append_rows, f) for f in unit.append_files]
+        self._write(writer, one_after_the_other(table.io, sources))
 
     def undo(self) -> None:
         """Delete what was written."""

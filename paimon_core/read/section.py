@@ -24,6 +24,7 @@ from paimon_core.lsm.sort_merge import MergeOrder, merge_slices, merge_sorted
 from paimon_core.lsm.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.read.ahead import side_by_side, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import RowType
@@ -85,7 +86,7 @@ class SectionReader:
 
         Only for sections of up to MAX_FAN_IN runs: runs on disk have lost where rows came from.
         """
-        rows = batch_rows(section, self.read_type)
+        rows = batch_rows(section, self.read_type, side_by_side=len(section))
         runs = [self.run(run, rows) for run in section]
         yield from merge_slices(runs, self.order, buffered_rows=rows)
 
@@ -117,26 +118,33 @@ class SectionReader:
     ) -> tuple[int, list[Iterator[pa.RecordBatch]]]:
         """(rows to buffer of each run, the runs), few enough to be read side by side."""
         if len(section) <= MAX_FAN_IN:
-            rows = batch_rows(section, self.read_type)
-            return rows, [self.run(run, rows) for run in section]
+            rows = batch_rows(section, self.read_type, side_by_side=len(section))
+            sources = [source_of(run.total_size, self.run, run, rows) for run in section]
+            return rows, side_by_side(self.table.io, sources)
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )
         groups = [section[i : i + MAX_FAN_IN] for i in range(0, len(section), MAX_FAN_IN)]
         # Neighbours in age stay neighbours: of equal versions the later run wins.
-        paths = [self._spill(group, folder / str(i)) for i, group in enumerate(groups)]
+        rows = batch_rows(section, self.read_type, side_by_side=min(len(groups), MAX_FAN_IN))
+        paths = [self._spill(group, folder / str(i), rows) for i, group in enumerate(groups)]
         while len(paths) > MAX_FAN_IN:
             paths = [
                 _spill_merged(
-                    [_spilled(p) for p in paths[i : i + MAX_FAN_IN]], self.order, paths[i]
+                    [_spilled(p) for p in paths[i : i + MAX_FAN_IN]],
+                    self.order,
+                    paths[i],
+                    rows_in=rows,
+                    rows_out=rows,
                 )
                 for i in range(0, len(paths), MAX_FAN_IN)
             ]
-        return LEAST_ROWS, [_spilled(path) for path in paths]
+        return rows, [_spilled(path) for path in paths]
 
-    def _spill(self, group: Section, path: Path) -> Path:
-        rows = batch_rows(group, self.read_type)
-        return _spill_merged([self.run(r, rows) for r in group], self.order, path, rows=rows)
+    def _spill(self, group: Section, path: Path, rows_out: int) -> Path:
+        rows = batch_rows(group, self.read_type, side_by_side=len(group))
+        runs = [self.run(r, rows) for r in group]
+        return _spill_merged(runs, self.order, path, rows_in=rows, rows_out=rows_out)
 
     def _meets(self, file: DataFileMeta) -> bool:
         key = self.table.schema.key_type
@@ -160,15 +168,15 @@ class SectionReader:
                 return
 
 
-def batch_rows(section: Section, read_type: RowType) -> int:
-    """How many rows of each run of a section are read at a time."""
+def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> int:
+    """How many rows of each of so many runs, with rows like the section's, are read at a time."""
     files = [f for run in section for f in run.files]
     rows = sum(f.row_count for f in files)
     if rows == 0:
         return MOST_ROWS
     width = fixed_width(read_type) + _EXPANSION * sum(f.file_size for f in files) // rows
     # Up to two batches of each run wait, and one more copy of them is being merged.
-    fitting = WAITING_BYTES // (3 * len(section) * width)
+    fitting = WAITING_BYTES // (3 * side_by_side * width)
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
@@ -208,9 +216,10 @@ def _spill_merged(
     order: MergeOrder,
     path: Path,
     *,
-    rows: int = LEAST_ROWS,
+    rows_in: int,
+    rows_out: int,
 ) -> Path:
-    """The path of a file with all rows of the runs, in key order."""
+    """The path of a file with all rows of the runs, in key order, `rows_out` to a batch."""
     target = path.with_name(path.name + "+")
     writer: pa.RecordBatchStreamWriter | None = None
     try:
@@ -220,13 +229,13 @@ def _spill_merged(
             sequence_fields=order.sequence_fields,
             descending=order.descending,
             engine=_KeepAll(),
-            buffered_rows=rows,
+            buffered_rows=rows_in,
         ):
             if writer is None:
                 options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
                 writer = pa.ipc.new_stream(str(target), batch.schema, options=options)
-            for begin in range(0, batch.num_rows, LEAST_ROWS):
-                writer.write_batch(batch.slice(begin, LEAST_ROWS))
+            for begin in range(0, batch.num_rows, rows_out):
+                writer.write_batch(batch.slice(begin, rows_out))
     finally:
         if writer is not None:
             writer.close()

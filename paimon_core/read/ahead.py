@@ -1,0 +1,77 @@
+"""Small files read before their turn, so that a remote store's delays overlap.
+
+Only where the store profits from requests side by side (`FileIO.parallelism`), and only as many
+bytes as are named here: large files are streamed when their turn comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.io.file_io import FileIO, map_parallel
+
+SMALL_BYTES: Final = 8 * 1024**2
+"""Files (or runs) up to this size are read as a whole."""
+AHEAD_BYTES: Final = 64 * 1024**2
+"""File bytes that may wait, decoded, for their turn."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something to read: its bytes on disk, and how to begin."""
+
+    size: int
+    read: Callable[[], Batches]
+
+    def whole(self) -> list[pa.RecordBatch]:
+        return list(self.read())
+
+
+def one_after_the_other(io: FileIO, sources: Sequence[Source]) -> Batches:
+    """The batches of all sources in their order."""
+    if io.parallelism <= 1 or len(sources) == 1:
+        for source in sources:
+            yield from source.read()
+        return
+    waiting: deque[tuple[Source, Future[list[pa.RecordBatch]] | None]] = deque()
+    left = deque(sources)
+    ahead = 0
+    with ThreadPoolExecutor(io.parallelism, thread_name_prefix="read-ahead") as pool:
+        try:
+            while waiting or left:
+                while left and (not waiting or ahead + left[0].size <= AHEAD_BYTES):
+                    source = left.popleft()
+                    small = source.size <= SMALL_BYTES
+                    ahead += source.size if small else 0
+                    waiting.append((source, pool.submit(source.whole) if small else None))
+                source, future = waiting.popleft()
+                if future is None:
+                    yield from source.read()
+                else:
+                    yield from future.result()
+                    ahead -= source.size
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def side_by_side(io: FileIO, sources: Sequence[Source]) -> list[Batches]:
+    """The batches of each source; small ones are read at once, if they are little together."""
+    small = [s for s in sources if s.size <= SMALL_BYTES]
+    if io.parallelism <= 1 or len(small) < 2 or sum(s.size for s in small) > AHEAD_BYTES:
+        return [s.read() for s in sources]
+    loaded = dict(zip(map(id, small), map_parallel(io, Source.whole, small), strict=True))
+    return [iter(loaded[id(s)]) if id(s) in loaded else s.read() for s in sources]
+
+
+def source_of(size: int, read: Callable[..., Batches], *arguments: object) -> Source:
+    """A source that begins with this call."""
+    return Source(size, partial(read, *arguments))
