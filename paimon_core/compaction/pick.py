@@ -30,22 +30,10 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
     COMPACTION_FORCE_REWRITE_ALL_FILES,
     DELETION_VECTORS_ENABLED,
-    MB,
-    TARGET_FILE_SIZE,
     Options,
 )
 from paimon_core.schema.table_schema import TableSchema
-
-_PRIMARY_KEY_TARGET_SIZE = 128 * MB
-_APPEND_TARGET_SIZE = 256 * MB
-
-
-def target_file_size(options: Options, *, primary_key: bool) -> int:
-    """Bytes at which writers begin a new file (Java: `CoreOptions.targetFileSize`)."""
-    size = options.value(TARGET_FILE_SIZE)
-    if size is not None:
-        return size
-    return _PRIMARY_KEY_TARGET_SIZE if primary_key else _APPEND_TARGET_SIZE
+from paimon_core.write.file_layout import target_file_size
 
 
 def small_file_size(options: Options, *, primary_key: bool) -> int:
