@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -238,8 +237,8 @@ def test_a_master_that_is_not_there(lake):
     assert "--engine local" in error["next_step"]
 
 
-def test_a_batch_of_tables_in_one_application(lake, golden, tmp_path):
-    shutil.copytree(golden("aggregation").root, lake.warehouse / "db.db" / "agg")
+def test_a_batch_of_tables_in_one_application(lake, tmp_path):
+    lake.from_the_future("db.agg")
     rows = read_rows(lake.warehouse)
     batch = tmp_path / "batch.json"
     batch.write_text(
