@@ -13,6 +13,7 @@ from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
 from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from maintenance.jobs.tags.definition import TAG_JOBS
+from maintenance.jobs.versions.definition import VERSION_JOBS
 from paimon_core.errors import InvalidArgument
 
 JOBS: Final[Mapping[str, Job]] = {
@@ -25,6 +26,7 @@ JOBS: Final[Mapping[str, Job]] = {
         *CONSUMER_JOBS,
         *PARTITION_JOBS,
         *ORPHAN_JOBS,
+        *VERSION_JOBS,
     )
 }
 

@@ -290,6 +290,15 @@ def remove_orphan_files(step: Step, result: Result) -> None:
     result["removed"] = done.get("deleted_files", 0)
 
 
+def rollback_to(step: Step, _: Result) -> None:
+    arguments = {k: step.get(k) for k in ("snapshot", "tag", "timestamp")}
+    run_job(step, "rollback", arguments | {"safety_tag": step.get("safety_tag", "0 s")})
+
+
+def compact_manifests(step: Step, _: Result) -> None:
+    run_job(step, "compact_manifest", {})
+
+
 def drop_partition(step: Step, _: Result) -> None:
     table = open_step(step)
     tests = [
@@ -369,7 +378,7 @@ def create_branch(step: Step, _: Result) -> None:
 
 
 def delete_branch(step: Step, _: Result) -> None:
-    open_step(step).branches.delete(step["name"])
+    run_job(step, "delete_branch", {"branch_name": step["name"]})
 
 
 def files(step: Step, result: Result) -> None:
@@ -512,6 +521,8 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "truncate": truncate,
     "expire_snapshots": expire_snapshots,
     "expire_changelogs": expire_changelogs,
+    "rollback_to": rollback_to,
+    "compact_manifests": compact_manifests,
     "remove_orphan_files": remove_orphan_files,
     "expire_partitions": expire_partitions,
     "snapshots": snapshots,

@@ -1,0 +1,122 @@
+"""What the jobs on versions are called, take and promise; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from maintenance.arguments import Argument, Kind
+from maintenance.job import Job, Steps
+
+SNAPSHOT = Argument(
+    name="snapshot", kind=Kind.INTEGER, help="the snapshot to go back to", example="12"
+)
+TAG = Argument(name="tag", kind=Kind.TEXT, help="the tag to go back to", example="before-migration")
+TIMESTAMP = Argument(
+    name="timestamp",
+    kind=Kind.TEXT,
+    help="go back to the last snapshot committed at this time of the local wall clock (or "
+    "milliseconds since 1970) or before",
+    example="2024-01-31 12:00:00",
+)
+SAFETY_TAG = Argument(
+    name="safety_tag",
+    kind=Kind.DURATION,
+    default=7 * 86_400_000,
+    help="tag the newest snapshot before, for this long, so that nothing is lost yet; 0: no tag. "
+    "Only made for tables with write-only=true, since expiry by Java relies on tags in the order "
+    "of snapshot ids",
+    example="7 d",
+)
+BRANCH = Argument(name="branch_name", flag="name", kind=Kind.TEXT, help="the name of the branch")
+FROM_TAG = Argument(
+    name="tag",
+    kind=Kind.TEXT,
+    help="the tag that the branch begins with (default: it begins empty)",
+)
+NEW_NAME = Argument(
+    name="target_branch", flag="new-name", kind=Kind.TEXT, help="the new name of the branch"
+)
+
+
+def _load(module: str, name: str) -> Steps[Any, Any, Any, Any]:
+    found = import_module(f"maintenance.jobs.versions.{module}")
+    steps: Steps[Any, Any, Any, Any] = vars(found)[name]
+    return steps
+
+
+ROLLBACK: Final = Job(
+    name="rollback",
+    summary="go back to a snapshot, tag or time; everything later goes",
+    changes=(
+        "Deletes all later snapshots, changelogs and tags, then the files that only they needed "
+        "(Java leaves those as orphans)."
+    ),
+    protects=(
+        "A safety tag keeps the newest snapshot for a week. A commit made since the plan stops the "
+        "job. Files that other branches need stay."
+    ),
+    undo="rollback to the safety tag that the report names, until it expires.",
+    arguments=(SNAPSHOT, TAG, TIMESTAMP, SAFETY_TAG),
+    examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
+    load=partial(_load, "rollback", "ROLLBACK"),
+)
+ROLLBACK_TO_AS_LATEST: Final = Job(
+    name="rollback_to_as_latest",
+    summary="make the content of a snapshot or tag the newest again, and keep all history",
+    changes="Commits one OVERWRITE snapshot with the files of the chosen one. Nothing is deleted.",
+    protects="All snapshots and tags stay.",
+    undo="rollback_to_as_latest to the snapshot before.",
+    arguments=(SNAPSHOT, TAG, TIMESTAMP),
+    examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
+    load=partial(_load, "rollback", "AS_LATEST"),
+)
+CREATE_BRANCH: Final = Job(
+    name="create_branch",
+    summary="begin a branch, empty or at a tag",
+    changes="Writes the metadata of the branch; data are shared.",
+    protects="A branch of this name that exists stays as it is, and the job fails.",
+    undo="delete_branch.",
+    arguments=(BRANCH, FROM_TAG),
+    examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
+    load=partial(_load, "branches", "CREATE"),
+)
+RENAME_BRANCH: Final = Job(
+    name="rename_branch",
+    summary="give a branch another name",
+    changes="Moves the folder of the branch's metadata.",
+    protects="A branch that has the new name already stays as it is, and the job fails.",
+    undo="rename_branch back.",
+    arguments=(BRANCH, NEW_NAME),
+    examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
+    load=partial(_load, "branches", "RENAME"),
+)
+DELETE_BRANCH: Final = Job(
+    name="delete_branch",
+    summary="delete a branch, and the files that only it needed",
+    changes="Deletes the branch's metadata, then the files that nothing else needs.",
+    protects="Every file that main or another branch needs stays.",
+    undo="None.",
+    arguments=(BRANCH,),
+    examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
+    load=partial(_load, "branches", "DELETE"),
+)
+COMPACT_MANIFEST: Final = Job(
+    name="compact_manifest",
+    summary="merge manifests and drop the entries of deleted files",
+    changes="Commits one COMPACT snapshot with the same files in fewer manifests.",
+    protects="No data file is touched.",
+    undo="Reading needs no undo.",
+    arguments=(),
+    examples=("caretaker run compact_manifest db.orders -w /lake",),
+    load=partial(_load, "manifests", "STEPS"),
+)
+VERSION_JOBS: Final = (
+    ROLLBACK,
+    ROLLBACK_TO_AS_LATEST,
+    CREATE_BRANCH,
+    RENAME_BRANCH,
+    DELETE_BRANCH,
+    COMPACT_MANIFEST,
+)

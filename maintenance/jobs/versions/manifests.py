@@ -1,0 +1,69 @@
+"""compact_manifest (Java: `FileStoreCommitImpl.compactManifest`; JAVA_RULES B4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from maintenance.job import Committed, RunContext
+from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
+from maintenance.plan import SnapshotPin, human_bytes
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    MANIFEST_FULL_COMPACTION_SIZE,
+    MANIFEST_MERGE_MIN_COUNT,
+    MANIFEST_TARGET_SIZE,
+)
+from paimon_core.scan.manifests import data_manifests
+from paimon_core.snapshot.snapshot import CommitKind
+
+
+def make(
+    table: FileStoreTable, arguments: Mapping[str, object], _: RunContext
+) -> MetadataPlan[None]:
+    """The manifests that are small or hold deletions; nothing for a single clean one."""
+    check_committable(table)
+    latest = table.snapshots.latest()
+    metas = [] if latest is None else data_manifests(table, latest)
+    target = table.options.value(MANIFEST_TARGET_SIZE)
+    small = [m for m in metas if m.file_size < target]
+    deletes = sum(m.num_deleted_files for m in metas)
+    actions = []
+    if deletes or len(small) > 1:
+        size = human_bytes(sum(m.file_size for m in metas))
+        actions.append(
+            Action(
+                f"merge {len(metas):,} manifests ({size})",
+                f"{len(small):,} are small, {deletes:,} entries are deletions",
+                {"manifests": len(metas), "small": len(small), "deletions": deletes},
+            )
+        )
+    return MetadataPlan(
+        job="compact_manifest",
+        table=table.name,
+        pin=None if latest is None else SnapshotPin.of(latest),
+        work=None,
+        actions=tuple(actions),
+        arguments=arguments,
+    )
+
+
+def apply(table: FileStoreTable, _: MetadataPlan[None], context: RunContext) -> Committed:
+    """One COMPACT snapshot without changes, whose base is merged as far as it goes."""
+    eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"}
+    snapshot = commit_changes(
+        replace(table, schema=table.schema.with_options(eager)),
+        lambda _: Changes((), (), ()),
+        CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT),
+        env=context.env,
+    )
+    left = data_manifests(table, snapshot)
+    return Committed(snapshots=(snapshot.id,), details={"manifests": len(left)})
+
+
+STEPS: Final = metadata_steps(make, apply)

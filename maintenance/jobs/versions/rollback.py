@@ -1,0 +1,282 @@
+"""rollback and rollback_to_as_latest (Java: `table/RollbackHelper`, `FileStoreCommitImpl` of 2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
+from maintenance.plan import Effect, Kept, SnapshotPin, human_bytes
+from maintenance.times import parse_instant
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES, WRITE_ONLY
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    snapshot_reference,
+    without,
+)
+from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+
+Arguments = Mapping[str, object]
+_NANOS_OF_MILLI: Final = 1_000_000
+
+
+def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
+    """The snapshot that is meant; NotFound, or InvalidArgument unless exactly one way is used."""
+    given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp")}
+    chosen = {k: v for k, v in given.items() if v is not None}
+    if len(chosen) != 1:
+        raise InvalidArgument("choose one of snapshot, tag and timestamp", table=table.name)
+    if "tag" in chosen:
+        return table.tags.get(cast("str", chosen["tag"])).snapshot
+    if "snapshot" in chosen:
+        wanted = cast("int", chosen["snapshot"])
+        found = table.snapshots.get_or_none(wanted)
+        if found is None:
+            tags = (t.snapshot for t in table.tags.all())
+            found = next((s for s in tags if s.id == wanted), None)
+        return found if found is not None else table.snapshots.get(wanted)
+    millis = parse_instant(cast("str", chosen["timestamp"]), context.env)
+    at = table.snapshots.at_or_before_time(millis)
+    if at is None:
+        raise NotFound(
+            f"table {table.name} has no snapshot at {millis} or before", table=table.name
+        )
+    return at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """Where to, what goes, and the tag that keeps what is newest now."""
+
+    target: Snapshot
+    latest: Snapshot
+    going: tuple[Reference, ...]
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    safety: Tag | None = None
+    interrupted: tuple[str, ...] = ()
+
+
+Plan = MetadataPlan[Rollback]
+
+
+def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
+    """What is later than the target, and goes."""
+    target = target_of(table, arguments, context)
+    latest = table.latest_or_not_found()
+    references = all_references(table)
+    going = [r for r in references if r.table.branch == table.branch and r.snapshot.id > target.id]
+    kept: list[Kept] = []
+    safety = _safety_tag(table, latest, target, arguments, context, kept) if going else None
+    staying = [*without(references, going), snapshot_reference(table, target)]
+    if safety is not None:
+        staying.append(_tag_reference(table, safety))
+    garbage = find_garbage(table, going, staying, Metadata(table))
+    live = scan_files(table, latest)
+    counts = {k: sum(r.kind is k for r in going) for k in RefKind}
+    interrupted = tuple(journals(table))
+    actions = []
+    if going or not table.snapshots.exists(target.id):
+        what = ", ".join(f"{n} {k}s" for k, n in counts.items() if n) or "nothing"
+        actions.append(
+            Action(
+                f"go back from snapshot {latest.id} to {target.id}, deleting {what}",
+                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
+                {"target": target.id, "deleted": [r.label for r in going]},
+            )
+        )
+        if safety is not None:
+            actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
+    if interrupted:
+        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+    return MetadataPlan(
+        job="rollback",
+        table=table.name,
+        pin=SnapshotPin.of(latest),
+        work=Rollback(
+            target=target,
+            latest=latest,
+            going=tuple(going),
+            files=frozenset(garbage.files),
+            safety=safety,
+            interrupted=interrupted,
+        ),
+        actions=tuple(actions),
+        kept=tuple(kept),
+        effect=Effect(
+            deleted_files=len(garbage.files),
+            deleted_bytes=garbage.bytes,
+            table_files=len(live),
+            table_bytes=sum(e.file.file_size for e in live),
+        ),
+        arguments=arguments,
+    )
+
+
+def _safety_tag(
+    table: FileStoreTable,
+    latest: Snapshot,
+    target: Snapshot,
+    arguments: Arguments,
+    context: RunContext,
+    kept: list[Kept],
+) -> Tag | None:
+    retained = cast("int | None", arguments.get("safety_tag"))
+    if not retained:
+        return None
+    if not table.options.value(WRITE_ONLY):
+        why = "the table is not write-only: expiry by its writers could misread such a tag"
+        kept.append(Kept(what="no safety tag", why=why, count=0))
+        return None
+    made = context.env.local_millis()
+    name = f"before-rollback-{latest.id}-to-{target.id}-{made // 1000}"
+    return Tag(name, latest, made * _NANOS_OF_MILLI, retained * _NANOS_OF_MILLI)
+
+
+def _tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
+    return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan; StalePlan if somebody committed since, for that would be lost unseen."""
+    latest = table.snapshots.latest()
+    if latest is None or latest.identity != plan.work.latest.identity:
+        raise StalePlan(
+            f"table {table.name} got snapshot {latest.id if latest else None} since the plan was "
+            f"made from {plan.work.latest.id}",
+            table=table.name,
+        )
+    return plan
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Tag, go back, delete what only the later versions needed."""
+    work = plan.work
+    details: dict[str, object] = {"rolled_back_to": work.target.id}
+    if work.interrupted:
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+    if work.safety is not None:
+        # An interrupted run of the same second may have made it.
+        if not table.tags.exists(work.safety.name):
+            table.tags.create(work.safety)
+        details["safety_tag"] = work.safety.name
+
+    def delete_references() -> None:
+        _go_back(table, work)
+
+    removed = release(
+        table,
+        work.going,
+        delete_references,
+        new_uuid=context.env.new_uuid,
+        planned=work.files,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+    )
+    return Committed(details={**details, **removed.to_json()})
+
+
+def _go_back(table: FileStoreTable, work: Rollback) -> None:
+    """The hint first, then newest to oldest, as Java does: whenever it stops, there is no gap."""
+    target = work.target
+    if not table.snapshots.exists(target.id):
+        # Back to a tag whose snapshot has expired.  It may take the number of none that is left.
+        table.snapshots.try_commit(target)
+        table.snapshots.write_earliest_hint(target.id)
+    table.snapshots.write_latest_hint(target.id)
+    by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
+    for reference in sorted(by_kind[RefKind.SNAPSHOT], key=lambda r: -r.snapshot.id):
+        table.snapshots.delete(reference.snapshot.id)
+    for reference in sorted(by_kind[RefKind.CHANGELOG], key=lambda r: -r.snapshot.id):
+        table.changelogs.delete(reference.snapshot.id)
+    if by_kind[RefKind.CHANGELOG]:
+        table.changelogs.delete_hints()
+    for reference in by_kind[RefKind.TAG]:
+        table.tags.delete(reference.name)
+
+
+ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)
+
+
+# --- as latest ----------------------------------------------------------------------------------
+
+
+def make_as_latest(
+    table: FileStoreTable, arguments: Arguments, context: RunContext
+) -> MetadataPlan[Snapshot]:
+    """The snapshot whose files become live again."""
+    check_committable(table)
+    target = target_of(table, arguments, context)
+    latest = table.latest_or_not_found()
+    changes = _difference(table, latest, target)
+    back = [e for e in changes.files if e.kind is FileKind.ADD]
+    actions = []
+    if not changes.is_empty:
+        actions.append(
+            Action(
+                f"commit the content of snapshot {target.id} as snapshot {latest.id + 1}",
+                f"{len(back):,} files come back, {len(changes.files) - len(back):,} go",
+            )
+        )
+    return MetadataPlan(
+        job="rollback_to_as_latest",
+        table=table.name,
+        pin=SnapshotPin.of(latest),
+        work=target,
+        actions=tuple(actions),
+        arguments=arguments,
+    )
+
+
+def _difference(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
+    """What leads from the newest snapshot to the content of the target."""
+    now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
+    then = {e.identity: e for e in scan_files(table, target)}
+    files: list[ManifestEntry] = [e.as_delete() for i, e in now.items() if i not in then]
+    files += [e for i, e in then.items() if i not in now]
+    old, new = _indexes(table, latest), _indexes(table, target)
+    index = [
+        IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
+        for name, e in old.items()
+        if name not in new
+    ]
+    index += [e for name, e in new.items() if name not in old]
+    return Changes(tuple(files), (), tuple(index))
+
+
+def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:
+    if snapshot is None or snapshot.index_manifest is None:
+        return {}
+    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+    return {e.index_file.file_name: e for e in entries}
+
+
+def apply_as_latest(
+    table: FileStoreTable, plan: MetadataPlan[Snapshot], context: RunContext
+) -> Committed:
+    """One OVERWRITE snapshot; what others commit meanwhile is replaced as well."""
+    snapshot = commit_changes(
+        table,
+        lambda latest: _difference(table, latest, plan.work),
+        CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
+        env=context.env,
+    )
+    return Committed(snapshots=(snapshot.id,), details={"content_of": plan.work.id})
+
+
+AS_LATEST: Final = metadata_steps(make_as_latest, apply_as_latest)

@@ -1,0 +1,194 @@
+"""Going back, branches and manifests: ours, and Java beside it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import assert_no_leftovers, assert_whole, on_disk
+from replay import run_step
+
+from maintenance.registry import job_named
+from maintenance.report import Report, Status
+from maintenance.runner import RunRequest, run_table
+from oracle import Oracle
+
+COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
+
+
+class Table:
+    def __init__(self, warehouse: Path, *, create: bool = True) -> None:
+        self.warehouse = warehouse
+        self.at = {"warehouse": str(warehouse), "database": "db", "table": "t"}
+        self.root = warehouse / "db.db" / "t"
+        if create:
+            options = {"bucket": "1", "write-only": "true", "manifest.merge-min-count": "3"}
+            self.do("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
+            for i in range(4):
+                self.do("write", rows=[[i, "x"]])
+            self.do("compact")  # 5
+            self.do("create_tag", name="t2", snapshot=2)
+            self.do("create_tag", name="t4", snapshot=4)
+            self.do("write", rows=[[9, "x"]])
+
+    def do(self, op: str, **fields: Any) -> dict[str, Any]:
+        result = run_step({"op": op, **self.at, **fields})
+        assert "error" not in result, result
+        return result
+
+    def numbers(self, **fields: Any) -> list[int]:
+        return [r[1] for r in self.do("read", **fields)["rows"]]
+
+    def snapshots(self) -> list[int]:
+        return [s["id"] for s in self.do("snapshots")["snapshots"]]
+
+    def tags(self) -> list[str]:
+        return [t["name"] for t in self.do("tags")["tags"]]
+
+    def run(self, name: str, **arguments: object) -> Report:
+        job = job_named(name)
+        return run_table(
+            RunRequest(
+                job=job,
+                warehouse=str(self.warehouse),
+                table="db.t",
+                arguments=job.read_arguments(arguments),
+                force=True,
+            )
+        )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def test_back_to_a_snapshot(table: Table) -> None:
+    before = on_disk(table.root)
+    table.do("rollback_to", snapshot=3)
+    assert table.snapshots() == [1, 2, 3]
+    assert table.tags() == ["t2"]
+    assert table.numbers() == [0, 1, 2]
+    assert len(on_disk(table.root)) < len(before)
+    assert_no_leftovers(table.warehouse)
+    table.do("write", rows=[[5, "again"]])
+    assert table.snapshots() == [1, 2, 3, 4]
+    assert table.numbers() == [0, 1, 2, 5]
+
+
+def test_back_to_a_tag_whose_snapshot_is_gone(table: Table) -> None:
+    """SCOPE's example 6: later snapshots and tags go, and their files too."""
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert table.snapshots() == [6]
+    table.do("rollback_to", tag="t2")
+    assert table.snapshots() == [2]
+    assert table.tags() == ["t2"]
+    assert table.numbers() == [0, 1]
+    assert_no_leftovers(table.warehouse)
+
+
+def test_the_safety_tag_leads_back(table: Table) -> None:
+    report = table.run("rollback", snapshot=1)
+    safety = report.details["safety_tag"]
+    assert table.numbers() == [0]
+    assert_no_leftovers(table.warehouse)
+    assert table.run("rollback_to_as_latest", tag=safety).error is None
+    assert table.numbers() == [0, 1, 2, 3, 9]
+    assert table.snapshots() == [1, 2]
+    assert_no_leftovers(table.warehouse)
+
+
+def test_a_commit_since_the_plan_stops_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    import maintenance.jobs.versions.rollback as module
+
+    steps = job_named("rollback").load()
+    assert steps.recheck is not None
+    real = module.find_garbage
+
+    def and_commit(*args: Any) -> Any:
+        table.do("write", rows=[[66, "new"]])
+        return real(*args)
+
+    monkeypatch.setattr(module, "find_garbage", and_commit)
+    report = table.run("rollback", snapshot=1)
+    assert type(report.error).__name__ == "StalePlan"
+    assert 66 in table.numbers()
+
+
+def test_as_latest_and_on(table: Table, oracle: Oracle) -> None:
+    assert table.run("rollback_to_as_latest", snapshot=2).error is None
+    assert table.snapshots() == [1, 2, 3, 4, 5, 6, 7]
+    assert table.numbers() == [0, 1]
+    assert [r[1] for r in oracle.defaults(**table.at).rows()] == [0, 1]
+    assert table.run("rollback_to_as_latest", snapshot=2).status is Status.NOTHING_TO_DO
+    # Files that were deleted and came back are not garbage, whatever expires.
+    table.do("expire_snapshots", retain_max=3, retain_min=1, max_deletes=99)
+    assert table.numbers() == [0, 1]
+    assert_no_leftovers(table.warehouse)
+    table.do("write", rows=[[70, "x"]])
+    table.do("compact")
+    table.do("expire_snapshots", retain_max=1, retain_min=1, max_deletes=99)
+    assert [r[1] for r in oracle.rows()] == [0, 1, 70]
+    assert_no_leftovers(table.warehouse)
+
+
+def test_branches(table: Table, oracle: Oracle) -> None:
+    oracle.defaults(**table.at)
+    assert table.run("create_branch", branch_name="b", tag="t4").error is None
+    table.do("write", branch="b", rows=[[80, "b"]])
+    oracle([{"op": "write", "branch": "b", "rows": [[81, "java"]], "compact": False}])
+    assert table.run("rename_branch", branch_name="b", target_branch="c").error is None
+    table.do("delete_tag", name="t4")
+    table.do("delete_tag", name="t2")
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert_no_leftovers(table.warehouse)
+    assert [r[1] for r in oracle.rows(branch="c")] == [0, 1, 2, 3, 80, 81]
+    assert table.run("delete_branch", branch_name="c").error is None
+    assert table.do("branches")["branches"] == []
+    assert table.numbers() == [0, 1, 2, 3, 9]
+    assert_no_leftovers(table.warehouse)
+    for wrong in ({"branch_name": "c"}, {"branch_name": "main"}):
+        assert table.run("delete_branch", **wrong).error is not None
+
+
+def test_manifests(table: Table, oracle: Oracle) -> None:
+    rows = table.do("read")["rows"]
+    report = table.run("compact_manifest")
+    assert report.error is None
+    assert report.details["manifests"] == 1
+    manifests = table.do("manifests")
+    assert sum(m["deleted"] for m in manifests["base"]["manifests"]) == 0
+    assert manifests["delta"]["manifests"] == []
+    assert table.do("read")["rows"] == rows
+    assert oracle.defaults(**table.at).rows() == rows
+    assert table.run("compact_manifest").status is Status.NOTHING_TO_DO
+    assert_whole(table.warehouse)
+
+
+@pytest.mark.parametrize("target", [{"snapshot": 3}, {"tag": "t2"}, {"tag": "t4"}])
+@pytest.mark.parametrize("expired", [False, True])
+def test_ours_beside_java(
+    target: dict[str, Any],
+    expired: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+    oracle: Oracle,
+) -> None:
+    if expired and "snapshot" in target:
+        pytest.skip("there is nothing to go back to")
+    ours = Table(tmp_path / "ours")
+    if expired:
+        ours.do("expire_snapshots", retain_max=1, retain_min=1)
+    shutil.copytree(tmp_path / "ours", tmp_path / "java")
+    java = {**ours.at, "warehouse": str(tmp_path / "java")}
+    oracle.defaults(**java)
+    oracle([{"op": "rollback_to", **target}])
+    ours.do("rollback_to", **target)
+    assert ours.snapshots() == sorted(s["id"] for s in oracle.one("snapshots")["snapshots"])
+    assert ours.tags() == sorted(t["name"] for t in oracle.one("tags")["tags"])
+    assert oracle.rows(**ours.at) == oracle.rows()
+    assert_no_leftovers(tmp_path / "ours")
+    for at in (java, ours.at):
+        oracle([{"op": "write", "rows": [[55, "on"]], "compact": False, **at}])
+    assert oracle.rows(**ours.at) == oracle.rows()
