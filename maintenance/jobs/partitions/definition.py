@@ -94,9 +94,7 @@ EXPIRE_PARTITIONS: Final = Job(
         MAX_EXPIRES,
         OPTIONS,
     ),
-    examples=(
-        "caretaker plan expire_partitions db.events -w /lake --expiration-time '90 d'",
-    ),
+    examples=("caretaker plan expire_partitions db.events -w /lake --expiration-time '90 d'",),
     load=partial(_load, "expire", "EXPIRE"),
 )
 DROP_PARTITION: Final = Job(
