@@ -2,7 +2,7 @@
 
 A section's runs are read side by side.  How many rows of each wait in memory follows from their
 number and width, so that memory depends neither on how long the runs are nor on how many there
-are: beyond `MAX_FAN_IN` runs, groups of them are first merged into sorted runs on local disk.
+are: if open files would take too much, groups of runs are first merged into runs on local disk.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.read.ahead import side_by_side, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
-from paimon_core.types.data_types import RowType
+from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 
 MAX_FAN_IN: Final = 64
-"""Runs that are read side by side: each holds open files, windows of bytes and decoded pages."""
+"""Most runs that are read side by side."""
+READING_BYTES: Final = 512 * 1024**2
+"""What open files hold, roughly: of each column a window of bytes and a decoded page."""
+_COLUMN_BYTES: Final = 1024**2
 WAITING_BYTES: Final = 128 * 1024**2
 """Decoded rows of all runs that wait to be merged, roughly."""
 MOST_ROWS: Final = 8192
-LEAST_ROWS: Final = 256
+LEAST_ROWS: Final = 16
 """Rows of a batch: more are no faster, fewer cost more per row than they save."""
 _EXPANSION: Final = 3
 """Decoded bytes a byte of a file: a guess on the safe side for what is not of fixed width."""
@@ -117,16 +120,19 @@ class SectionReader:
         self, section: Section, stack: ExitStack
     ) -> tuple[int, list[Iterator[pa.RecordBatch]]]:
         """(rows to buffer of each run, the runs), few enough to be read side by side."""
-        if len(section) <= MAX_FAN_IN:
+        at_once = fan_in(section, self.read_type)
+        if len(section) <= at_once:
             rows = batch_rows(section, self.read_type, side_by_side=len(section))
             sources = [source_of(run.total_size, self.run, run, rows) for run in section]
             return rows, side_by_side(self.table.io, sources)
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )
-        groups = [section[i : i + MAX_FAN_IN] for i in range(0, len(section), MAX_FAN_IN)]
+        # The oldest run, mostly the largest by far, is read from where it is.
+        oldest, *newer = section
+        groups = [tuple(newer[i : i + at_once]) for i in range(0, len(newer), at_once)]
         # Neighbours in age stay neighbours: of equal versions the later run wins.
-        rows = batch_rows(section, self.read_type, side_by_side=min(len(groups), MAX_FAN_IN))
+        rows = batch_rows(section, self.read_type, side_by_side=min(len(groups) + 1, MAX_FAN_IN))
         paths = [self._spill(group, folder / str(i), rows) for i, group in enumerate(groups)]
         while len(paths) > MAX_FAN_IN:
             paths = [
@@ -139,7 +145,7 @@ class SectionReader:
                 )
                 for i in range(0, len(paths), MAX_FAN_IN)
             ]
-        return rows, [_spilled(path) for path in paths]
+        return rows, [self.run(oldest, rows), *(_spilled(path) for path in paths)]
 
     def _spill(self, group: Section, path: Path, rows_out: int) -> Path:
         rows = batch_rows(group, self.read_type, side_by_side=len(group))
@@ -178,6 +184,25 @@ def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> in
     # Up to two batches of each run wait, and one more copy of them is being merged.
     fitting = WAITING_BYTES // (3 * side_by_side * width)
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
+
+
+def fan_in(section: Section, read_type: RowType) -> int:
+    """How many of the section's runs are read side by side."""
+    largest = max(f.file_size for run in section for f in run.files)
+    columns = 2 + sum(map(_leaves, read_type.types))
+    reading = min(_EXPANSION * largest, columns * _COLUMN_BYTES)
+    return max(2, min(MAX_FAN_IN, READING_BYTES // max(1, reading)))
+
+
+def _leaves(data_type: DataType) -> int:
+    match data_type:
+        case RowType(fields=nested):
+            return sum(_leaves(f.type) for f in nested)
+        case ArrayType(element=element):
+            return _leaves(element)
+        case MapType(key=key, value=value):
+            return _leaves(key) + _leaves(value)
+    return 1
 
 
 def fixed_width(read_type: RowType) -> int:
