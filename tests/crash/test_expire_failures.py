@@ -1,4 +1,4 @@
-"""Expiry with every single file operation failing once: before or after it took effect.
+"""Expiry, deletion and rollback with every single file operation failing once: before or after it took effect.
 
 Whatever fails, what is left reads the same and nothing dangles; a second run finishes the job and
 leaves no file that nobody needs.
@@ -86,6 +86,17 @@ JOBS: dict[str, tuple[list[dict[str, Any]], dict[str, str], dict[str, object], b
         {"retain_max": 2, "retain_min": 1},
         True,
     ),
+    "rollback": ([], {}, {"snapshot": 3}, True),
+    "delete_branch": (
+        [
+            {"op": "create_branch", "name": "b", "tag": "kept"},
+            {"op": "write", "branch": "b", "rows": [[8, "b"]]},
+            {"op": "write", "branch": "b", "rows": [[9, "b"]]},
+        ],
+        {},
+        {"branch_name": "b"},
+        True,
+    ),
 }
 
 
@@ -105,7 +116,6 @@ def test_every_failure_leaves_a_table_that_a_second_run_cleans(
     build(pristine, **options)
     for step in steps:
         do(pristine, **step)
-    expected = do(pristine, "read")["rows"]
     tagged = do(pristine, "read", tag="kept")["rows"]
     counted = Trigger()
     first = tmp_path / "counted"
@@ -114,6 +124,9 @@ def test_every_failure_leaves_a_table_that_a_second_run_cleans(
         with_failing_io(patch, counted)
         assert run_job(first, name, arguments).error is None
     assert_no_leftovers(first)
+    expected = do(first, "read")["rows"]
+    before = do(pristine, "read")["rows"]
+    assert (before == expected) == (name != "rollback")
     assert counted.count > 5, "hardly anything was changed"
     for k in range(counted.count):
         warehouse = tmp_path / f"fail-{k}"
@@ -124,9 +137,10 @@ def test_every_failure_leaves_a_table_that_a_second_run_cleans(
             run_job(warehouse, name, arguments)
         assert trigger.fired
         assert_whole(warehouse)
-        assert do(warehouse, "read")["rows"] == expected, f"call {k} failed {when} it took effect"
+        if before == expected:
+            assert do(warehouse, "read")["rows"] == expected, f"call {k} failed {when}"
         again = run_job(warehouse, name, arguments)
-        # A tag that is gone, files and all, cannot be deleted once more.
+        # A tag or branch that is gone, files and all, cannot be deleted once more.
         assert again.error is None or isinstance(again.error, NotFound), again.error
         assert_no_leftovers(warehouse)
         assert do(warehouse, "read")["rows"] == expected

@@ -35,6 +35,7 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 Arguments = Mapping[str, object]
 _NANOS_OF_MILLI: Final = 1_000_000
+_SAFETY: Final = "before-rollback-"
 
 
 def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
@@ -81,7 +82,14 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
     references = all_references(table)
-    going = [r for r in references if r.table.branch == table.branch and r.snapshot.id > target.id]
+    going = [
+        r
+        for r in references
+        if r.table.branch == table.branch
+        and r.snapshot.id > target.id
+        # Safety tags stay until their time is over, also those of earlier rollbacks.
+        and not (r.kind is RefKind.TAG and r.name.startswith(_SAFETY))
+    ]
     kept: list[Kept] = []
     safety = _safety_tag(table, latest, target, arguments, context, kept) if going else None
     staying = [*without(references, going), snapshot_reference(table, target)]
@@ -144,8 +152,11 @@ def _safety_tag(
         why = "the table is not write-only: expiry by its writers could misread such a tag"
         kept.append(Kept(what="no safety tag", why=why, count=0))
         return None
+    for tag in table.tags.all():
+        if tag.name.startswith(_SAFETY) and tag.snapshot.identity == latest.identity:
+            return tag  # an interrupted run made it
     made = context.env.local_millis()
-    name = f"before-rollback-{latest.id}-to-{target.id}-{made // 1000}"
+    name = f"{_SAFETY}{latest.id}-to-{target.id}-{made // 1000}"
     return Tag(name, latest, made * _NANOS_OF_MILLI, retained * _NANOS_OF_MILLI)
 
 
@@ -172,7 +183,6 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     if work.interrupted:
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
     if work.safety is not None:
-        # An interrupted run of the same second may have made it.
         if not table.tags.exists(work.safety.name):
             table.tags.create(work.safety)
         details["safety_tag"] = work.safety.name
