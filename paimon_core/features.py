@@ -47,15 +47,21 @@ _REFUSED_TO_READ = (
     "chain-table.enabled",
     "pk-clustering-override",
     "deletion-vectors.merge-on-read",
+    "postpone.merge-on-read",
+    "sequence.snapshot-ordering",
 )
 """Boolean options that change what a read returns."""
+
+_REFUSED_TO_READ_IF_SET = ("scan.fallback-branch", "scan.primary-branch")
+"""Options that bring rows of another branch into a read."""
+
+_TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
     "clustering.incremental",
     "lookup.remote-file.enabled",
     "index-file-in-data-file-dir",
     "metastore.partitioned-table",
-    "sequence.snapshot-ordering",
     "primary-key.nullable",
 )
 """Boolean options that a native commit would leave stale or break."""
@@ -93,6 +99,11 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_READ:
         if _set(options, key):
             yield key
+    for key in _REFUSED_TO_READ_IF_SET:
+        if options.get(key, "").strip():
+            yield key
+    if options.get("type", "table").lower() not in _TABLE_TYPES:
+        yield f"type={options['type']}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:

@@ -1,0 +1,80 @@
+"""Each refusal is by name, and before anything is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.features import (
+    check_committable,
+    check_compactable,
+    check_readable,
+    check_writable,
+)
+from paimon_core.table.open import open_table
+
+READ = {
+    "data-evolution.enabled": "true",
+    "chain-table.enabled": "true",
+    "pk-clustering-override": "true",
+    "deletion-vectors.merge-on-read": "true",
+    "sequence.snapshot-ordering": "true",
+    "scan.fallback-branch": "old",
+    "type": "format-table",
+    "merge-engine": "brand-new",
+}
+COMMIT = {
+    "metadata.iceberg.storage": "table-location",
+    "commit.callbacks": "org.example.Callback",
+    "data-file.external-paths": "s3://elsewhere",
+    "metastore.partitioned-table": "true",
+    "clustering.incremental": "true",
+    "pk-vector.index.columns": "v",
+}
+COMPACT = {
+    "row-tracking.enabled": "true",
+    "deletion-vectors.enabled": "true",
+    "changelog-producer": "lookup",
+    "record-level.expire-time": "1 d",
+}
+
+
+@pytest.mark.parametrize("key", READ)
+def test_what_cannot_be_read_cannot_be_touched_at_all(key: str, golden: Callable[..., Any]) -> None:
+    warehouse = str(golden("dedup").warehouse)
+    table = open_table(warehouse, "db.t", dynamic_options={key: READ[key]})
+    for check in (check_readable, check_writable, check_compactable):
+        with pytest.raises(UnsupportedFeature) as caught:
+            check(table)
+        assert key in caught.value.feature
+        assert caught.value.table == "db.t"
+
+
+@pytest.mark.parametrize("key", COMMIT)
+def test_what_a_commit_would_leave_stale(key: str, golden: Callable[..., Any]) -> None:
+    warehouse = str(golden("dedup").warehouse)
+    table = open_table(warehouse, "db.t", dynamic_options={key: COMMIT[key]})
+    check_readable(table)
+    for check in (check_committable, check_writable, check_compactable):
+        with pytest.raises(UnsupportedFeature) as caught:
+            check(table)
+        assert key in caught.value.feature
+
+
+@pytest.mark.parametrize("key", COMPACT)
+def test_what_cannot_be_compacted(key: str, golden: Callable[..., Any]) -> None:
+    warehouse = str(golden("dedup").warehouse)
+    table = open_table(warehouse, "db.t", dynamic_options={key: COMPACT[key]})
+    check_readable(table)
+    with pytest.raises(UnsupportedFeature) as caught:
+        check_compactable(table)
+    assert key in caught.value.feature
+
+
+def test_a_plain_table_is_not_refused(golden: Callable[..., Any]) -> None:
+    table = open_table(str(golden("dedup").warehouse), "db.t")
+    for check in (check_readable, check_writable, check_compactable, check_committable):
+        check(table)
