@@ -295,6 +295,10 @@ def rollback_to(step: Step, _: Result) -> None:
     run_job(step, "rollback", arguments | {"safety_tag": step.get("safety_tag", "0 s")})
 
 
+def fast_forward(step: Step, _: Result) -> None:
+    run_job(step, "fast_forward", {"branch_name": step["name"]})
+
+
 def compact_manifests(step: Step, _: Result) -> None:
     run_job(step, "compact_manifest", {})
 
@@ -522,6 +526,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "expire_snapshots": expire_snapshots,
     "expire_changelogs": expire_changelogs,
     "rollback_to": rollback_to,
+    "fast_forward": fast_forward,
     "compact_manifests": compact_manifests,
     "remove_orphan_files": remove_orphan_files,
     "expire_partitions": expire_partitions,

@@ -153,6 +153,30 @@ def test_branches(table: Table, oracle: Oracle) -> None:
         assert table.run("delete_branch", **wrong).error is not None
 
 
+def test_fast_forward_beside_java(tmp_path: Path, oracle: Oracle) -> None:
+    ours = Table(tmp_path / "ours")
+    ours.do("create_branch", name="b", tag="t4")
+    for number in (80, 81):
+        ours.do("write", branch="b", rows=[[number, "b"]])
+    ours.do("create_tag", branch="b", name="t5b", snapshot=5)
+    shutil.copytree(tmp_path / "ours", tmp_path / "java")
+    java = {**ours.at, "warehouse": str(tmp_path / "java")}
+    oracle.defaults(**java)
+    oracle([{"op": "fast_forward", "name": "b"}])
+    ours.do("fast_forward", name="b")
+    assert ours.snapshots() == sorted(s["id"] for s in oracle.one("snapshots")["snapshots"])
+    assert ours.tags() == sorted(t["name"] for t in oracle.one("tags")["tags"])
+    assert oracle.rows(**ours.at) == oracle.rows() != []
+    assert_no_leftovers(tmp_path / "ours")
+    assert ours.run("fast_forward", branch_name="b").status is Status.NOTHING_TO_DO
+    # Main and the branch share snapshots now: each keeps the files of the other.
+    for branch in ("main", "b"):
+        ours.do("compact", branch=None if branch == "main" else branch)
+    ours.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert_no_leftovers(tmp_path / "ours")
+    assert [r[1] for r in oracle.rows(branch="b", **ours.at)] == [0, 1, 2, 3, 80, 81]
+
+
 def test_manifests(table: Table, oracle: Oracle) -> None:
     rows = table.do("read")["rows"]
     report = table.run("compact_manifest")

@@ -102,6 +102,20 @@ DELETE_BRANCH: Final = Job(
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=partial(_load, "branches", "DELETE"),
 )
+FAST_FORWARD: Final = Job(
+    name="fast_forward",
+    summary="make main what a branch is",
+    changes=(
+        "Deletes what main does not share with the branch from the branch's first snapshot on, "
+        "copies the branch's schemas, snapshots and tags, then deletes the files that only main "
+        "needed (Java leaves those as orphans). The branch stays."
+    ),
+    protects="A commit to main since the plan stops the job. Files of other branches stay.",
+    undo="None: begin another branch at a tag of main beforehand.",
+    arguments=(BRANCH,),
+    examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
+    load=partial(_load, "fast_forward", "STEPS"),
+)
 COMPACT_MANIFEST: Final = Job(
     name="compact_manifest",
     summary="merge manifests and drop the entries of deleted files",
@@ -118,5 +132,6 @@ VERSION_JOBS: Final = (
     CREATE_BRANCH,
     RENAME_BRANCH,
     DELETE_BRANCH,
+    FAST_FORWARD,
     COMPACT_MANIFEST,
 )

@@ -1,0 +1,166 @@
+"""fast_forward (Java: `FileSystemBranchManager.fastForward`): main becomes what a branch is.
+
+What main and the branch do not share from the branch's first snapshot on goes from main, then the
+branch's schemas, snapshots and tags are copied.  Interrupted at any point, main is a shorter
+history of either, and a second run goes on: what is equal by then is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from maintenance.job import Committed, RunContext
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.plan import Effect, human_bytes
+from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    on_branch,
+    without,
+)
+from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FastForward:
+    """The branch, what goes from main, what is copied, and main's newest snapshot now."""
+
+    branch: FileStoreTable
+    going: tuple[Reference, ...]
+    coming: tuple[Reference, ...]
+    latest: Snapshot | None
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+
+
+Plan = MetadataPlan[FastForward]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """What main loses and what it gets; NotFound for a branch that is not there or is empty."""
+    name = cast("str | None", arguments.get("branch_name"))
+    if not name or name == MAIN_BRANCH or table.branch != MAIN_BRANCH:
+        raise InvalidArgument("name a branch other than main; it is main that is moved forward")
+    if not table.branches.exists(name):
+        raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
+    references = all_references(table)
+    theirs = [r for r in references if r.table.branch == name and r.kind is not RefKind.CHANGELOG]
+    first = min((r.snapshot.id for r in theirs if r.kind is RefKind.SNAPSHOT), default=None)
+    if first is None:
+        raise NotFound(f"branch {name!r} of table {table.name} has no snapshot", table=table.name)
+    mine = [r for r in references if r.table.branch == MAIN_BRANCH and r.snapshot.id >= first]
+    kept = {_same(r) for r in theirs}
+    there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
+    going = [r for r in mine if _same(r) not in kept]
+    coming = [r for r in theirs if _same(r) not in there]
+    garbage = find_garbage(table, going, without(references, going), Metadata(table))
+    interrupted = tuple(journals(table))
+    actions = []
+    if going or coming:
+        actions.append(
+            Action(
+                f"move main to branch {name!r}: {len(going)} snapshots and tags of main go, "
+                f"{len(coming)} come",
+                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
+                {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
+            )
+        )
+    if interrupted:
+        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+    return MetadataPlan(
+        job="fast_forward",
+        table=table.name,
+        pin=latest_pin(table),
+        work=FastForward(
+            branch=on_branch(table, name),
+            going=tuple(going),
+            coming=tuple(coming),
+            latest=table.snapshots.latest(),
+            files=frozenset(garbage.files),
+            interrupted=interrupted,
+        ),
+        actions=tuple(actions),
+        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        arguments=arguments,
+    )
+
+
+def _same(reference: Reference) -> tuple[object, ...]:
+    """What is equal in both branches of a reference that they share."""
+    return (reference.kind, reference.name, reference.snapshot.identity)
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan; StalePlan if somebody committed to main since, for that would be lost unseen."""
+    now, then = table.snapshots.latest(), plan.work.latest
+    if (now and now.identity) != (then and then.identity):
+        raise StalePlan(f"table {table.name} was committed to since the plan", table=table.name)
+    return plan
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete what main alone has, copy what the branch has, then free files."""
+    work = plan.work
+    details: dict[str, object] = {"moved_to": work.branch.branch}
+    if work.interrupted:
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+
+    def change() -> None:
+        _delete(table, work)
+        _copy(table, work)
+
+    removed = release(table, work.going, change, new_uuid=context.env.new_uuid, planned=work.files)
+    return Committed(details={**details, **removed.to_json()})
+
+
+def _delete(table: FileStoreTable, work: FastForward) -> None:
+    snapshots = [r for r in work.going if r.kind is RefKind.SNAPSHOT]
+    if snapshots:
+        table.snapshots.delete_latest_hint()
+    for reference in sorted(snapshots, key=lambda r: -r.snapshot.id):
+        table.snapshots.delete(reference.snapshot.id)
+    for reference in work.going:
+        if reference.kind is RefKind.TAG:
+            table.tags.delete(reference.name)
+        elif reference.kind is RefKind.CHANGELOG:
+            table.changelogs.delete(reference.snapshot.id)
+
+
+def _copy(table: FileStoreTable, work: FastForward) -> None:
+    branch, io = work.branch, table.io
+    # Schemas before the snapshots that name them; those that main alone has go.
+    newest = branch.schemas.ids()[-1]
+    for number in branch.schemas.ids():
+        content = io.read_bytes(branch.paths.schema(number))
+        path = table.paths.schema(number)
+        if not io.exists(path) or io.read_bytes(path) != content:
+            io.overwrite(path, content)
+    for number in table.schemas.ids():
+        if number > newest:
+            io.delete(table.paths.schema(number))
+    for reference in sorted(work.coming, key=lambda r: (r.kind is RefKind.TAG, r.snapshot.id)):
+        if reference.kind is RefKind.TAG:
+            content = io.read_bytes(branch.paths.tag(reference.name))
+            io.overwrite(table.paths.tag(reference.name), content)
+        else:
+            content = snapshot_to_json(reference.snapshot).encode()
+            io.overwrite(table.paths.snapshot(reference.snapshot.id), content)
+    latest = branch.snapshots.latest_id()
+    if latest is not None:
+        table.snapshots.write_latest_hint(latest)
+    earliest = table.snapshots.earliest_id()
+    if earliest is not None:
+        table.snapshots.write_earliest_hint(earliest)
+
+
+STEPS: Final = metadata_steps(make, apply, recheck=recheck)
