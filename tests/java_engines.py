@@ -6,6 +6,7 @@ Each function takes the records of one key in merge order (see `merge_model.merg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -150,16 +151,20 @@ def float_sum(width: type[np.floating]) -> Aggregator:
 
 
 def decimal_sum(precision: int) -> Aggregator:
-    def fit(value: Any) -> Any:
-        exponent = value.as_tuple().exponent
-        return value if abs(int(value.scaleb(-exponent))) < 10**precision else None
+    exact = Context(prec=100)  # plain + and - round to 28 digits
+
+    def fit(value: Decimal) -> Decimal | None:
+        _, digits, _ = value.as_tuple()
+        return value if len(digits) <= precision else None
 
     def retract(accumulator: Any, value: Any) -> Any:
         if value is None:
             return accumulator
-        return fit(-value if accumulator is None else accumulator - value)
+        if accumulator is None:
+            return fit(exact.minus(value))
+        return fit(exact.subtract(accumulator, value))
 
-    return Simple(lambda a, b: fit(a + b), retract)
+    return Simple(lambda a, b: fit(exact.add(a, b)), retract)
 
 
 def listagg(delimiter: str) -> Aggregator:
