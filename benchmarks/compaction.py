@@ -4,11 +4,13 @@
     ./caretaker python benchmarks/compaction.py --long           5 million rows, three repetitions
     ./caretaker python benchmarks/compaction.py --long --keep DIR  the tables stay, for the next run
     ./caretaker python benchmarks/compaction.py --long --data DIR  tables of an earlier run
+    ./caretaker python benchmarks/compaction.py --long --one-core  everybody on the same processor
 
 What is compared, in turns (A B C A B C), each in a process of its own:
 
 - ours: the job `compact`, strategy full, from planning to verification, in one process and thread;
 - java: the oracle's `compact` with one thread, from planning to commit, without the JVM's start;
+  its collector and compiler use other processors, unless --one-core is given;
 - floor: pyarrow decodes the same files and encodes as many rows as come out, into the columns of a
   data file (`_KEY_id` once more), with the same codec and level, one thread; no merge, no
   statistics of ours, no metadata.  It does not decode `_KEY_id`, as nobody has to;
@@ -194,9 +196,12 @@ def main() -> None:
     parser.add_argument("--case", choices=["pk", "append"], help="only this table")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, leave the tables")
     parser.add_argument("--data", type=Path, metavar="DIR", help="take DIR/pk and DIR/append")
+    parser.add_argument("--one-core", action="store_true", help="also Java's collector, compiler")
     parser.add_argument("--spark", action="store_true", help="measure Spark on local[1], too")
     arguments = parser.parse_args()
     facts = machine()
+    if arguments.one_core:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # children inherit it
     if not has_java():
         print(f"no oracle in {ORACLE.name}/, or no java: Java is left out", file=sys.stderr)
     repetitions = arguments.repetitions or (3 if arguments.long else 1)
@@ -228,7 +233,16 @@ def main() -> None:
     for result in results:
         print(*table_lines(result), "", sep="\n")
     summary = {r["case"]: verdict(r) for r in results}
-    print(json.dumps({"machine": facts, "summary": summary, "results": results}))
+    print(
+        json.dumps(
+            {
+                "machine": facts,
+                "one_core": arguments.one_core,
+                "summary": summary,
+                "results": results,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
