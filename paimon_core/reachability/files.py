@@ -80,6 +80,20 @@ class Metadata:
             self._lists[name] = self._read_list(name)
         return self._lists[name]
 
+    def needed_lists(self, reference: Reference, *, first: bool) -> list[str]:
+        """The lists that can be read of a reference, but for a changelog that Java lost.
+
+        When Java goes back to a tag whose snapshot has expired, it makes the snapshot again, but
+        its changelog is gone.  Such a snapshot is the first of its line; no other may lack a list.
+        """
+        names = [name for name, _ in listed_names(reference)]
+        lost = reference.snapshot.changelog_manifest_list
+        if first and lost in names and reference.kind is RefKind.SNAPSHOT:
+            path = self.table.paths.manifest(lost)
+            if lost not in self._lists and not self.table.io.exists(path):
+                names.remove(lost)
+        return names
+
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Base, then delta manifests; CorruptTable if a list is missing."""
         return [

@@ -78,9 +78,9 @@ def find_garbage(
     candidates = _candidates(going, staying, metadata)
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))
-    metadata.prefetch(n for a in anchors for n, _ in listed_names(a.reference))
+    metadata.prefetch((n for a in anchors for n, _ in listed_names(a.reference)), missing=True)
     for anchor in anchors:
-        _keep_contents(anchor.reference, metadata, kept)
+        _keep_contents(anchor, metadata, kept)
     held = _drop_live(table, anchors, candidates, metadata)
     files = [f for candidate in candidates.values() for f in candidate.files]
     files += _metadata_files(going, kept, metadata)
@@ -236,10 +236,14 @@ def _kept_names(staying: Iterable[Reference]) -> set[str]:
 
 
 class Anchor(NamedTuple):
-    """A reference whose contents have to be looked at: all of it, or only what it added."""
+    """A reference whose contents have to be looked at: all of it, or only what it added.
+
+    `first`: no snapshot of its branch comes right before it.
+    """
 
     reference: Reference
     whole: bool
+    first: bool = False
 
 
 def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterator[Anchor]:
@@ -261,7 +265,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
                 all_older = branches == {branch} and newest_going < min(lines[branch])
                 if whole or not all_older:
-                    yield Anchor(reference, whole)
+                    yield Anchor(reference, whole, first)
             case RefKind.TAG:
                 if snapshot.identity not in alive:
                     yield Anchor(reference, whole=True)
@@ -269,9 +273,10 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 yield Anchor(reference, whole=True)
 
 
-def _keep_contents(reference: Reference, metadata: Metadata, kept: set[str]) -> None:
+def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:
     """Note the manifests and index files that an anchor names."""
-    for name, _ in listed_names(reference):
+    reference = anchor.reference
+    for name in metadata.needed_lists(reference, first=anchor.first):
         kept.update(m.file_name for m in metadata.manifests(name))
     index = reference.snapshot.index_manifest
     if index is not None and reference.kind is not RefKind.CHANGELOG:
@@ -298,7 +303,7 @@ def _drop_live(
             filtered[meta.file_name] = known
         return known
 
-    for reference, whole in anchors:
+    for reference, whole, _ in anchors:
         if not candidates:
             break
         live = _needed_names(reference, metadata, entries, whole=whole)

@@ -56,8 +56,12 @@ class Mentioned:
             for name in lists:
                 self._list(name)
         if snapshot.changelog_manifest_list is not None:
-            # A tag outlives the changelog of its snapshot.
-            optional = reference.kind is RefKind.TAG
+            # A tag outlives the changelog of its snapshot, and so does a snapshot that Java made
+            # of a tag again, which then is the first.
+            optional = (
+                reference.kind is RefKind.TAG
+                or snapshot.id == reference.table.snapshots.earliest_id()
+            )
             self._list(snapshot.changelog_manifest_list, optional=optional)
         if snapshot.index_manifest is not None:
             optional = reference.kind is RefKind.CHANGELOG

@@ -16,7 +16,6 @@ from paimon_core.reachability.files import (
     appended_is_changelog,
     data_files,
     is_appended,
-    listed_names,
 )
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.table.open import open_table
@@ -43,7 +42,10 @@ def needed_by(table: FileStoreTable, references: Iterable[Reference]) -> set[str
     found: set[StoredFile] = set()
     for reference in references:
         paths, s = reference.table.paths, reference.snapshot
-        for list_name, _ in listed_names(reference):
+        lists: set[str | None] = set()
+        first = s.id == reference.table.snapshots.earliest_id()
+        for list_name in metadata.needed_lists(reference, first=first):
+            lists.add(list_name)
             found.add(StoredFile(paths.manifest(list_name), Role.MANIFEST_LIST, None))
             for m in metadata.manifests(list_name):
                 found.add(StoredFile(paths.manifest(m.file_name), Role.MANIFEST, None))
@@ -61,7 +63,7 @@ def needed_by(table: FileStoreTable, references: Iterable[Reference]) -> set[str
             for e in metadata.entries(metadata.manifests(s.delta_manifest_list)):
                 if is_appended(e):
                     found.update(data_files(reference.table, e))
-        if reference.kind is not RefKind.TAG and s.changelog_manifest_list:
+        if reference.kind is not RefKind.TAG and s.changelog_manifest_list in lists:
             for e in metadata.entries(metadata.manifests(s.changelog_manifest_list)):
                 found.update(data_files(reference.table, e))
     return {f.path for f in found}

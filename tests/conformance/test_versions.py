@@ -89,6 +89,24 @@ def test_back_to_a_tag_whose_snapshot_is_gone(table: Table) -> None:
     assert_no_leftovers(table.warehouse)
 
 
+def test_back_to_a_tag_whose_changelog_is_gone(tmp_path: Path, oracle: Oracle) -> None:
+    """Java makes the snapshot again with a changelog that no longer exists; ours without."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+    oracle([{"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"], "options": options}])
+    oracle([{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(4)])
+    table = Table(tmp_path, create=False)
+    table.do("create_tag", name="t2", snapshot=2)
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    table.do("rollback_to", tag="t2")
+    assert [r[1] for r in oracle.rows()] == [0, 1]
+    assert_no_leftovers(tmp_path)
+    oracle([{"op": "write", "rows": [[7, "on"]], "compact": False}])
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert [r[1] for r in oracle.rows()] == [0, 1, 7]
+    assert_no_leftovers(tmp_path)
+
+
 def test_the_safety_tag_leads_back(table: Table) -> None:
     report = table.run("rollback", snapshot=1)
     safety = report.details["safety_tag"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
@@ -206,7 +206,7 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
     target = work.target
     if not table.snapshots.exists(target.id):
         # Back to a tag whose snapshot has expired.  It may take the number of none that is left.
-        table.snapshots.try_commit(target)
+        table.snapshots.try_commit(_without_lost_changelog(table, target))
         table.snapshots.write_earliest_hint(target.id)
     table.snapshots.write_latest_hint(target.id)
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
@@ -218,6 +218,19 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
         table.changelogs.delete_hints()
     for reference in by_kind[RefKind.TAG]:
         table.tags.delete(reference.name)
+
+
+def _without_lost_changelog(table: FileStoreTable, target: Snapshot) -> Snapshot:
+    """The snapshot; without its changelog if that went with the snapshot, unlike in Java."""
+    name = target.changelog_manifest_list
+    if name is None or table.io.exists(table.paths.manifest(name)):
+        return target
+    return replace(
+        target,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+    )
 
 
 ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)
