@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.engines import merge_engine_of
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS, SectionReader
+from paimon_core.scan.engine import merge_engine_for
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 
 Progress = Callable[[int], None]
@@ -103,7 +103,7 @@ class _Work:
             high=None if key_range is None else key_range.high,
             spill_dir=self._spill_dir,
         )
-        engine = merge_engine_of(table.schema).engine
+        engine = merge_engine_for(table).engine
         writer = RollingKeyValueWriter(
             table.io,
             table.paths,

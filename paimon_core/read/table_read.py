@@ -22,7 +22,7 @@ from paimon_core.index.deletion_vectors import (
     read_deletion_vectors,
     without_deleted,
 )
-from paimon_core.lsm.engines import merge_engine_of
+from paimon_core.lsm.engines import ChosenEngine
 from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
@@ -35,6 +35,7 @@ from paimon_core.options import (
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import SectionReader
+from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -97,8 +98,11 @@ def _read(
     for entry in entries:
         buckets[entry.partition, entry.bucket].append(entry)
     vectors = deletion_vectors(table, snapshot)
+    engine = merge_engine_for(table) if table.has_primary_key else None
     for files in buckets.values():
-        for batch in read_bucket(table, files, needed, vectors, keep_deletes=keep_deletes):
+        for batch in read_bucket(
+            table, files, needed, vectors, engine=engine, keep_deletes=keep_deletes
+        ):
             chosen = batch
             if predicate is not None:
                 chosen = batch.filter(evaluate(predicate, batch))
@@ -112,6 +116,7 @@ def read_bucket(
     needed: Collection[str],
     vectors: Mapping[str, Positions] | None = None,
     *,
+    engine: ChosenEngine | None = None,
     keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of one bucket: `_VALUE_KIND` and at least the `needed` columns.
@@ -119,7 +124,7 @@ def read_bucket(
     `vectors` are the deleted positions of its data files, by file name.
     """
     if table.has_primary_key:
-        return _merged(table, entries, needed, vectors or {}, keep_deletes=keep_deletes)
+        return _merged(table, entries, needed, vectors or {}, engine, keep_deletes=keep_deletes)
     return _appended(table, entries, needed, vectors or {})
 
 
@@ -155,11 +160,12 @@ def _merged(
     entries: Sequence[ManifestEntry],
     needed: Collection[str],
     vectors: Mapping[str, Positions],
+    engine: ChosenEngine | None,
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
     schema = table.schema
-    chosen = merge_engine_of(schema)
+    chosen = engine or merge_engine_for(table)
     fields = {
         *needed,
         *schema.trimmed_primary_keys,

@@ -18,7 +18,6 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.lsm.engines import merge_engine_of
 from paimon_core.lsm.key_order import key_digits, sort_rows
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.lsm.sort_merge import merge_sorted
@@ -31,6 +30,7 @@ from paimon_core.options import (
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
 )
+from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.types.arrow import arrow_schema
@@ -80,6 +80,7 @@ class TableWriter:
         self._buckets: dict[BucketKey, _KeyValueBucket] = {}
         self._appenders: dict[BucketKey, RollingAppendWriter] = {}
         self._schema = arrow_schema(table.schema.row_type)
+        self._engine = merge_engine_for(table).engine
 
     def write(
         self, rows: pa.RecordBatch | pa.Table, kinds: npt.NDArray[np.int8] | None = None
@@ -226,7 +227,7 @@ class TableWriter:
             key=schema.key_type,
             sequence_fields=schema.options.value(SEQUENCE_FIELD),
             descending=schema.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
-            engine=merge_engine_of(schema).engine,
+            engine=self._engine,
         )
         state.files += self._write_files(partition, bucket, merged, changelog=False)
         state.waiting, state.waiting_bytes = [], 0
