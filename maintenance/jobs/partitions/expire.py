@@ -169,7 +169,7 @@ class _Reader:
 def _direct_millis(value: object, data_type: DataType) -> int | None:
     """The time of a DATE or TIMESTAMP column.
 
-    Java takes their internal numbers for texts, so such partitions never expire (decision 0011).
+    Java takes their internal numbers for texts, so such partitions never expire (decision 0008).
     """
     if value is None:
         return None

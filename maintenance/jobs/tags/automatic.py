@@ -169,7 +169,7 @@ def _batch_tag(
     """The tag of the newest snapshot, unless it has one of this name.
 
     Java's batch jobs replace a tag of the same day; ours leaves the first one of a day alone, and
-    never counts hand-made tags towards tag.num-retained-max (decision 0011).
+    never counts hand-made tags towards tag.num-retained-max (decision 0008).
     """
     latest = table.snapshots.latest()
     if latest is None:
