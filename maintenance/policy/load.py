@@ -1,0 +1,181 @@
+"""Reads a policy file and checks all of it: one error that names file, line and key.
+
+::
+
+    version: 1
+    rules:
+      - name: everything
+        tables: "*.*"                      # shell wildcards over database.table, one or a list
+        excluding: ["*.tmp_*"]
+        options:                           # for tables that do not set them themselves
+          snapshot.time-retained: 1 d
+          tag.automatic-creation: process-time
+        guards: { max_deleted_share: 0.3 }
+        jobs:
+          compact:
+            schedule: "*/30 * * * *"
+            arguments: { strategy: minor }
+            guards: { max_rewrite: 500 gb }
+          maintain: { schedule: "5 * * * *" }
+          trigger_tag_automatic_creation:  # no schedule: as a step of maintain
+            arguments: { when_idle: latest }
+      - name: archive
+        tables: archive.*
+        jobs:
+          compact: off
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
+from maintenance.policy.place import Place, read_yaml
+from maintenance.policy.schedule import wrong_schedule
+from maintenance.registry import JOBS, job_named
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.options import parse_memory_size
+
+POLICY_VARIABLE: Final = "CARETAKER_POLICY"
+_VERSION: Final = "1"
+_TOP: Final = frozenset({"version", "rules"})
+_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "jobs"})
+_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards"})
+_GUARDS: Final = frozenset({"max_deleted_share", "max_rewrite"})
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy in this file; NotFound without one, InvalidArgument for whatever is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as e:
+        raise NotFound(
+            f"there is no policy file {path}", next_step="check the path, or make the file"
+        ) from e
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidArgument(f"cannot read the policy file {path}: {e}", file=str(path)) from e
+    return read_policy(text, str(path))
+
+
+def read_policy(text: str, file: str) -> Policy:
+    """The policy that this YAML says; `file` is what errors call it."""
+    top = read_yaml(text, file)
+    entries = top.entries(_TOP)
+    version = entries.get("version")
+    if version is None:
+        top.wrong("`version: 1` is missing")
+    if version.text() != _VERSION:
+        version.wrong(f"this version of Caretaker knows version {_VERSION} only")
+    if "rules" not in entries:
+        top.wrong("`rules` is missing")
+    rules = [_rule(place, i) for i, place in enumerate(entries["rules"].items())]
+    names: set[str] = set()
+    for rule, place in zip(rules, entries["rules"].items(), strict=True):
+        if rule.name in names:
+            place.wrong(f"another rule is called {rule.name!r} too")
+        names.add(rule.name)
+    return Policy(file=file, rules=tuple(rules))
+
+
+def _rule(place: Place, index: int) -> Rule:
+    entries = place.entries(_RULE)
+    if "tables" not in entries:
+        place.wrong("`tables` is missing: which tables is this rule for?")
+    return Rule(
+        name=entries["name"].text() if "name" in entries else f"rule {index + 1}",
+        line=place.line,
+        tables=_patterns(entries["tables"]),
+        excluding=_patterns(entries["excluding"]) if "excluding" in entries else (),
+        options=_options(entries["options"]) if "options" in entries else {},
+        guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        jobs={
+            name: _job(name, job)
+            for name, job in (entries["jobs"].entries() if "jobs" in entries else {}).items()
+        },
+    )
+
+
+def _patterns(place: Place) -> tuple[str, ...]:
+    patterns = place.texts()
+    if not patterns:
+        place.wrong("no table is named")
+    for pattern in patterns:
+        if "." not in pattern:
+            place.wrong(f"{pattern!r} is no pattern over database.table (such as 'sales.*')")
+    return patterns
+
+
+def _options(place: Place) -> dict[str, str]:
+    return {key: value.text() for key, value in place.entries().items()}
+
+
+def _guards(place: Place) -> GuardPolicy:
+    entries = place.entries(_GUARDS)
+    share: float | None = None
+    if "max_deleted_share" in entries:
+        at = entries["max_deleted_share"]
+        try:
+            share = float(at.text())
+        except ValueError:
+            at.wrong(f"{at.text()!r} is no number")
+        if not 0 <= share <= 1:
+            at.wrong(f"{at.text()} is no share between 0 and 1")
+    rewrite: str | None = None
+    if "max_rewrite" in entries:
+        at = entries["max_rewrite"]
+        rewrite = at.text()
+        try:
+            parse_memory_size(rewrite)
+        except InvalidArgument as e:
+            at.wrong(e.message)
+    return GuardPolicy(max_deleted_share=share, max_rewrite=rewrite)
+
+
+def _job(name: str, place: Place) -> JobRule:
+    if name not in JOBS:
+        place.wrong(f"no job is called {name!r} (there are: {', '.join(sorted(JOBS))})")
+    if place.flag is not None:
+        return JobRule(job=name, enabled=place.flag)
+    entries = place.entries(_JOB)
+    enabled: bool | None = None
+    if "enabled" in entries:
+        enabled = entries["enabled"].flag
+        if enabled is None:
+            entries["enabled"].wrong("expected true or false")
+    schedule: str | None = None
+    by_hand = False
+    if "schedule" in entries:
+        at = entries["schedule"]
+        by_hand = at.is_null or at.flag is False
+        if not by_hand:
+            schedule = at.text()
+            reason = wrong_schedule(schedule)
+            if reason is not None:
+                at.wrong(reason)
+    return JobRule(
+        job=name,
+        enabled=enabled,
+        schedule=schedule,
+        by_hand=by_hand,
+        arguments=_arguments(name, entries["arguments"]) if "arguments" in entries else {},
+        guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+    )
+
+
+def _arguments(job_name: str, place: Place) -> dict[str, object]:
+    job = job_named(job_name)
+    known = {name: a.name for a in job.arguments for name in (a.name, *a.aliases)}
+    found: dict[str, object] = {}
+    for key, value in place.entries().items():
+        name = known.get(key.replace("-", "_"))
+        if name is None:
+            names = ", ".join(sorted(set(known.values()))) or "none"
+            value.wrong(f"{job_name} has no argument {key!r} (known: {names})")
+        raw = value.plain()
+        try:
+            job.read_arguments({name: raw})
+        except InvalidArgument as e:
+            value.wrong(e.message)
+        found[name] = raw
+    return found

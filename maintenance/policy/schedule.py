@@ -1,0 +1,64 @@
+"""Which schedules a policy may name: cron expressions of five fields, and their short names."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NAMED: Final = frozenset({"@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"})
+_MONTHS: Final = [
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+]
+_DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS: Final[tuple[tuple[str, int, int, list[str]], ...]] = (
+    ("minute", 0, 59, []),
+    ("hour", 0, 23, []),
+    ("day of the month", 1, 31, []),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 7, _DAYS),
+)
+_PART: Final = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?$")
+
+
+def wrong_schedule(text: str) -> str | None:
+    """What is wrong with a cron expression; None if it is one."""
+    if text in _NAMED:
+        return None
+    parts = text.split()
+    if len(parts) != len(_FIELDS):
+        return (
+            f"{text!r} is no cron expression of five fields (such as '*/30 * * * *'), "
+            f"nor one of {', '.join(sorted(_NAMED))}"
+        )
+    for part, (name, least, most, words) in zip(parts, _FIELDS, strict=True):
+        for piece in part.split(","):
+            if not _is_piece(piece.lower(), least, most, words):
+                return f"{piece!r} in {text!r} is no {name} ({least} to {most})"
+    return None
+
+
+def _is_piece(piece: str, least: int, most: int, words: list[str]) -> bool:
+    match = _PART.match(piece)
+    if match is None:
+        return False
+    first, last, step = match.groups()
+    bounds = [_number(t, least, words) for t in (first, last) if t is not None]
+    inside = all(b is not None and least <= b <= most for b in bounds)
+    return inside and (step is None or int(step) > 0)
+
+
+def _number(text: str, least: int, words: list[str]) -> int | None:
+    if text.isdigit():
+        return int(text)
+    return words.index(text) + least if text in words else None

@@ -1,0 +1,218 @@
+"""Policy files: what they make of a table, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from maintenance.policy.load import load_policy, read_policy
+from maintenance.policy.schedule import wrong_schedule
+from paimon_core.errors import InvalidArgument, NotFound
+
+ROOT = Path(__file__).resolve().parents[4]
+
+POLICY = """\
+version: 1
+rules:
+  - name: everything
+    tables: "*.*"
+    excluding: ["*.tmp_*"]
+    options: &keep
+      snapshot.num-retained.min: 10
+      tag.automatic-creation: process-time
+    guards: { max_deleted_share: 0.3 }
+    jobs:
+      compact:
+        schedule: "*/30 * * * *"
+        arguments: { strategy: minor }
+        guards: { max_rewrite: 500 gb }
+      expire_snapshots:
+        arguments: { retain-max: 100 }
+      trigger_tag_automatic_creation:
+        arguments: { when_idle: latest }
+  - tables: [sales.*, crm.contacts]
+    options:
+      <<: *keep
+      snapshot.time-retained: 2 d
+    jobs:
+      compact:
+        schedule: "@hourly"
+        arguments: { partition_idle_time: 1 h }
+      remove_orphan_files: { schedule: "0 3 * * sun" }
+  - name: archive
+    tables: sales.archive
+    jobs: { compact: off, remove_orphan_files: { schedule: null } }
+"""
+
+
+@pytest.fixture
+def policy():
+    return read_policy(POLICY, "policy.yaml")
+
+
+def test_later_rules_add_to_earlier_ones_key_by_key(policy):
+    orders = policy.for_table("sales.orders")
+    assert orders.rules == ("everything", "rule 2")
+    assert orders.options == {
+        "snapshot.num-retained.min": "10",
+        "tag.automatic-creation": "process-time",
+        "snapshot.time-retained": "2 d",
+    }
+    compact = orders.job("compact")
+    assert compact.schedule == "@hourly"
+    assert compact.arguments == {"strategy": "minor", "partition_idle_time": "1 h"}
+    assert compact.guards.to_json() == {"max_deleted_share": 0.3, "max_rewrite": "500 gb"}
+    assert orders.job("expire_snapshots").arguments == {"retain_max": "100"}
+
+
+def test_a_job_can_be_switched_off_or_left_to_hands(policy):
+    archive = policy.for_table("sales.archive")
+    assert not archive.job("compact").enabled
+    assert archive.job("remove_orphan_files").enabled
+    assert archive.job("remove_orphan_files").schedule is None
+    assert archive.to_json()["disabled"] == ["compact"]
+
+
+def test_tables_of_no_rule_have_no_job(policy):
+    assert policy.for_table("db.tmp_1").jobs == {}
+    assert policy.for_table("db.tmp_1").rules == ()
+
+
+def test_every_table_runs_on_exactly_the_schedules_of_its_jobs(policy):
+    schedules = {(s.job, s.schedule): s.tables for s in policy.schedules()}
+    assert schedules == {
+        ("compact", "*/30 * * * *"): ("*.*", "sales.*", "crm.contacts", "sales.archive"),
+        ("compact", "@hourly"): ("*.*", "sales.*", "crm.contacts", "sales.archive"),
+        ("remove_orphan_files", "0 3 * * sun"): ("sales.*", "crm.contacts", "sales.archive"),
+    }
+    for table in ("sales.orders", "sales.archive", "db.t", "db.tmp_1", "crm.contacts"):
+        due = {key for key in schedules if policy.runs_on(table, *key)}
+        assert due == {
+            (job.job, job.schedule)
+            for job in policy.for_table(table).jobs.values()
+            if job.enabled and job.schedule is not None
+        }
+
+
+def wrong(text):
+    with pytest.raises(InvalidArgument) as caught:
+        read_policy(text, "p.yaml")
+    return caught.value.message
+
+
+HEAD = "version: 1\nrules:\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ("", "p.yaml:", "empty"),
+        ("version: 2\nrules: []", "p.yaml:1: version:", "version 1"),
+        ("rules: []", "p.yaml:1:", "`version: 1` is missing"),
+        ("version: 1", "p.yaml:1:", "`rules` is missing"),
+        ("version: 1\nrules: {a: b}", "p.yaml:2: rules:", "expected a list"),
+        ("version: 1\nrules: [\n", "p.yaml:3:", "no YAML"),
+        (HEAD + "  - tables: db.*\n    job: {}", "p.yaml:4: rules[0].job:", "unknown key 'job'"),
+        (HEAD + "  - jobs: {}", "p.yaml:3: rules[0]:", "`tables` is missing"),
+        (HEAD + "  - tables: orders", "p.yaml:3: rules[0].tables:", "'orders' is no pattern"),
+        (HEAD + "  - tables: []", "p.yaml:3: rules[0].tables:", "no table is named"),
+        (
+            HEAD + "  - tables: db.*\n    tables: db.x",
+            "p.yaml:4: rules[0].tables:",
+            "twice",
+        ),
+        (
+            HEAD + "  - {name: a, tables: d.*}\n  - {name: a, tables: d.*}",
+            "p.yaml:4: rules[1]:",
+            "another rule is called 'a'",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    jobs:\n      compat: {}",
+            "p.yaml:5: rules[0].jobs.compat:",
+            "no job is called 'compat' (there are: ",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    jobs:\n      compact:\n        schedule: '* * *'",
+            "p.yaml:6: rules[0].jobs.compact.schedule:",
+            "no cron expression",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    jobs:\n      compact:\n        schedule: 61 * * * *",
+            "p.yaml:6: rules[0].jobs.compact.schedule:",
+            "'61' in '61 * * * *' is no minute (0 to 59)",
+        ),
+        (
+            HEAD
+            + "  - tables: db.*\n    jobs:\n      compact:\n        arguments: {strategy: all}",
+            "p.yaml:6: rules[0].jobs.compact.arguments.strategy:",
+            "'all' is not one of full, minor",
+        ),
+        (
+            HEAD
+            + "  - tables: db.*\n    jobs:\n      compact:\n        arguments: {stratgy: full}",
+            "p.yaml:6: rules[0].jobs.compact.arguments.stratgy:",
+            "compact has no argument 'stratgy' (known: ",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    guards: {max_deleted_share: 30}",
+            "p.yaml:4: rules[0].guards.max_deleted_share:",
+            "no share between 0 and 1",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    guards: {max_rewrite: much}",
+            "p.yaml:4: rules[0].guards.max_rewrite:",
+            "not a memory size",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    options: {a: [1]}",
+            "p.yaml:4: rules[0].options.a:",
+            "expected a single value",
+        ),
+    ],
+)
+def test_an_error_names_file_line_and_key(text, place, reason):
+    message = wrong(text)
+    assert message.startswith(place)
+    assert reason in message
+
+
+def test_values_are_taken_as_they_are_written():
+    text = HEAD + "  - tables: d.*\n    options: {a: 010, b: 12:30, c: 2024-01-31, d: off}"
+    found = read_policy(text, "p.yaml").for_table("d.t").options
+    assert found == {"a": "010", "b": "12:30", "c": "2024-01-31", "d": "off"}
+
+
+def test_a_missing_file_is_not_found(tmp_path):
+    with pytest.raises(NotFound, match="no policy file"):
+        load_policy(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    "text", ["0 0 * * *", "*/5 1-3 1,15 jan-mar mon", "0 0 * * 7", "@daily", "5-55/10 * * * *"]
+)
+def test_cron_expressions(text):
+    assert wrong_schedule(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "* * * *", "60 * * * *", "*/0 * * * *", "@often", "a * * * *"]
+)
+def test_no_cron_expressions(text):
+    assert wrong_schedule(text) is not None
+
+
+def test_loading_a_policy_imports_nothing_heavy(tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    code = (
+        "import sys\nfrom maintenance.policy.load import load_policy\n"
+        f"load_policy({str(file)!r}).for_table('sales.orders')\n"
+        "heavy = {'pyarrow', 'numpy', 'pandas', 'pyspark', 'fsspec', 'sqlalchemy', 'airflow'}\n"
+        "assert not heavy & {m.split('.')[0] for m in sys.modules}, heavy & set(sys.modules)\n"
+        "core = {m for m in sys.modules if m.startswith('paimon_core.')}\n"
+        "assert core <= {'paimon_core.errors', 'paimon_core.options'}, core\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
