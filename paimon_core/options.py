@@ -276,6 +276,10 @@ PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP: Final[Option[tuple[str, ...]]] =
 ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
 CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")
 DELETION_VECTORS_ENABLED: Final = Option("deletion-vectors.enabled", parse_bool, False)
+DELETION_VECTOR_BITMAP64: Final = Option("deletion-vectors.bitmap64", parse_bool, False)
+DELETION_VECTOR_FILE_SIZE: Final = Option(
+    "deletion-vector.index-file.target-size", parse_memory_size, 2 * MB
+)
 FORCE_LOOKUP: Final = Option("force-lookup", parse_bool, False)
 RECORD_LEVEL_EXPIRE_TIME: Final = Option("record-level.expire-time", _optional_duration, None)
 

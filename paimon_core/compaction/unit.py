@@ -10,6 +10,10 @@ so that carrying it out needs no rule::
 A bucket too large for one task is cut into several units with a `key_range` each.  All of them
 read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
 results of a bucket must be committed together (JAVA_RULES E7).
+
+In a table with deletion vectors a unit also names the vectors of the files that it reads, and the
+levels `above` its output, where rows may lie that its own rows supersede; the result names these
+rows, and `vectors` makes index files of what a whole bucket's results say (JAVA_RULES E8).
 """
 
 from __future__ import annotations
@@ -47,7 +51,12 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactUnit:
-    """Work for one task; see the module.  `reason` is for people."""
+    """Work for one task; see the module.  `reason` is for people.
+
+    `above`: the sorted runs above the output level that superseded rows are looked up in, the
+    nearest first.  `vector_files`: the index files with deletion vectors of files that are read or
+    looked up in; their ranges may name only these.
+    """
 
     partition: bytes
     bucket: int
@@ -59,6 +68,8 @@ class CompactUnit:
     append_files: tuple[DataFileMeta, ...] = ()
     key_range: KeyRange | None = None
     owns_inputs: bool = True
+    above: tuple[SortedRun, ...] = ()
+    vector_files: tuple[IndexFileMeta, ...] = ()
     reason: str = ""
 
     @property
@@ -109,15 +120,29 @@ class CompactUnit:
             key_range=key_range
             and KeyRange(_maybe_bytes(key_range["low"]), _maybe_bytes(key_range["high"])),
             owns_inputs=obj["owns_inputs"],
+            above=tuple(SortedRun(_files(run["files"])) for run in obj["above"]),
+            vector_files=tuple(map(_index_file, obj["vector_files"])),
             reason=obj["reason"],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SupersededRows:
+    """Rows of a file that stays, which what was written supersedes.
+
+    `positions` is a 64-bit Roaring bitmap of row positions.
+    """
+
+    data_file: str
+    positions: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
     """What a unit did: files that go and files that come (Java: `compact/CompactResult`).
 
-    An upgraded file stands in `before` and, on its new level, in `after`.
+    An upgraded file stands in `before` and, on its new level, in `after`.  `superseded` is what
+    the bucket's deletion vectors have to learn; the index files are what came of that.
     """
 
     partition: bytes
@@ -128,6 +153,7 @@ class CompactResult:
     changelog_files: tuple[DataFileMeta, ...] = ()
     new_index_files: tuple[IndexFileMeta, ...] = ()
     deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    superseded: tuple[SupersededRows, ...] = ()
 
     def to_message(self) -> CommitMessage:
         """The result as the compaction part of a commit message."""
@@ -159,6 +185,9 @@ class CompactResult:
             changelog_files=_files(obj["changelog_files"]),
             new_index_files=tuple(map(_index_file, obj["new_index_files"])),
             deleted_index_files=tuple(map(_index_file, obj["deleted_index_files"])),
+            superseded=tuple(
+                SupersededRows(s["data_file"], _bytes(s["positions"])) for s in obj["superseded"]
+            ),
         )
 
 
@@ -174,6 +203,7 @@ def merged(results: Sequence[CompactResult]) -> CompactResult:
         changelog_files=tuple(f for r in results for f in r.changelog_files),
         new_index_files=tuple(f for r in results for f in r.new_index_files),
         deleted_index_files=tuple(f for r in results for f in r.deleted_index_files),
+        superseded=tuple(s for r in results for s in r.superseded),
     )
 
 

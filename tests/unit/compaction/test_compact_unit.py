@@ -6,8 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_core.compaction.unit import CompactResult, CompactUnit, KeyRange, merged
+from paimon_core.compaction.unit import (
+    CompactResult,
+    CompactUnit,
+    KeyRange,
+    SupersededRows,
+    merged,
+)
 from paimon_core.errors import InvalidArgument
+from paimon_core.lsm.sorted_run import SortedRun
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
     FileSource,
@@ -46,6 +53,7 @@ def test_a_result_survives_the_journey() -> None:
         changelog_files=(FULL,),
         new_index_files=(INDEX,),
         deleted_index_files=(replace(INDEX, dv_ranges=None),),
+        superseded=(SupersededRows("a", b"\x00\xff"),),
     )
     assert CompactResult.from_bytes(result.to_bytes()) == result
     message = result.to_message()
@@ -62,6 +70,8 @@ def test_a_unit_with_a_key_range_survives_the_journey() -> None:
         append_files=(FULL,),
         key_range=KeyRange(None, b"\x01"),
         owns_inputs=False,
+        above=(SortedRun((FULL,)),),
+        vector_files=(INDEX,),
     )
     assert CompactUnit.from_bytes(unit.to_bytes()) == unit
 
