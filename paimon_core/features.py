@@ -144,6 +144,19 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
         yield "record-level.expire-time"
 
 
+def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
+    """The names of features without which rows cannot be moved between this table's buckets."""
+    yield from unreadable_features(table)
+    yield from _uncommittable(table)
+    options = table.options
+    if table.bucket_mode is not BucketMode.FIXED:
+        yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
+    if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
+        yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
+    if options.value(ROW_TRACKING_ENABLED):
+        yield "row-tracking.enabled"
+
+
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     for key in _REFUSED_TO_WRITE:
@@ -195,6 +208,11 @@ def check_writable(table: FileStoreTable) -> None:
 def check_compactable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what the table needs to be compacted."""
     _refuse(table, uncompactable_features(table), "compacted")
+
+
+def check_rescalable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what the table needs to be rescaled."""
+    _refuse(table, unrescalable_features(table), "rescaled")
 
 
 def check_committable(table: FileStoreTable) -> None:

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
-from maintenance.jobs.compact.select import newest_file_times, partition_predicate
+from maintenance.jobs.compact.select import newest_file_times
+from maintenance.partition_choice import partition_predicate
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.report import Size
-from paimon_core.compaction.append_coordinator import pick_bucketed, pick_unaware
+from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.unit import CompactUnit
+from paimon_core.compaction.vectors import only_of
 from paimon_core.features import check_compactable, check_snapshot_readable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 
 FULL: Final = "full"
@@ -34,10 +38,11 @@ BucketKey = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The live files of one bucket."""
+    """The live files of one bucket, and the index files that hold their deletion vectors."""
 
     total_buckets: int
     files: tuple[DataFileMeta, ...]
+    vector_files: tuple[IndexFileMeta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,8 @@ class CompactState:
 class CompactPlan:
     """Units of work pinned to a snapshot; units of one bucket are committed together.
 
-    `names` are partitions as text, `files` all live files of the buckets that have units.
+    `names` are partitions as text; `files` and `vector_files` are all live files of the buckets
+    that have units, and their index files with deletion vectors.
     """
 
     table: str
@@ -68,6 +74,7 @@ class CompactPlan:
     units: tuple[CompactUnit, ...]
     names: Mapping[bytes, str]
     files: Mapping[BucketKey, tuple[DataFileMeta, ...]]
+    vector_files: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
     kept: tuple[Kept, ...]
     effect: Effect
     arguments: Mapping[str, object]
@@ -149,9 +156,11 @@ def inspect(
     predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
     snapshot = table.snapshots.latest()
     entries: list[ManifestEntry] = []
+    vectors: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = {}
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
         entries = scan_files(table, snapshot, predicate=predicate)
+        vectors = vector_files(table, snapshot)
     grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         grouped[entry.partition, entry.bucket].append(entry)
@@ -159,7 +168,9 @@ def inspect(
     return CompactState(
         snapshot=snapshot,
         buckets={
-            key: Bucket(found[0].total_buckets, tuple(e.file for e in found))
+            key: Bucket(
+                found[0].total_buckets, tuple(e.file for e in found), vectors.get(key, ())
+            )
             for key, found in grouped.items()
         },
         newest_file=newest_file_times(entries) if idle is not None else {},
@@ -185,7 +196,7 @@ def plan(
             kept["partition_idle_time: the partition received files since"].append(bucket.files)
             continue
         found = pick(table, partition, number, bucket, full=full, local_millis=local_millis)
-        units += found
+        units += [_with_vectors(u, bucket) for u in found]
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
             kept[why].append(bucket.files)
@@ -196,6 +207,10 @@ def plan(
         names={u.partition: table.paths.partition_path(u.partition) for u in units},
         files={
             key: state.buckets[key].files
+            for key in dict.fromkeys((u.partition, u.bucket) for u in units)
+        },
+        vector_files={
+            key: state.buckets[key].vector_files
             for key in dict.fromkeys((u.partition, u.bucket) for u in units)
         },
         kept=tuple(_kept(why, buckets) for why, buckets in kept.items()),
@@ -216,6 +231,7 @@ def pick(
     local_millis: int,
 ) -> list[CompactUnit]:
     """The units of one bucket; none if nothing is due."""
+    vectors = _vectors(table, bucket)
     if table.has_primary_key:
         unit = pick_primary_key(
             bucket.files,
@@ -225,6 +241,7 @@ def pick(
             total_buckets=bucket.total_buckets,
             full=full,
             local_millis=local_millis,
+            with_deletion_vectors=frozenset(vectors or ()),
         )
         return [] if unit is None else [unit]
     if table.bucket_mode is BucketMode.UNAWARE:
@@ -233,6 +250,7 @@ def pick(
             table.options,
             partition=partition,
             total_buckets=bucket.total_buckets,
+            vectors=vectors,
         )
     return pick_bucketed(
         bucket.files,
@@ -241,7 +259,28 @@ def pick(
         bucket=number,
         total_buckets=bucket.total_buckets,
         full=full,
+        vectors=vectors,
     )
+
+
+def _vectors(table: FileStoreTable, bucket: Bucket) -> Mapping[str, FileVector] | None:
+    """The vectors by data file; None if the table neither has nor makes any."""
+    if not bucket.vector_files and not table.options.value(DELETION_VECTORS_ENABLED):
+        return None
+    return {
+        r.data_file: FileVector(f.file_name, r.cardinality)
+        for f in bucket.vector_files
+        for r in f.dv_ranges or ()
+    }
+
+
+def _with_vectors(unit: CompactUnit, bucket: Bucket) -> CompactUnit:
+    """The unit with the vectors of the files that it reads or looks up in."""
+    if not bucket.vector_files:
+        return unit
+    looked_up = (f for run in unit.above for f in run.files)
+    names = frozenset(f.file_name for f in (*unit.rewritten_files, *unit.upgrades, *looked_up))
+    return replace(unit, vector_files=only_of(bucket.vector_files, names))
 
 
 def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:

@@ -1,0 +1,329 @@
+"""Carries a unit of rescaling out (Java: `RescaleAction`, `RescaleProcedure`).
+
+What comes out is what a full compaction of the new layout would give: merged rows without deletes,
+with the sequence numbers that they had, in one sorted run.  Level 0 is read, too, where batch reads
+skip it (Java loses those rows).
+
+One old bucket that goes to few new ones is split while it is merged.  Otherwise each old bucket is
+first split into runs on local disk, and the new buckets are written one after the other, so that
+memory depends neither on the number of buckets nor on their size.
+
+Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
+no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
+from paimon_core.compaction.unit import CompactResult, CompactUnit
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.key_column import index_array
+from paimon_core.lsm.merge_engine import MergeEngine
+from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.sorted_run import SortedRun
+from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
+from paimon_core.read.ahead import one_after_the_other, source_of
+from paimon_core.read.data_file import read_data_file
+from paimon_core.read.section import MOST_ROWS, SectionReader, batch_rows
+from paimon_core.read.table_read import deletion_vectors, skips_level_0
+from paimon_core.scan.engine import merge_engine_for
+from paimon_core.types.row_hash import assign_buckets
+from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+
+MOST_OPEN_WRITERS: Final = 4
+"""New buckets that are written side by side; each holds a row group in memory."""
+MOST_OPEN_RUNS: Final = 128
+"""New buckets that one reading of the old ones is spilled to."""
+
+Batches = Iterator[pa.RecordBatch]
+Writer = RollingAppendWriter | RollingKeyValueWriter
+
+
+def rescale(
+    table: FileStoreTable,
+    unit: RescaleUnit,
+    *,
+    new_uuid: Callable[[], str],
+    creation_time: Callable[[], int],
+    spill_dir: str | None = None,
+) -> RescaleResult:
+    """The new files, which exist when this returns.
+
+    `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder (default: the
+    system's temporary one) that takes about what the unit reads, decoded.
+    """
+    work = _Work(table, unit, new_uuid, creation_time, spill_dir)
+    try:
+        buckets = unit.new_buckets
+        if len(unit.sources) == 1 and len(buckets) <= MOST_OPEN_WRITERS:
+            work.split()
+        else:
+            for begin in range(0, len(buckets), MOST_OPEN_RUNS):
+                work.spill_and_write(buckets[begin : begin + MOST_OPEN_RUNS])
+    except BaseException:
+        work.undo()
+        raise
+    return RescaleResult(
+        tuple(
+            CompactResult(
+                partition=unit.partition,
+                bucket=bucket,
+                total_buckets=unit.new_total,
+                after=tuple(files),
+            )
+            for bucket, files in sorted(work.written.items())
+        )
+    )
+
+
+def output_level(table: FileStoreTable) -> int:
+    """The level of rewritten files: the top, as Java moves what an overwrite writes (JAVA_RULES K).
+
+    Without `overwrite-upgrade` level 0, unless batch reads skip that.
+    """
+    options = table.options
+    if options.value(OVERWRITE_UPGRADE) or skips_level_0(options):
+        return number_of_levels(options) - 1
+    return 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """The files written so far for one unit, by new bucket."""
+
+    table: FileStoreTable
+    unit: RescaleUnit
+    new_uuid: Callable[[], str]
+    creation_time: Callable[[], int]
+    spill_dir: str | None
+    written: dict[int, list[DataFileMeta]] = field(default_factory=lambda: defaultdict(list))
+    vectors: Mapping[str, Positions] = field(init=False)
+
+    def __post_init__(self) -> None:
+        at = self.unit.snapshot
+        self.vectors = (
+            {} if at is None else deletion_vectors(self.table, self.table.snapshots.get(at))
+        )
+
+    def split(self) -> None:
+        """Write the rows of the one old bucket to several new ones side by side."""
+        writers: dict[int, Writer] = {}
+        waiting = _Waiting()
+        try:
+            for bucket, rows in self.parted(self.rows_of(self.unit.sources[0]), waiting):
+                if bucket not in writers:
+                    writers[bucket] = self.writer(bucket)
+                writers[bucket].write(rows)
+            for bucket, writer in writers.items():
+                self.written[bucket] += writer.close()
+        except BaseException:
+            for writer in writers.values():
+                writer.abort()
+            raise
+
+    def spill_and_write(self, buckets: Sequence[int]) -> None:
+        """Split every old bucket into runs on disk, then write these new buckets one by one."""
+        with tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as name:
+            folder = Path(name)
+            wanted = frozenset(buckets)
+            for number, source in enumerate(self.unit.sources):
+                self.spill(source, wanted, folder, number)
+            for bucket in buckets:
+                paths = sorted(folder.glob(f"{bucket}-*"))
+                if paths:
+                    self.write_bucket(bucket, paths)
+
+    def spill(self, source: CompactUnit, wanted: frozenset[int], folder: Path, number: int) -> None:
+        """Files `BUCKET-NUMBER` with the source's rows of these new buckets."""
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+        writers: dict[int, pa.RecordBatchStreamWriter] = {}
+        waiting = _Waiting(self.rows_at_once())
+        try:
+            for bucket, rows in self.parted(self.rows_of(source), waiting):
+                if bucket not in wanted:
+                    continue
+                if bucket not in writers:
+                    path = str(folder / f"{bucket}-{number:06}")
+                    writers[bucket] = pa.ipc.new_stream(path, rows.schema, options=options)
+                writers[bucket].write_batch(rows)
+        finally:
+            for writer in writers.values():
+                writer.close()
+
+    def write_bucket(self, bucket: int, paths: Sequence[Path]) -> None:
+        """Write one new bucket from its runs, which go as they are read."""
+        writer = self.writer(bucket)
+        runs = [_spilled(path) for path in paths]
+        if self.table.has_primary_key and len(runs) > 1:
+            order = self.reader(self.unit.sources[0]).order
+            merged = merge_sorted(
+                runs,
+                key=order.key,
+                sequence_fields=order.sequence_fields,
+                descending=order.descending,
+                engine=self.engine(),
+                drop_deletes=True,
+                buffered_rows=self.rows_at_once(),
+            )
+        else:
+            merged = (rows for run in runs for rows in run)
+        try:
+            for rows in merged:
+                writer.write(rows)
+            self.written[bucket] += writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def parted(self, batches: Batches, waiting: _Waiting) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows by new bucket, in their order, a fair number at a time."""
+        schema = self.table.schema
+        keys = schema.bucket_keys
+        types = schema.row_type.project(keys).types
+        function = self.table.options.value(BUCKET_FUNCTION)
+        for batch in batches:
+            columns = [batch.column(k) for k in keys]
+            numbers = assign_buckets(columns, types, self.unit.new_total, function=function)
+            order = np.argsort(numbers, kind="stable")
+            arranged = numbers[order]
+            starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
+            for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+                whole = end - begin == batch.num_rows
+                part = batch if whole else batch.take(index_array(order[begin:end]))
+                yield from waiting.add(int(arranged[begin]), part)
+        yield from waiting.rest()
+
+    # --- reading ---
+
+    def rows_of(self, source: CompactUnit) -> Batches:
+        """Merged rows of an old bucket in key order, or an append bucket's in their order."""
+        if not self.table.has_primary_key:
+            sources = [
+                source_of(f.file_size, self.append_rows, source, f) for f in source.append_files
+            ]
+            yield from one_after_the_other(self.table.io, sources)
+            return
+        reader, engine = self.reader(source), self.engine()
+        # A delete of one layout may hide a row of the other.
+        drop = not self.unit.is_mixed
+        for section in interval_partition(source.append_files, self.table.schema.key_type):
+            yield from reader.merged(section, engine, drop_deletes=drop)
+
+    def append_rows(self, source: CompactUnit, file: DataFileMeta) -> Batches:
+        table = self.table
+        batches = read_data_file(
+            table.io,
+            table.paths.data_file(source.partition, source.bucket, file),
+            file,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=table.schema.row_type,
+            key_value=False,
+            batch_rows=MOST_ROWS,
+            partition=source.partition,
+        )
+        deleted = self.vectors.get(file.file_name)
+        return batches if deleted is None else without_deleted(batches, deleted)
+
+    def reader(self, source: CompactUnit) -> SectionReader:
+        limits = self.unit.key_range
+        return SectionReader(
+            table=self.table,
+            partition=source.partition,
+            bucket=source.bucket,
+            read_type=self.table.schema.row_type,
+            low=None if limits is None else limits.low,
+            high=None if limits is None else limits.high,
+            spill_dir=self.spill_dir,
+            vectors=self.vectors,
+        )
+
+    def engine(self) -> MergeEngine:
+        return merge_engine_for(self.table).engine
+
+    def rows_at_once(self) -> int:
+        """Rows of a spilled batch, so that a batch of every source fits into memory."""
+        runs = tuple(SortedRun((f,)) for f in self.unit.files)
+        at_once = max(len(self.unit.sources), min(MOST_OPEN_RUNS, len(self.unit.new_buckets)))
+        return batch_rows(runs, self.table.schema.row_type, side_by_side=at_once)
+
+    # --- writing ---
+
+    def writer(self, bucket: int) -> Writer:
+        table, partition = self.table, self.unit.partition
+        if table.has_primary_key:
+            return RollingKeyValueWriter(
+                table.io,
+                table.paths,
+                partition,
+                bucket,
+                table.schema,
+                level=output_level(table),
+                file_source=FileSource.APPEND,
+                new_uuid=self.new_uuid,
+                creation_time=self.creation_time,
+            )
+        return RollingAppendWriter(
+            table.io,
+            table.paths,
+            partition,
+            bucket,
+            table.schema,
+            file_source=FileSource.APPEND,
+            first_sequence_number=self.unit.first_sequence_number,
+            new_uuid=self.new_uuid,
+            creation_time=self.creation_time,
+        )
+
+    def undo(self) -> None:
+        """Delete what was written."""
+        table, partition = self.table, self.unit.partition
+        for bucket, files in self.written.items():
+            for file in files:
+                table.io.delete(table.paths.data_file(partition, bucket, file))
+                for extra in file.extra_files:
+                    table.io.delete(table.paths.extra_file(partition, bucket, file, extra))
+
+
+class _Waiting:
+    """Rows of new buckets that wait until there are enough of them to be worth writing."""
+
+    def __init__(self, enough: int = MOST_ROWS) -> None:
+        self._enough = enough
+        self._parts: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._rows: dict[int, int] = defaultdict(int)
+
+    def add(self, bucket: int, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        self._parts[bucket].append(rows)
+        self._rows[bucket] += rows.num_rows
+        if self._rows[bucket] >= self._enough:
+            yield bucket, self._take(bucket)
+
+    def rest(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for bucket in sorted(b for b, n in self._rows.items() if n):
+            yield bucket, self._take(bucket)
+
+    def _take(self, bucket: int) -> pa.RecordBatch:
+        parts = self._parts.pop(bucket)
+        self._rows[bucket] = 0
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+
+def _spilled(path: Path) -> Batches:
+    """The rows of a run on disk; the file goes once it is read."""
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
+    path.unlink()
