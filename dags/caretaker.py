@@ -8,12 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from paimon_dags.airflow_dag import airflow_dag
-from paimon_dags.job_shape import job_shape
-from paimon_dags.pages import PAGES
+from paimon_dags.job_shape import job_shapes
 from paimon_dags.settings import load_settings
 
 settings = load_settings(Path(__file__).with_name("caretaker.toml"))
 
-for page in PAGES:
-    if settings.job(page.job).enabled:
-        globals()[page.dag_id] = airflow_dag(job_shape(page, settings), settings)
+for shape in job_shapes(settings):
+    globals()[shape.dag_id] = airflow_dag(shape, settings)

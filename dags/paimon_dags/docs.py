@@ -18,10 +18,21 @@ def job_docs(job: Job, page: Page, *, schedule: str, settings: Settings) -> str:
         page.notes,
         f"**Dry run.** {_DRY_RUN.format(job=job.name)}\n",
         f"**Undo.** {job.undo}\n",
-        f"**Steps.** {_STEPS.format(connection=settings.spark_connection)}\n",
-        _FAILS.format(job=job.name),
+        f"**Steps.** {_steps(page, settings)}\n",
+        _fails(job, page),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _steps(page: Page, settings: Settings) -> str:
+    text = _SPARK_STEPS if page.rewrites else _STEPS
+    return text.format(connection=settings.spark_connection)
+
+
+def _fails(job: Job, page: Page) -> str:
+    again = _RETRIED if page.retries else _NOT_RETRIED
+    rows = _REASONS + (_SPARK_REASON if page.rewrites else "")
+    return f"{_FAILS} {again}\n\n{rows}\n{_AGAIN.format(job=job.name)}"
 
 
 _REFUSES = """\
@@ -29,18 +40,27 @@ A table that uses a Paimon feature which this version does not know is refused b
 name before anything is read."""
 
 _DRY_RUN = """\
-Trigger with *Dry run* on: `report` prints every table's plan, Spark is not started, nothing is
-written. At the shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
+Trigger with *Dry run* on: `report` prints every table's plan; nothing is started or written. At the shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
 
 _STEPS = """\
+`plan` reads metadata. `in_process` does the tables that something is due for, in the worker's own
+process, as no data are rewritten. `report` sums up: see its *Rendered Templates*, or its log."""
+
+_SPARK_STEPS = """\
 `plan` reads metadata and packs tables into batches. `in_process` does tables that need no data
 rewritten. `on_spark` is one Spark application a batch (connection `{connection}`), named after its
 tables. `report` sums up: see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
-**When it fails.** `report` names each table that failed, and why; the others are done. A batch
-that failed for a passing reason was already tried again, only with the tables that failed.
+**When it fails.** `report` names each table that failed, and why; the others are done."""
 
+_RETRIED = """\
+What failed for a passing reason was already tried again, only with the tables that failed."""
+
+_NOT_RETRIED = """\
+Nothing was tried again by itself: look at the table first, it may have changed since."""
+
+_REASONS = """\
 | reason | what to do |
 |---|---|
 | `UnsupportedFeature` | Exclude the table, or upgrade Caretaker. Nothing was touched. |
@@ -49,10 +69,15 @@ that failed for a passing reason was already tried again, only with the tables t
 | `CommitStateUnknown` | The store did not answer. Look at the newest snapshots first; then run \
 again. |
 | `CorruptTable` | `caretaker verify DB.TABLE -w WAREHOUSE`, before any other job runs on it. |
-| `InvalidArgument`, `NotFound` | Correct the form: table, pattern or argument. |
+| `InvalidArgument`, `NotFound`, `AlreadyExists` | Correct the form: table, pattern or argument. |
+"""
+
+_SPARK_REASON = """\
 | `SparkApplicationLost` | Read the log of that `on_spark` task from its end: memory, the \
 connection, the cluster. |
+"""
 
+_AGAIN = """\
 To run one table again: trigger with *Tables* set to its name. The same at the shell, with all
 details: `caretaker run {job} DB.TABLE -w WAREHOUSE`.
 """

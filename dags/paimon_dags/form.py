@@ -49,12 +49,12 @@ def form_fields(
     """The form's fields in their order, with these defaults where they differ from the job's."""
     arguments = [_argument(argument, page) for argument in job.arguments]
     fields = [
-        *_tables(settings),
+        *_tables(page, settings),
         *(field for field in arguments if field.section is FIRST),
         _DRY_RUN,
         *_NARROWER,
         *(field for field in arguments if field.section is not FIRST),
-        *_limits(settings),
+        *_limits(page, settings),
     ]
     return tuple(
         replace(field, default=defaults[field.name]) if field.name in defaults else field
@@ -62,7 +62,7 @@ def form_fields(
     )
 
 
-def _tables(settings: Settings) -> list[Field]:
+def _tables(page: Page, settings: Settings) -> list[Field]:
     return [
         Field(
             name="warehouse",
@@ -81,7 +81,8 @@ def _tables(settings: Settings) -> list[Field]:
                 "minItems": 1,
                 "items": {"type": "string", "pattern": r"^[^.\s]+\.\S+$"},
             },
-            default=["*.*"],
+            # A job by hand is about the tables that somebody has in mind, never about all.
+            default=None if page.by_hand else ["*.*"],
         ),
     ]
 
@@ -126,6 +127,8 @@ def _argument(argument: Argument, page: Page) -> Field:
     title, text = str(schema.pop("title")), str(schema.pop("description"))
     # Airflow turns the examples of a list into the only values that can be picked.
     schema.pop("examples", None)
+    if argument.name in page.required:
+        schema = _required(schema)
     return Field(
         name=argument.name,
         title=title.capitalize(),
@@ -135,6 +138,15 @@ def _argument(argument: Argument, page: Page) -> Field:
         section=FIRST if argument.name in page.first else _section(page),
         argument=True,
     )
+
+
+def _required(schema: dict[str, object]) -> dict[str, object]:
+    """The schema of a field that must not be left empty."""
+    kind = schema["type"]
+    if isinstance(kind, list):
+        schema["type"] = next(name for name in kind if name != "null")
+    least = {"array": "minItems", "string": "minLength"}.get(str(schema["type"]))
+    return schema | ({least: 1} if least else {})
 
 
 def _section(page: Page) -> str:
@@ -165,7 +177,17 @@ def _written(argument: Argument) -> object:
     return str(default)
 
 
-def _limits(settings: Settings) -> list[Field]:
+def _limits(page: Page, settings: Settings) -> list[Field]:
+    force = Field(
+        name="force",
+        title="Force",
+        help="Override the guards, which stop a run that would delete or rewrite too much.",
+        schema={"type": "boolean"},
+        default=False,
+        section=LIMITS,
+    )
+    if not page.rewrites:
+        return [force]
     return [
         Field(
             name="max_rewrite",
@@ -174,14 +196,7 @@ def _limits(settings: Settings) -> list[Field]:
             schema=_SIZE,
             section=LIMITS,
         ),
-        Field(
-            name="force",
-            title="Force",
-            help="Override the guards, which stop a run that would delete or rewrite too much.",
-            schema={"type": "boolean"},
-            default=False,
-            section=LIMITS,
-        ),
+        force,
         Field(
             name="batch_size",
             title="Batch size",

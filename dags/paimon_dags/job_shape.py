@@ -1,14 +1,34 @@
-"""The shape of a job's DAG: plan -> (in process | on Spark) -> report, and its form."""
+"""The shape of a job's DAG: plan -> (in process | on Spark) -> report, and its form.
+
+A job that never rewrites data has no Spark step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from maintenance.job import Job
-from maintenance.registry import job_named
+from maintenance.registry import JOBS, job_named
 from paimon_dags.docs import job_docs
 from paimon_dags.form import form_fields
-from paimon_dags.pages import Page
+from paimon_dags.pages import Page, all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError
 from paimon_dags.shape import DagShape, Kind, Step
+
+PLAN_RETRIES = 2
+
+
+def job_shapes(settings: Settings) -> Iterator[DagShape]:
+    """The DAGs of all jobs, but those that the settings switch off; SettingsError names a wrong
+    job.
+    """
+    unknown = sorted(set(settings.jobs) - set(JOBS))
+    if unknown:
+        message = f"[jobs.{unknown[0]}]: no job is called so (there are: {', '.join(sorted(JOBS))})"
+        raise SettingsError(message)
+    for page in all_pages(JOBS):
+        if settings.job(page.job).enabled:
+            yield job_shape(page, settings)
 
 
 def job_shape(page: Page, settings: Settings) -> DagShape:
@@ -23,19 +43,27 @@ def job_shape(page: Page, settings: Settings) -> DagShape:
         summary=job.summary,
         docs=job_docs(job, page, schedule=schedule, settings=settings),
         fields=form_fields(job, page, settings, {**page.defaults, **own.defaults}),
-        steps=_steps(job, own),
+        steps=_steps(job, page, own),
         schedule=schedule or None,
-        tags=("caretaker", "paimon"),
+        tags=("caretaker", page.area),
         parallel_batches=settings.parallel_batches,
     )
     unknown = set(own.defaults) - {field.name for field in shape.fields}
     if unknown:
         message = f"[jobs.{page.job}] defaults: the form has no {', '.join(sorted(unknown))}"
         raise SettingsError(message)
+    empty = [field.name for field in shape.fields if field.required and field.default is None]
+    if shape.schedule and empty:
+        message = f"[jobs.{page.job}] schedule: give defaults for {', '.join(empty)} as well"
+        raise SettingsError(message)
     return shape
 
 
-def _steps(job: Job, own: JobSettings) -> tuple[Step, ...]:
+def _steps(job: Job, page: Page, own: JobSettings) -> tuple[Step, ...]:
+    retries = page.retries if own.retries is None else own.retries
+    work = [_in_process(job, own, retries)]
+    if page.rewrites:
+        work.append(_on_spark(job, own, retries))
     return (
         Step(
             id="plan",
@@ -43,39 +71,47 @@ def _steps(job: Job, own: JobSettings) -> tuple[Step, ...]:
             title="Plan every table",
             doc="Lists the tables, makes a plan for each from its metadata, and packs those that "
             "have data to rewrite into batches. Never starts Spark, never changes anything.",
-            retries=own.retries,
+            # Planning changes nothing, so that trying again is always right.
+            retries=PLAN_RETRIES if own.retries is None else own.retries,
             retry_minutes=own.retry_minutes,
         ),
-        Step(
-            id="in_process",
-            kind=Kind.IN_PROCESS,
-            title="Metadata only",
-            doc=f"Runs {job.name} on the tables whose plan touches nothing but metadata, in the "
-            "worker's own process. Skipped when there are none.",
-            after=("plan",),
-            pool=own.pool,
-            retries=own.retries,
-            retry_minutes=own.retry_minutes,
-        ),
-        Step(
-            id="on_spark",
-            kind=Kind.ON_SPARK,
-            title="On Spark",
-            doc=f"One Spark application a batch: runs {job.name} on each of its tables. A batch "
-            "is red when one of its tables failed; its other tables are done all the same.",
-            after=("plan",),
-            mapped=True,
-            pool=own.pool,
-            retries=own.retries,
-            retry_minutes=own.retry_minutes,
-        ),
+        *work,
         Step(
             id="report",
             kind=Kind.REPORT,
             title="Report",
             doc="Gathers what happened to every table, prints it, keeps it as `return_value`, and "
             "fails the run if a table failed, naming it and the reason.",
-            after=("plan", "in_process", "on_spark"),
+            after=("plan", *(step.id for step in work)),
             always=True,
         ),
+    )
+
+
+def _in_process(job: Job, own: JobSettings, retries: int) -> Step:
+    return Step(
+        id="in_process",
+        kind=Kind.IN_PROCESS,
+        title="Metadata only",
+        doc=f"Runs {job.name} on the tables whose plan rewrites no data, in the worker's own "
+        "process. Skipped when there are none.",
+        after=("plan",),
+        pool=own.pool,
+        retries=retries,
+        retry_minutes=own.retry_minutes,
+    )
+
+
+def _on_spark(job: Job, own: JobSettings, retries: int) -> Step:
+    return Step(
+        id="on_spark",
+        kind=Kind.ON_SPARK,
+        title="On Spark",
+        doc=f"One Spark application a batch: runs {job.name} on each of its tables. A batch "
+        "is red when one of its tables failed; its other tables are done all the same.",
+        after=("plan",),
+        mapped=True,
+        pool=own.pool,
+        retries=retries,
+        retry_minutes=own.retry_minutes,
     )

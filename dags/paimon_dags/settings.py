@@ -9,6 +9,7 @@ schedule is a reviewed change like any other::
     batch_size = "20 gb"                 # bytes to read that one Spark application gets at most
     batch_tables = 50
     parallel_batches = 4                 # Spark applications at the same time, for each DAG
+    pool = "caretaker"                   # of the steps that work; must exist; default: default_pool
     results = "s3://lake/.caretaker"     # only needed when drivers run on the cluster
     packages = "/opt/caretaker.zip"      # paimon_core and maintenance for executors
     timezone = "Europe/Berlin"           # of the tables' writers; default: the worker's
@@ -35,7 +36,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
@@ -58,7 +59,7 @@ class JobSettings:
     enabled: bool = True
     schedule: str | None = None
     pool: str | None = None
-    retries: int = 2
+    retries: int | None = None
     retry_minutes: int = 5
     defaults: Mapping[str, object] = field(default_factory=dict)
 
@@ -72,6 +73,7 @@ class Settings:
     batch_size: str = "20 gb"
     batch_tables: int = 50
     parallel_batches: int = 4
+    pool: str | None = None
     results: str | None = None
     packages: str | None = None
     timezone: str | None = None
@@ -81,8 +83,9 @@ class Settings:
     jobs: Mapping[str, JobSettings] = field(default_factory=dict)
 
     def job(self, name: str) -> JobSettings:
-        """The settings of this job."""
-        return self.jobs.get(name, JobSettings())
+        """The settings of this job, with what holds for all where it says nothing."""
+        own = self.jobs.get(name, JobSettings())
+        return own if own.pool is not None or self.pool is None else replace(own, pool=self.pool)
 
 
 def load_settings(file: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -153,10 +156,13 @@ def _known(raw: Mapping[str, object], names: set[str], where: str) -> None:
 
 
 def _typed(raw: Mapping[str, object], defaults: object, where: str) -> None:
-    """Refuse values of another type than the defaults' (texts where the default is None)."""
+    """Refuse values of another type than the defaults' (mostly texts where that is None)."""
     for name, value in raw.items():
         default = getattr(defaults, name)
-        wanted = str if default is None else type(default)
+        if default is None:
+            wanted: type = int if name == "retries" else str
+        else:
+            wanted = type(default)
         if wanted is dict:
             wanted = Mapping
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):

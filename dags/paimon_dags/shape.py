@@ -26,8 +26,9 @@ class Kind(StrEnum):
 class Field:
     """One field of the trigger form.
 
-    `default` satisfies `schema`, or the DAG could not run on a schedule.  `argument` says that the
-    field is handed to the job under its own name.
+    `default` satisfies `schema`; on a DAG that only runs by hand it may be None instead, and the
+    form then asks for a value.  `argument` says that the field is handed to the job under its own
+    name.
     """
 
     name: str
@@ -37,6 +38,12 @@ class Field:
     default: object = None
     section: str | None = None
     argument: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether the form cannot be sent without a value."""
+        kind = self.schema.get("type")
+        return kind != "null" and not (isinstance(kind, list) and "null" in kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,8 @@ def request_from(
             next_step="fill in *Warehouse*, or set CARETAKER_WAREHOUSE or caretaker.toml",
         )
     try:
-        batch_bytes = parse_size(str(params["batch_size"]))
+        # The form of a job that never needs Spark asks for no batch size.
+        batch_bytes = parse_size(str(params.get("batch_size") or "0"))
     except ValueError as e:
         raise InvalidArgument(f"batch_size: {e}") from e
     return Request(

@@ -78,12 +78,12 @@ class PlanTables(_JobStep):
     """Plans the job on every table; returns the batches for Spark.
 
     Tables that are settled by that (nothing to do, dry run, failed) are under the key `results`,
-    those that need no Spark under `in_process`.
+    those that need no Spark under `in_process`; without `batch_tables`, there is no Spark.
     """
 
     ui_color = "#e8f4fb"
 
-    def __init__(self, *, batch_tables: int, **kwargs: Any) -> None:
+    def __init__(self, *, batch_tables: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.batch_tables = batch_tables
 
@@ -99,12 +99,13 @@ class PlanTables(_JobStep):
             plans.append(plan)
         settled = [plan.result for plan in plans if plan.result is not None]
         self._refuse_if_all_failed(settled, len(plans))
+        on_spark = {p.table: p.bytes for p in plans if p.where == "spark" and self.batch_tables}
         batches = pack(
-            (Expected(plan.table, plan.bytes) for plan in plans if plan.where == "spark"),
+            (Expected(table, size) for table, size in on_spark.items()),
             batch_bytes=request.batch_bytes,
-            batch_tables=self.batch_tables,
+            batch_tables=self.batch_tables or 1,
         )
-        in_process = [plan.table for plan in plans if plan.where == "in_process"]
+        in_process = [p.table for p in plans if p.where != "nowhere" and p.table not in on_spark]
         self.log.info(
             "%s; %d tables in process, %d batches on Spark",
             count_text(settled) or "all planned",

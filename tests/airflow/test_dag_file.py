@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_dags.pages import PAGES
+from maintenance.registry import JOBS
 
 pytestmark = pytest.mark.airflow
 
@@ -57,8 +57,8 @@ def dags(airflow_database):
     return bag.dags
 
 
-def test_every_page_is_a_dag(dags):
-    assert set(dags) == {page.dag_id for page in PAGES}
+def test_every_job_is_a_dag(dags):
+    assert set(dags) == {f"caretaker_{job}" for job in JOBS}
 
 
 def test_dags_are_serialised_and_back(dags):

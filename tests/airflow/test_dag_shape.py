@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from maintenance.registry import JOBS, job_named
-from paimon_dags.job_shape import job_shape
-from paimon_dags.pages import COMPACT, PAGES, Page
+from paimon_dags.job_shape import job_shape, job_shapes
+from paimon_dags.pages import COMPACT, DROP_PARTITION, PAGES, ROLLBACK, Page, all_pages
 from paimon_dags.settings import (
     JobSettings,
     Settings,
@@ -16,9 +16,8 @@ from paimon_dags.settings import (
 )
 from paimon_dags.shape import DagShape, Field, Kind, Step
 
-# Jobs without a page of their own yet must fit the factory as well.
-OTHERS = [Page(job=job, schedule="") for job in JOBS if job not in {p.job for p in PAGES}]
-SHAPES = [job_shape(page, Settings(warehouse="/lake")) for page in [*PAGES, *OTHERS]]
+# Jobs without a page of their own yet are among them.
+SHAPES = list(job_shapes(Settings(warehouse="/lake")))
 
 
 def step(name: str, **parts: object) -> Step:
@@ -41,8 +40,13 @@ class TestEveryDag:
         assert set(last.after) == {s.id for s in dag.steps[:-1]}
 
     def test_only_spark_is_mapped_over_the_planned_batches(self, dag):
-        assert [s.kind for s in dag.steps if s.mapped] == [Kind.ON_SPARK]
-        assert next(s for s in dag.steps if s.mapped).after == (dag.steps[0].id,)
+        on_spark = [step for step in dag.steps if step.kind is Kind.ON_SPARK]
+        assert [s for s in dag.steps if s.mapped] == on_spark
+        assert all(step.after == (dag.steps[0].id,) for step in on_spark)
+        names = {field.name for field in dag.fields}
+        assert {"batch_size", "max_rewrite"} & names == (
+            {"batch_size", "max_rewrite"} if on_spark else set()
+        )
 
     def test_one_run_at_a_time(self, dag):
         assert dag.max_active_runs == 1
@@ -59,7 +63,11 @@ class TestEveryDag:
     def test_the_forms_defaults_satisfy_its_schema(self, dag):
         jsonschema = pytest.importorskip("jsonschema")
         for field in dag.fields:
-            jsonschema.validate(field.default, dict(field.schema))
+            jsonschema.Draft202012Validator.check_schema(dict(field.schema))
+            if field.required and field.default is None:
+                assert dag.schedule is None, field.name
+            else:
+                jsonschema.validate(field.default, dict(field.schema))
 
     def test_the_page_tells_the_operator_what_to_do(self, dag):
         for part in ("What it does", "What protects data", "Dry run", "Undo", "When it fails"):
@@ -73,9 +81,67 @@ class TestEveryDag:
             assert field.title[:1].isupper(), field.name
 
 
-def test_every_page_is_of_a_known_job_and_has_its_own_dag():
+def test_every_job_has_a_dag_and_every_page_is_of_a_known_job():
     assert {page.job for page in PAGES} <= set(JOBS)
     assert len({page.dag_id for page in PAGES}) == len(PAGES)
+    assert [shape.job for shape in SHAPES] == list(JOBS)
+    assert all_pages(["compact", "new"])[1] == Page(job="new")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.job)
+def test_pages_name_arguments_that_the_job_has(page):
+    known = {argument.name for argument in job_named(page.job).arguments}
+    assert {*page.first, *page.required, *page.defaults} <= known
+
+
+def test_by_hand_the_form_asks_for_tables_and_what_the_job_cannot_do_without():
+    dag = job_shape(DROP_PARTITION, Settings())
+    asked = {field.name for field in dag.fields if field.required and field.default is None}
+    assert asked == {"tables", "partitions"}
+    assert job_shape(COMPACT, Settings()).field("tables").default == ["*.*"]
+
+
+def test_a_schedule_for_what_runs_by_hand_needs_defaults():
+    raw = {"schedule": "@daily"}
+    with pytest.raises(SettingsError, match="give defaults for tables, partitions as well"):
+        job_shape(DROP_PARTITION, settings_from({"jobs": {"drop_partition": raw}}, environ={}))
+    raw["defaults"] = {"tables": ["db.t"], "partitions": ["dt=tmp"]}
+    own = settings_from({"jobs": {"drop_partition": raw}}, environ={})
+    assert job_shape(DROP_PARTITION, own).schedule == "@daily"
+
+
+def test_what_destroys_by_hand_is_planned_again_but_not_done_again_by_itself():
+    retries = {step.id: step.retries for step in job_shape(ROLLBACK, Settings()).steps}
+    assert retries == {"plan": 2, "in_process": 0, "report": 0}
+    own = Settings(jobs={"rollback": JobSettings(retries=1)})
+    assert {s.id: s.retries for s in job_shape(ROLLBACK, own).steps}["in_process"] == 1
+
+
+def test_only_what_the_options_of_a_table_bound_runs_on_a_schedule():
+    scheduled = {page.job for page in PAGES if not page.by_hand}
+    assert scheduled == {
+        "compact",
+        "compact_manifest",
+        "expire_snapshots",
+        "expire_changelogs",
+        "expire_tags",
+        "trigger_tag_automatic_creation",
+        "expire_consumers",
+        "remove_orphan_files",
+    }
+
+
+def test_a_pool_for_all_and_one_of_its_own():
+    own = settings_from(
+        {"caretaker": {"pool": "caretaker"}, "jobs": {"compact": {"pool": "spark"}}}, environ={}
+    )
+    pools = {
+        shape.job: {step.pool for step in shape.steps if step.id in {"in_process", "on_spark"}}
+        for shape in job_shapes(own)
+    }
+    assert pools["compact"] == {"spark"}
+    assert pools["rollback"] == {"caretaker"}
+    assert {step.pool for step in job_shape(COMPACT, Settings()).steps} == {None}
 
 
 def test_the_scheduled_compaction_is_minor():
@@ -149,6 +215,7 @@ class TestSettings:
             ({"caretaker": {"batch_size": "lots"}}, "not a size"),
             ({"caretaker": {"warehouse": 5}}, "is no str"),
             ({"jobs": {"compact": {"retrys": 1}}}, r"\[jobs.compact\]: unknown retrys"),
+            ({"jobs": {"compact": {"retries": "some"}}}, "is no int"),
             ({"jobs": {"compact": 1}}, "is no table"),
         ],
     )
@@ -166,6 +233,11 @@ class TestSettings:
         own = Settings(jobs={"compact": JobSettings(defaults={"stratgy": "full"})})
         with pytest.raises(SettingsError, match="no stratgy"):
             job_shape(COMPACT, own)
+
+
+def test_settings_of_a_job_that_does_not_exist_are_refused():
+    with pytest.raises(SettingsError, match=r"\[jobs.compct\]: no job is called so"):
+        list(job_shapes(Settings(jobs={"compct": JobSettings()})))
 
 
 def test_sizes_and_durations_are_written_with_their_unit():
