@@ -36,7 +36,7 @@ class Aggregation:
     remove_on_delete: bool = False
 
     def merge(self, rows: MergeSlice) -> MergedRows:
-        if rows.starts is None:
+        if rows.is_merged:
             return MergedRows(rows.in_order())
         versions = Versions.of(rows)
         codes = np.where(is_retract(versions.kinds), RETRACT, ADD).astype(np.int8)

@@ -22,7 +22,7 @@ class Deduplicate:
     ignore_delete: bool = False
 
     def merge(self, rows: MergeSlice) -> MergedRows:
-        if rows.starts is None:
+        if rows.is_merged:
             return MergedRows(rows.in_order())
         if self.ignore_delete and (retract := is_retract(rows.kinds)).any():
             return _last_kept(rows, retract)
@@ -32,9 +32,9 @@ class Deduplicate:
 def _last_kept(rows: MergeSlice, retract: BoolArray) -> MergedRows:
     order = rows.ordered()
     ends = rows.group_ends()
-    starts = np.concatenate(([0], ends[:-1]))
+    starts = rows.group_starts()
     # The place of the last row that is kept, at or before each place.
     kept = np.maximum.accumulate(np.where(retract[order], -1, np.arange(len(order))))
-    last = np.where(ends - starts == 1, starts, kept[ends - 1])
+    last = np.where(rows.merged_groups(), kept[ends - 1], starts)
     groups = np.flatnonzero(last >= starts)
     return MergedRows(rows.take(order[last[groups]]), groups)

@@ -20,13 +20,13 @@ class FirstRow:
     ignore_delete: bool = False
 
     def merge(self, rows: MergeSlice) -> MergedRows:
-        if rows.starts is None:
+        if rows.is_merged:
             return MergedRows(rows.in_order())
         order = rows.ordered()
-        first = rows.starts
+        first = rows.group_starts()
         retract = is_retract(rows.kinds)[order]
         ends = rows.group_ends()
-        several = np.repeat(ends - rows.starts > 1, ends - rows.starts)
+        several = np.repeat(rows.merged_groups(), ends - first)
         if not (retract & several).any():
             return MergedRows(rows.take(order[first]))
         if not self.ignore_delete:

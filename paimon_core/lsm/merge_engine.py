@@ -51,13 +51,16 @@ class MergeSlice:
     `batch` holds the rows run after run; it may carry columns that are not the table's (say, the
     position of a row in its file).  `order` None means that the rows stand in merge order already;
     `starts` None that every key has one row.  `parts` says which run the rows come from: pairs of
-    (run, row count), in the order of `batch`.
+    (run, row count), in the order of `batch`.  `through` marks the groups that a merge function
+    sees although they have one row, None: no group (Java: merges with a lookup do not go through
+    `ReducerMergeFunctionWrapper`).
     """
 
     batch: pa.RecordBatch
     order: Rows | None
     starts: Rows | None
     parts: Sequence[tuple[int, int]]
+    through: BoolArray | None = None
 
     @property
     def row_count(self) -> int:
@@ -86,6 +89,20 @@ class MergeSlice:
     def ordered(self) -> Rows:
         """`order`, spelled out."""
         return np.arange(self.row_count) if self.order is None else self.order
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether there is nothing to merge: every row is its key's outcome."""
+        return self.starts is None and self.through is None
+
+    def group_starts(self) -> Rows:
+        """`starts`, spelled out."""
+        return np.arange(self.row_count) if self.starts is None else self.starts
+
+    def merged_groups(self) -> BoolArray:
+        """For each group, whether its outcome is up to a merge function."""
+        several: BoolArray = self.group_ends() - self.group_starts() > 1
+        return several if self.through is None else several | self.through
 
     def group_ends(self) -> Rows:
         """The place after the last row of each group."""
@@ -123,8 +140,8 @@ class MergeEngine(Protocol):
     def merge(self, rows: MergeSlice) -> MergedRows:
         """The outcome of every group.
 
-        A group of one row gives that row, whatever its kind: Java does not feed it to the merge
-        function (`ReducerMergeFunctionWrapper`).
+        A group of one row gives that row, whatever its kind, unless `through` says otherwise: Java
+        does not feed it to the merge function (`ReducerMergeFunctionWrapper`).
         """
         ...
 

@@ -78,7 +78,7 @@ class PartialUpdate:
     remove_on_delete: bool = False
 
     def merge(self, rows: MergeSlice) -> MergedRows:
-        if rows.starts is None:
+        if rows.is_merged:
             return MergedRows(rows.in_order())
         return _Merge(self, rows).result()
 

@@ -286,6 +286,16 @@ def _check_sorted(first: IntArray, sizes: Sequence[int], runs: Sequence[int]) ->
         raise CorruptTable(f"sorted run {run} is not sorted by its key")
 
 
+def reordered(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> MergeSlice:
+    """The slice with its versions in merge order; `piece.order`, grouped by key, may change.
+
+    `borders` says for each place whether a key begins.
+    """
+    if len(borders) > np.count_nonzero(borders):
+        _order_versions(piece, borders, order)
+    return piece
+
+
 def _order_versions(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> None:
     """Put the rows of each key into merge order, where they are not yet (changes `piece.order`)."""
     assert piece.order is not None

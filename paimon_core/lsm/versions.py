@@ -50,7 +50,7 @@ Column: TypeAlias = Picks | Any
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The rows of the keys that have several; `members` says which groups of the slice they are."""
+    """The rows of the keys that are merged; `members` says which groups of the slice they are."""
 
     rows: Rows
     starts: Rows
@@ -61,9 +61,9 @@ class Versions:
 
     @staticmethod
     def of(piece: MergeSlice) -> Versions:
-        starts = np.arange(piece.row_count) if piece.starts is None else piece.starts
+        starts = piece.group_starts()
         ends = piece.group_ends()
-        members = np.flatnonzero(ends - starts > 1)
+        members = np.flatnonzero(piece.merged_groups())
         sizes = (ends - starts)[members]
         bounds = np.concatenate(([0], np.cumsum(sizes)))
         places = np.arange(bounds[-1]) + np.repeat(starts[members] - bounds[:-1], sizes)
