@@ -43,6 +43,8 @@ _PERMANENT = frozenset(
 )
 # Airflow cuts what it shows of a task's fields at 4096 characters, [core] max_templated_field_length.
 LONGEST_REPORT = 3900
+_NAMED = 3
+"""As many names are told one by one."""
 SPARK_LOST = "SparkApplicationLost"
 # The statuses of `maintenance.report`.
 _OUTCOMES: dict[str, Outcome] = {
@@ -105,10 +107,9 @@ class TableResult:
     def line(self) -> str:
         """The result on one line: "db.t  done  files 480 -> 12  snapshot 41  3.2 s"."""
         told = [self.table, _WORDS[self.outcome]]
+        told += [_change(name, pair) for name, pair in self.figures.items()]
         if self.summary:
             told.append(self.summary)
-        else:
-            told += [_change(name, pair) for name, pair in self.figures.items()]
         if self.snapshot is not None:
             told.append(f"snapshot {self.snapshot}")
         if self.seconds:
@@ -124,14 +125,16 @@ def from_report(report: Mapping[str, object]) -> TableResult:
         error = cast("Mapping[str, object]", units[0]["error"])
     outcome: Outcome = "failed" if error else _OUTCOMES[str(report["status"])]
     snapshots = cast("Sequence[int]", report.get("snapshots") or ())
+    parts = cast("Sequence[Mapping[str, object]]", report.get("parts") or ())
     return TableResult(
         table=str(report["table"]),
         outcome=outcome,
         error=str(error["type"]) if error else None,
-        summary=_reason(error, len(units)) if error else "",
+        summary=_reason(error, len(units)) if error else _told(report.get("details")),
         seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
+        lines=[line for part in parts if (line := _part(part))],
     )
 
 
@@ -152,6 +155,40 @@ def _reason(error: Mapping[str, object], failed_units: int) -> str:
     if error.get("next_step"):
         parts.append(f"-> {error['next_step']}")
     return " ".join(parts)
+
+
+def _part(part: Mapping[str, object]) -> str:
+    """What one step of a job made of others did; "" if nothing."""
+    error = cast("Mapping[str, object] | None", part.get("error"))
+    if error:
+        return f"{part['job']} FAILED: {_reason(error, 0)}"
+    if part.get("status") == "skipped":
+        return f"{part['job']} skipped: {part.get('why')}"
+    if part.get("status") != "success":
+        return ""
+    return f"{part['job']}: {_told(part.get('details')) or 'done'}"
+
+
+def _told(details: object) -> str:
+    """What only the job knows of, for people: "3 expired snapshots, 12 deleted files"."""
+    found = details.items() if isinstance(details, Mapping) else ()
+    return ", ".join(text for name, value in found if (text := _detail(str(name), value)))
+
+
+def _detail(name: str, value: object) -> str:
+    words = name.replace("_", " ")
+    if isinstance(value, list | tuple) and value:
+        if len(value) <= _NAMED and all(isinstance(one, str) for one in value):
+            return f"{words} {', '.join(value)}"
+        return f"{len(value)} {words}"
+    if isinstance(value, str) and value:
+        return f"{words} {value}"
+    if isinstance(value, bool) or not isinstance(value, int) or not value:
+        return ""
+    if name.endswith("_bytes"):
+        return f"{size_text(value)} {words.removesuffix(' bytes')}"
+    # "12 deleted files", but "tagged snapshot 12".
+    return f"{value:,} {words}" if name.endswith("s") else f"{words} {value}"
 
 
 def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:

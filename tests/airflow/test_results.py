@@ -58,6 +58,42 @@ def test_a_failure_brings_its_reason_and_what_to_do():
     assert failure_text([result]) == f"1 table failed:\n  db.t: GuardTripped: {result.summary}"
 
 
+def test_what_only_the_job_knows_is_told():
+    details = {
+        "expired_snapshots": [1, 2, 3, 4],
+        "deleted_tags": ["a", "b"],
+        "deleted_files": 1234,
+        "deleted_bytes": 5 * 1024**2,
+        "deleted_by_kind": {"data": 30},
+        "deleted_folders": 0,
+        "tagged_snapshot": 12,
+        "safety_tag": "before",
+    }
+    result = from_report(report(details=details))
+    assert result.summary == (
+        "4 expired snapshots, deleted tags a, b, 1,234 deleted files, 5.0 MB deleted, "
+        "tagged snapshot 12, safety tag before"
+    )
+    assert result.line() == f"db.t  done  {result.summary}"
+
+
+def test_the_steps_of_a_job_made_of_others_are_told_one_by_one():
+    parts = [
+        {"job": "expire_partitions", "status": "not_due", "why": "the table is not partitioned"},
+        {"job": "expire_consumers", "status": "failed", "error": {"message": "no", "type": "X"}},
+        {"job": "expire_snapshots", "status": "skipped", "why": "tags"},
+        {"job": "compact", "status": "success", "details": {}},
+        {"job": "expire_tags", "status": "success", "details": {"deleted_tags": ["a"]}},
+    ]
+    written = {**report(), "parts": parts}
+    assert from_report(written).lines == [
+        "expire_consumers FAILED: no",
+        "expire_snapshots skipped: tags",
+        "compact: done",
+        "expire_tags: deleted tags a",
+    ]
+
+
 def test_every_status_of_a_report_has_an_outcome():
     outcomes = {
         status: from_report(
