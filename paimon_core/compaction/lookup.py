@@ -24,12 +24,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.index.deletion_vectors import Positions
-from paimon_core.lsm.key_column import BoolArray, Rows, index_array
+from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, key_digits, sort_rows
 from paimon_core.lsm.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader, batch_rows
 from paimon_core.schema.key_value import kv_schema
+from paimon_core.types.buffers import index_array
 from paimon_core.types.data_types import RowType
 
 Keep = Callable[[pa.RecordBatch], BoolArray]

@@ -16,7 +16,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.section import MOST_ROWS, SectionReader
+from paimon_core.read.section import SectionReader, plain_rows
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 
@@ -158,7 +158,7 @@ class _Work:
             file_schema=table.schema_of(file.schema_id),
             read_type=table.schema.row_type,
             key_value=False,
-            batch_rows=MOST_ROWS,
+            batch_rows=plain_rows(file, table.schema.row_type),
             partition=unit.partition,
         )
 

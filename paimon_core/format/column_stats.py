@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import STATS_KEEP_FIRST_N, Options
+from paimon_core.types.buffers import fixed_values
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 
 KEY_TRUNCATION: Final = 128
@@ -249,7 +250,8 @@ def _before(left: Any, right: Any) -> bool:
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
     """Least and greatest, where -0.0 is below 0.0 and NaN above all (Java: `Double.compare`)."""
-    values = np.asarray(array.drop_null() if array.null_count else array)
+    kept = array.drop_null() if array.null_count else array
+    values = fixed_values(kept, np.float32 if pa.types.is_float32(kept.type) else np.float64)
     low, high = float(np.fmin.reduce(values)), float(values.max())
     if low == 0 and np.signbit(values[values == 0]).any():
         low = -0.0

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.types.buffers import index_array
+
 SAMPLE: Final = 8192
 FEW: Final = 1024
 """If so many values are all different, a column hardly has fewer than a hundred thousand."""
@@ -55,8 +57,13 @@ def sample(column: pa.ChunkedArray) -> pa.Array:
     rows = len(column)
     size = min(SAMPLE, max(rows // REPEATS, 2 * FEW))
     if rows > size:
-        column = column.take(pa.array(np.linspace(0, rows - 1, size).astype(np.int64)))
+        column = column.take(spread(rows, size))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def spread(rows: int, count: int) -> pa.Array:
+    """So many row numbers, evenly spread over the rows."""
+    return index_array(np.linspace(0, rows - 1, count))
 
 
 def repeats(leaf: pa.Array, rows: int) -> bool:
@@ -65,9 +72,7 @@ def repeats(leaf: pa.Array, rows: int) -> bool:
         return False
     leaf = leaf[:SAMPLE].drop_null()
     seen = len(leaf)
-    few = (
-        leaf.take(pa.array(np.linspace(0, seen - 1, FEW).astype(np.int64))) if seen > FEW else leaf
-    )
+    few = leaf.take(spread(seen, FEW)) if seen > FEW else leaf
     if seen == 0 or (seen > FEW and len(few.unique()) == FEW):
         return False
     distinct = len(leaf.unique())

@@ -119,7 +119,7 @@ class ParquetFileWriter:
         paths = [
             (path, leaf.type)
             for f in self._file_schema
-            for path, leaf in leaves(f.name, pa.array([], f.type))
+            for path, leaf in leaves(f.name, pa.nulls(0, f.type))
         ]
         self._writer = pq.ParquetWriter(
             self._tail or self._sink,

@@ -22,7 +22,6 @@ from paimon_core.lsm.key_column import (
     IntArray,
     NumberColumn,
     Rows,
-    index_array,
     key_column,
     number_digits,
 )
@@ -46,6 +45,7 @@ from paimon_core.lsm.scalar_aggregates import (
 )
 from paimon_core.lsm.versions import NO_PLACE, Column, Picks, fixed_array, picked
 from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_internal
+from paimon_core.types.buffers import index_array
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import from_unscaled
 

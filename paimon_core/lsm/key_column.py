@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.types.buffers import bool_values, fixed_values, index_array, valid_rows
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of a batch."""
@@ -94,7 +95,7 @@ class BytesColumn:
     def __init__(self, array: pa.Array) -> None:
         self._array = array
         large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-        offsets = _buffer_values(array, 1, np.int64 if large else np.int32, extra=1)
+        offsets = fixed_values(array, np.int64 if large else np.int32, extra=1)
         self._begin = offsets[:-1].astype(np.int64)
         self._end = offsets[1:].astype(np.int64)
         self._data: Any = array.buffers()[2] or b""
@@ -144,7 +145,7 @@ class BytesColumn:
         """Dense ranks among these rows: digits of this very call, not comparable with others."""
         array = self._array if rows is None else self._array.take(index_array(rows))
         ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
-        return _buffer_values(ranks, 1, np.uint64)
+        return fixed_values(ranks, np.uint64)
 
 
 def _picked(values: IntArray) -> Digit:
@@ -184,17 +185,17 @@ def number_digits(array: pa.Array) -> list[IntArray]:
     """The digits of a column of numbers; anything stands under nulls."""
     t = array.type
     if pa.types.is_integer(t) and not pa.types.is_unsigned_integer(t):
-        return [_buffer_values(array, 1, _SIGNED_DTYPES[t.bit_width]).astype(np.int64, copy=False)]
+        return [fixed_values(array, _SIGNED_DTYPES[t.bit_width]).astype(np.int64, copy=False)]
     if pa.types.is_timestamp(t) or pa.types.is_time64(t):
-        return [_buffer_values(array, 1, np.int64)]
+        return [fixed_values(array, np.int64)]
     if pa.types.is_date32(t) or pa.types.is_time32(t):
-        return [_buffer_values(array, 1, np.int32).astype(np.int64)]
+        return [fixed_values(array, np.int32).astype(np.int64)]
     if pa.types.is_boolean(t):
         return [bool_values(array).astype(np.int64)]
     if pa.types.is_float32(t):
-        return [_float_digit(_buffer_values(array, 1, np.float32).astype(np.float64))]
+        return [_float_digit(fixed_values(array, np.float32).astype(np.float64))]
     if pa.types.is_float64(t):
-        return [_float_digit(_buffer_values(array, 1, np.float64))]
+        return [_float_digit(fixed_values(array, np.float64))]
     if pa.types.is_decimal128(t):
         pairs = _decimal_words(array)
         low = np.ascontiguousarray(pairs[:, 0])
@@ -224,16 +225,6 @@ def _decimal_words(array: pa.Array) -> npt.NDArray[np.int64]:
     return whole.reshape(-1, 2)[array.offset :]
 
 
-def _buffer_values(array: pa.Array, index: int, dtype: Any, *, extra: int = 0) -> npt.NDArray[Any]:
-    """The values of a fixed-width buffer, without a copy (and without pandas, as to_numpy has)."""
-    buffer = array.buffers()[index]
-    count = len(array) + extra
-    if buffer is None or len(array) == 0:
-        return np.zeros(count, dtype=dtype)
-    item = np.dtype(dtype).itemsize
-    return np.frombuffer(buffer, dtype=dtype, count=count, offset=array.offset * item)
-
-
 def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
     """A column of integers without nulls as int64."""
     values: npt.NDArray[np.int64] = number_digits(array)[0].astype(np.int64, copy=False)
@@ -242,33 +233,4 @@ def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
 
 def kind_values(array: pa.Array) -> npt.NDArray[np.int8]:
     """A `_VALUE_KIND` column, without a copy."""
-    return _buffer_values(array, 1, np.int8)
-
-
-def bool_values(array: pa.Array) -> BoolArray:
-    """A column of booleans; what stands under nulls is undefined."""
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype=np.bool_)
-    return _bits(buffer, array.offset, len(array))
-
-
-def valid_rows(array: pa.Array) -> BoolArray:
-    """For each row, whether it is not null."""
-    buffer = array.buffers()[0]
-    if buffer is None or array.null_count == 0:
-        return np.ones(len(array), dtype=np.bool_)
-    return _bits(buffer, array.offset, len(array))
-
-
-def _bits(buffer: Any, offset: int, count: int) -> BoolArray:
-    octets = np.frombuffer(buffer, dtype=np.uint8)[offset // 8 : (offset + count + 7) // 8]
-    bits = np.unpackbits(octets, bitorder="little")[offset % 8 : offset % 8 + count]
-    return bits.view(np.bool_)
-
-
-def index_array(rows: Rows) -> pa.Array:
-    """Row numbers as an Arrow array, without a copy (and without pandas, as pa.array has)."""
-    return pa.Array.from_buffers(
-        pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
-    )
+    return fixed_values(array, np.int8)

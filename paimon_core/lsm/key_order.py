@@ -23,12 +23,11 @@ from paimon_core.lsm.key_column import (
     Rows,
     Value,
     float_value,
-    index_array,
     key_column,
-    valid_rows,
 )
 from paimon_core.types.arrow import time_unit
 from paimon_core.types.binary_row import decode_row
+from paimon_core.types.buffers import index_array, valid_rows
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 

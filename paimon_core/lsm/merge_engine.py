@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.lsm.key_column import BoolArray, Rows, index_array, int_values, kind_values
+from paimon_core.lsm.key_column import BoolArray, Rows, int_values, kind_values
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.types.buffers import index_array
 
 
 class JavaRules(Enum):

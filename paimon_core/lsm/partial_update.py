@@ -26,7 +26,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.lsm.aggregate_functions import ColumnFunction, LastNonNull, LastValue
 from paimon_core.lsm.aggregate_options import PREFIX, column_function, function_name
-from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column, valid_rows
+from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
@@ -51,6 +51,7 @@ from paimon_core.options import (
     PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
 )
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.types.buffers import valid_rows
 
 _GROUP_SUFFIX = ".sequence-group"
 

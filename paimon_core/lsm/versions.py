@@ -22,17 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.lsm.key_column import (
-    BoolArray,
-    IntArray,
-    Rows,
-    index_array,
-    int_values,
-    kind_values,
-    valid_rows,
-)
+from paimon_core.lsm.key_column import BoolArray, IntArray, Rows, int_values, kind_values
 from paimon_core.lsm.merge_engine import INSERT, MergedRows, MergeSlice
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.types.buffers import index_array, valid_rows
 
 NO_PLACE = -1
 

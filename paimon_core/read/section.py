@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
@@ -36,6 +37,8 @@ READING_BYTES: Final = 512 * 1024**2
 _COLUMN_BYTES: Final = 1024**2
 WAITING_BYTES: Final = 128 * 1024**2
 """Decoded rows of all runs that wait to be merged, roughly."""
+PLAIN_BYTES: Final = 32 * 1024**2
+"""Decoded bytes of a batch where nothing is merged, roughly."""
 MOST_ROWS: Final = 8192
 LEAST_ROWS: Final = 16
 """Rows of a batch: more are no faster, fewer cost more per row than they save."""
@@ -184,6 +187,12 @@ def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> in
     # Up to two batches of each run wait, and one more copy of them is being merged.
     fitting = WAITING_BYTES // (3 * side_by_side * width)
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
+
+
+def plain_rows(file: DataFileMeta, read_type: RowType) -> int:
+    """How many rows of one file, read by itself, are decoded at a time."""
+    width = fixed_width(read_type) + _EXPANSION * file.file_size // max(1, file.row_count)
+    return max(LEAST_ROWS, min(BATCH_ROWS, PLAIN_BYTES // width))
 
 
 def fan_in(section: Section, read_type: RowType) -> int:

@@ -30,6 +30,7 @@ from paimon_core.schema.key_value import RowKind, file_row_type
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_core.types.arrow import arrow_schema, column_to_internal
 from paimon_core.types.binary_row import encode_row
+from paimon_core.types.buffers import fixed_values
 from paimon_core.types.data_types import RowType
 from paimon_core.write.file_layout import (
     FileLayout,
@@ -244,7 +245,7 @@ class RollingKeyValueWriter(_RollingWriter):
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
         self._stats.update(arrays[len(arrays) - len(self._schema.fields) :])
         self._rows += batch.num_rows
-        kinds = np.asarray(batch.column(VALUE_KIND))
+        kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
         self._deletes += int(np.isin(kinds, _RETRACTS).sum())
         bounds = pc.min_max(batch.column(SEQUENCE_NUMBER))
         low, high = bounds["min"].as_py(), bounds["max"].as_py()

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.lsm.key_column import bool_values, key_column, valid_rows
+from paimon_core.lsm.key_column import key_column
 from paimon_core.lsm.key_order import KeyView, comparable, sort_rows, stored_key
 from paimon_core.types.binary_row import encode_row
+from paimon_core.types.buffers import bool_values, valid_rows
 from paimon_core.types.data_types import TypeRoot
 from tests.merge_model import KEY_VALUES, Record, atomic, kv_batch, row_type
 

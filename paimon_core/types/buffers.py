@@ -1,0 +1,60 @@
+"""Arrow arrays as numpy arrays and back, buffer by buffer.
+
+`np.asarray(array)`, `array.to_numpy()` and `pa.array(values)` do the same, but pyarrow imports
+pandas at their first call, which costs a process about a second of computing time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def fixed_values(
+    array: pa.Array, dtype: Any, *, index: int = 1, extra: int = 0
+) -> npt.NDArray[Any]:
+    """The values of a fixed-width buffer, without a copy; undefined where the array is null.
+
+    `index` is the buffer's place in `array.buffers()`; `extra` elements follow those of the rows
+    (offsets are one more than the rows).
+    """
+    buffer = array.buffers()[index]
+    count = len(array) + extra
+    if buffer is None or len(array) == 0:
+        return np.zeros(count, dtype=dtype)
+    item = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype=dtype, count=count, offset=array.offset * item)
+
+
+def bool_values(array: pa.Array) -> BoolArray:
+    """A column of booleans; what stands under nulls is undefined."""
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array), dtype=np.bool_)
+    return _bits(buffer, array.offset, len(array))
+
+
+def valid_rows(array: pa.Array) -> BoolArray:
+    """For each row, whether it is not null."""
+    buffer = array.buffers()[0]
+    if buffer is None or array.null_count == 0:
+        return np.ones(len(array), dtype=np.bool_)
+    return _bits(buffer, array.offset, len(array))
+
+
+def _bits(buffer: Any, offset: int, count: int) -> BoolArray:
+    octets = np.frombuffer(buffer, dtype=np.uint8)[offset // 8 : (offset + count + 7) // 8]
+    bits = np.unpackbits(octets, bitorder="little")[offset % 8 : offset % 8 + count]
+    return bits.view(np.bool_)
+
+
+def index_array(rows: npt.NDArray[Any]) -> pa.Array:
+    """Row numbers as an Arrow array, without a copy."""
+    return pa.Array.from_buffers(
+        pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
+    )
