@@ -26,6 +26,7 @@ from maintenance.arguments import Argument, read_arguments
 
 if TYPE_CHECKING:
     from maintenance.engine import Engine
+    from maintenance.guards import Guards
     from maintenance.plan import Plan
     from maintenance.report import BucketChange, FailedUnit
     from paimon_core.environment import Environment
@@ -68,7 +69,8 @@ class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
-    user is what tells them apart (JAVA_RULES A5).
+    user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
+    made of others checks them for each.
     """
 
     run_id: str
@@ -77,6 +79,8 @@ class RunContext:
     engine: Engine
     local: Engine
     progress: Progress = field(default_factory=Quiet)
+    guards: Guards | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +88,8 @@ class Committed:
     """What a batch's commit did: snapshots made, oldest first, and what became of it.
 
     `conflicts` names what was left out because a concurrent commit replaced it; the rest was
-    committed.  The runner plans anew for them.
+    committed.  The runner plans anew for them.  `parts` are the steps of a job made of others, as
+    reports print them.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -92,6 +97,8 @@ class Committed:
     changes: tuple[BucketChange, ...] = ()
     failed_units: tuple[FailedUnit, ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
+    parts: tuple[Mapping[str, object], ...] = ()
+    findings: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

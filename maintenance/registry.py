@@ -10,13 +10,14 @@ from maintenance.jobs.compact.definition import COMPACT
 from maintenance.jobs.consumers.definition import CONSUMER_JOBS
 from maintenance.jobs.expire_changelogs.definition import EXPIRE_CHANGELOGS
 from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
+from maintenance.jobs.maintain.definition import maintain_job
 from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from maintenance.jobs.tags.definition import TAG_JOBS
 from maintenance.jobs.versions.definition import VERSION_JOBS
 from paimon_core.errors import InvalidArgument
 
-JOBS: Final[Mapping[str, Job]] = {
+_SINGLE: Final[Mapping[str, Job]] = {
     job.name: job
     for job in (
         COMPACT,
@@ -29,6 +30,8 @@ JOBS: Final[Mapping[str, Job]] = {
         *VERSION_JOBS,
     )
 }
+MAINTAIN: Final = maintain_job(_SINGLE)
+JOBS: Final[Mapping[str, Job]] = {**_SINGLE, MAINTAIN.name: MAINTAIN}
 
 
 def job_named(name: str) -> Job:

@@ -112,7 +112,8 @@ class FailedUnit:
 class Report:
     """Everything about one run on one table.
 
-    `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values).
+    `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values),
+    `parts` what each step of a job made of others did.
     `before` and `after` speak of what the plan touched, not of the whole table.
     """
 
@@ -136,6 +137,7 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Mapping[str, object], ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
+    parts: tuple[Mapping[str, object], ...] = ()
     error: BaseException | None = None
 
     @property
@@ -169,6 +171,7 @@ class Report:
             "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
             "findings": [dict(f) for f in self.findings],
             "details": dict(self.details),
+            "parts": [dict(p) for p in self.parts],
             "plan": None if self.plan is None else dict(self.plan),
             "error": None if self.error is None else error_json(self.error),
         }
@@ -193,12 +196,28 @@ class Report:
             yield f"  failed  {failed.label}: {failed.error}"
         for finding in self.findings:
             yield f"  finding {finding.get('message', finding)}"
-        for name, value in self.details.items():
-            if isinstance(value, int | str) and value:
-                yield f"  {name.replace('_', ' ')} {value}"
+        yield from _detail_lines(self.details, "  ")
+        for part in self.parts:
+            yield from _part_lines(part)
         if self.seconds:
             spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
             yield f"  seconds {spent}"
+
+
+def _detail_lines(details: Mapping[str, object], indent: str) -> Iterator[str]:
+    for name, value in details.items():
+        if isinstance(value, int | str) and value:
+            yield f"{indent}{name.replace('_', ' ')} {value}"
+
+
+def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
+    why, error, details = part.get("why"), part.get("error"), part.get("details")
+    text = f"  {part.get('job')}: {str(part.get('status')).replace('_', ' ')}"
+    if isinstance(error, Mapping):
+        why = error.get("message")
+    yield f"{text}: {why}" if why else text
+    if isinstance(details, Mapping):
+        yield from _detail_lines(details, "    ")
 
 
 def error_json(error: BaseException) -> dict[str, object]:

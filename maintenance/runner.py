@@ -139,6 +139,8 @@ class _Run:
                 break
             if request.dry_run:
                 self.status = Status.DRY_RUN
+                # A plan made of several may show some though others could not be made.
+                self.error = getattr(plan, "failure", None)
                 return
             if self.attempts == 1:
                 request.guards.check(plan, force=request.force)
@@ -228,6 +230,8 @@ class _Run:
             engine=self.around.engine,
             local=LocalEngine(),
             progress=self.around.progress,
+            guards=self.request.guards,
+            force=self.request.force,
         )
 
     def wait(self, attempt: int) -> None:
@@ -296,6 +300,7 @@ class _Run:
             seconds=dict(self.seconds),
             findings=(*(f.to_json() for f in self.findings), *self.job_findings),
             details=details,
+            parts=tuple(p for c in self.committed for p in c.parts),
             error=self.error,
         )
 

@@ -148,15 +148,20 @@ class Metadata:
     def _read_list(self, name: str) -> list[ManifestFileMeta]:
         path = self.table.paths.manifest(name)
         try:
-            return read_manifest_list(self.table.io, path)
+            return self._decoded_list(name)
         except FileNotFoundError as e:
             raise _missing(self.table, path) from e
 
     def _optional_list(self, name: str) -> list[ManifestFileMeta] | None:
         try:
-            return read_manifest_list(self.table.io, self.table.paths.manifest(name))
+            return self._decoded_list(name)
         except (FileNotFoundError, CorruptTable):
             return None
+
+    def _decoded_list(self, name: str) -> list[ManifestFileMeta]:
+        table = self.table
+        path = table.paths.manifest(name)
+        return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
 
 
 def _missing(table: FileStoreTable, path: str) -> CorruptTable:

@@ -37,7 +37,7 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     """The manifests that list `name` names; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(name)
     try:
-        return read_manifest_list(table.io, path)
+        return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
     except FileNotFoundError as e:
         raise _missing(table, path, snapshot.id) from e
 

@@ -156,8 +156,9 @@ def test_what_goes_need_not_be_readable(warehouse: Path) -> None:
     path = Path(table.paths.manifest(going[6].snapshot.delta_manifest_list))
     content = path.read_bytes()
     path.unlink()
+    later = open_table(str(warehouse), "db.t")
     try:
-        garbage = find_garbage(table, going, staying, Metadata(table))
+        garbage = find_garbage(later, going, staying, Metadata(later))
     finally:
         path.write_bytes(content)
     assert {f.path for f in garbage.files} < whole
