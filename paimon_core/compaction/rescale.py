@@ -29,7 +29,6 @@ from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.interval_partition import interval_partition
-from paimon_core.lsm.key_column import index_array
 from paimon_core.lsm.merge_engine import MergeEngine
 from paimon_core.lsm.sort_merge import merge_sorted
 from paimon_core.lsm.sorted_run import SortedRun
@@ -41,6 +40,7 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS, SectionReader, batch_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.types.buffers import index_array
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 
