@@ -13,6 +13,7 @@ from maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
 from maintenance.jobs.maintain.definition import maintain_job
 from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
+from maintenance.jobs.rescale.definition import RESCALE
 from maintenance.jobs.tags.definition import TAG_JOBS
 from maintenance.jobs.versions.definition import VERSION_JOBS
 from paimon_core.errors import InvalidArgument
@@ -26,6 +27,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         *TAG_JOBS,
         *CONSUMER_JOBS,
         *PARTITION_JOBS,
+        RESCALE,
         *ORPHAN_JOBS,
         *VERSION_JOBS,
     )

@@ -1,0 +1,38 @@
+"""Sets the table option `bucket`, by a new schema."""
+
+from __future__ import annotations
+
+from paimon_core.environment import Environment
+from paimon_core.errors import StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import BUCKET
+from paimon_core.schema.changes import apply_changes
+from paimon_core.schema.schema_change import SetOption
+
+_ATTEMPTS = 5
+
+
+def set_buckets(table: FileStoreTable, *, before: int, after: int, env: Environment) -> None:
+    """Commit a schema that says `after`; StalePlan unless the newest says `before`.
+
+    Other changes of the schema that happen at the same time are kept.
+    """
+    for _ in range(_ATTEMPTS):
+        latest = table.schemas.latest()
+        now = None if latest is None else latest.options.value(BUCKET)
+        if latest is None or now != before:
+            raise StalePlan(
+                f"the option bucket of table {table.name} is {now}, not {before} any more",
+                table=table.name,
+            )
+        changed = apply_changes(
+            latest,
+            [SetOption(BUCKET.key, str(after))],
+            now_millis=env.now_millis(),
+            has_snapshots=True,
+        )
+        if table.schemas.commit_new(changed):
+            return
+    raise StalePlan(
+        f"other changes of the schema of table {table.name} were always faster", table=table.name
+    )

@@ -1,0 +1,356 @@
+"""Chooses what a rescale does: which number of buckets, and which partitions are rewritten.
+
+The option of the table and the numbers of its partitions tell how far an earlier run came, so
+nothing else has to be remembered: a partition that has the wanted number is done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from maintenance.arguments import shown_arguments
+from maintenance.job import RunContext
+from maintenance.partition_choice import partition_predicate
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from maintenance.safety_tag import safety_tag
+from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
+from paimon_core.errors import InvalidArgument, SchemaError
+from paimon_core.features import check_rescalable, check_snapshot_readable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import BUCKET, CHANGELOG_PRODUCER
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import partition_filter, scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+SAFETY_PREFIX: Final = "before-rescale-"
+MOST_PRINTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One partition in the newest snapshot: its live files and the index files beside them."""
+
+    row: bytes
+    name: str
+    entries: tuple[ManifestEntry, ...]
+    index: tuple[IndexManifestEntry, ...] = ()
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The numbers of buckets that its files were written for: one, in a sound table."""
+        return tuple(sorted({e.total_buckets for e in self.entries}))
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.file.file_size for e in self.entries)
+
+    @property
+    def rows(self) -> int:
+        return sum(e.file.row_count for e in self.entries)
+
+    @property
+    def label(self) -> str:
+        """The partition for people."""
+        return self.name or "the table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleState:
+    """What inspection found; `chosen` are rows of partitions, `buckets` what the option says.
+
+    `schema_buckets` are the options of all schemas, oldest first.
+    """
+
+    snapshot: Snapshot | None
+    partitions: tuple[Layout, ...]
+    chosen: frozenset[bytes]
+    buckets: int
+    schema_buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescalePlan:
+    """Partitions to rewrite for `buckets` buckets, pinned to a snapshot.
+
+    `buckets_before` is what the option said; it is set when the two differ.  `state` describes how
+    far the table is, line by line.
+    """
+
+    table: str
+    pin: SnapshotPin | None
+    buckets_before: int
+    buckets: int
+    partitions: tuple[Layout, ...]
+    state: tuple[str, ...]
+    kept: tuple[Kept, ...]
+    effect: Effect
+    arguments: Mapping[str, object]
+    safety: Tag | None = None
+    batch_bytes: int = 0
+    slice_bytes: int = 0
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+
+    @property
+    def sets_option(self) -> bool:
+        """Whether the table's option changes."""
+        return self.buckets != self.buckets_before
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether option and partitions are as they shall be."""
+        return not self.sets_option and not self.partitions
+
+    def units(self, partition: Layout) -> list[RescaleUnit]:
+        """The work of one partition, not cut further yet."""
+        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in partition.index)
+        at = self.pin.id if vectors and self.pin is not None else None
+        return rescale_units(partition.entries, self.buckets, snapshot=at)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "rescale",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "buckets_before": self.buckets_before,
+            "buckets": self.buckets,
+            "sets_option": self.sets_option,
+            "safety_tag": None if self.safety is None else self.safety.name,
+            "partitions": [
+                {
+                    "partition": p.name,
+                    "buckets": list(p.totals),
+                    "files": len(p.entries),
+                    "bytes": p.bytes,
+                    "rows": p.rows,
+                    "units": len(self.units(p)),
+                }
+                for p in self.partitions
+            ],
+            "state": list(self.state),
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        head = f"rescale {self.table} from {where} to {self.buckets} buckets"
+        yield f"{head}: nothing to do" if self.is_empty else head
+        if self.safety is not None:
+            yield f"  tag snapshot {self.safety.snapshot.id} as {self.safety.name!r}: safety"
+        if self.sets_option:
+            yield (
+                f"  set option bucket from {self.buckets_before} to {self.buckets}: writers with "
+                f"the old number are refused from then on"
+            )
+        for p in self.partitions[:MOST_PRINTED]:
+            old = " and ".join(map(str, p.totals))
+            yield (
+                f"  {p.label}: rewrite {len(p.entries):,} files ({human_bytes(p.bytes)}) from "
+                f"{old} to {self.buckets} buckets"
+            )
+        if len(self.partitions) > MOST_PRINTED:
+            yield f"  ... and {len(self.partitions) - MOST_PRINTED:,} more partitions"
+        for line in self.state:
+            yield f"  {line}"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
+
+
+def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:
+    """The partitions of the newest snapshot; UnsupportedFeature before anything is read."""
+    check_rescalable(table)
+    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
+    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    snapshot = table.snapshots.latest()
+    entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
+    if snapshot is not None:
+        check_snapshot_readable(table, snapshot)
+        for entry in scan_files(table, snapshot):
+            entries[entry.partition].append(entry)
+        for found in index_entries(table, snapshot):
+            index[found.partition].append(found)
+    passes = partition_filter(table, predicate)
+    return RescaleState(
+        snapshot=snapshot,
+        partitions=tuple(
+            sorted(
+                (
+                    Layout(
+                        row=row,
+                        name=table.paths.partition_path(row),
+                        entries=tuple(found),
+                        index=tuple(index[row]),
+                    )
+                    for row, found in entries.items()
+                ),
+                key=lambda p: p.name,
+            )
+        ),
+        chosen=frozenset(row for row in entries if passes is None or passes(row)),
+        buckets=table.options.value(BUCKET),
+        schema_buckets=tuple(s.options.value(BUCKET) for s in table.schemas.all()),
+    )
+
+
+def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
+    """The index files of the snapshot."""
+    if snapshot.index_manifest is None:
+        return []
+    return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+
+
+def plan(
+    table: FileStoreTable,
+    state: RescaleState,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> RescalePlan:
+    """The partitions that do not have the wanted number yet."""
+    chosen = [p for p in state.partitions if p.row in state.chosen]
+    buckets = wanted_buckets(table, state, chosen, arguments)
+    going = [p for p in chosen if p.totals != (buckets,)]
+    for partition in going:
+        _check_changelog(table, partition)
+    kept: list[Kept] = []
+    _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
+    left_out = [p for p in state.partitions if p.row not in state.chosen]
+    for totals, count in sorted(Counter(p.totals for p in left_out).items()):
+        same = [p for p in left_out if p.totals == totals]
+        refused = "" if totals == (buckets,) else "; writers are refused there until it is rescaled"
+        number = " and ".join(map(str, totals))
+        _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
+    safety = None
+    resumed = buckets == state.buckets and any(
+        t.name.startswith(SAFETY_PREFIX) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
+        for t in table.tags.all()
+    )
+    if state.snapshot is not None and going and not resumed:
+        safety = safety_tag(
+            table,
+            state.snapshot,
+            prefix=SAFETY_PREFIX,
+            name=f"{state.snapshot.id}-to-{buckets}",
+            retained_millis=cast("int | None", arguments["safety_tag"]),
+            env=context.env,
+            kept=kept,
+        )
+    rewritten = [e for p in going for e in p.entries]
+    live = [e for p in state.partitions for e in p.entries]
+    return RescalePlan(
+        table=table.name,
+        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        buckets_before=state.buckets,
+        buckets=buckets,
+        partitions=tuple(going),
+        state=tuple(_described(state, chosen)),
+        kept=tuple(kept),
+        effect=Effect(
+            rewritten_files=len(rewritten),
+            rewritten_bytes=sum(e.file.file_size for e in rewritten),
+            table_files=len(live),
+            table_bytes=sum(e.file.file_size for e in live),
+        ),
+        arguments=arguments,
+        safety=safety,
+        batch_bytes=cast("int", arguments["batch_bytes"]),
+        slice_bytes=cast("int", arguments["slice_bytes"]),
+    )
+
+
+def wanted_buckets(
+    table: FileStoreTable,
+    state: RescaleState,
+    chosen: Sequence[Layout],
+    arguments: Mapping[str, object],
+) -> int:
+    """The number of buckets that the arguments mean; InvalidArgument if they contradict."""
+    number = cast("int | None", arguments["bucket_num"])
+    target = cast("int | None", arguments["target_bytes"])
+    restore = bool(arguments["restore"])
+    if sum((number is not None, target is not None, restore)) > 1:
+        raise InvalidArgument(
+            "only one of bucket_num, target_bytes and restore can be used", table=table.name
+        )
+    if restore:
+        before = [n for n in state.schema_buckets if n != state.buckets]
+        if not before:
+            raise InvalidArgument(
+                f"table {table.name} has had {state.buckets} buckets all along: there is nothing "
+                f"to restore",
+                table=table.name,
+            )
+        return before[-1]
+    if target is not None:
+        if target < 1:
+            raise InvalidArgument("argument --target-bytes: must be positive", table=table.name)
+        largest = max((p.bytes for p in chosen), default=0)
+        return max(1, -(-largest // target))
+    if number is not None and number < 1:
+        raise InvalidArgument(
+            f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
+        )
+    return state.buckets if number is None else number
+
+
+def _check_changelog(table: FileStoreTable, partition: Layout) -> None:
+    """SchemaError if rewriting would swallow changes that no changelog tells yet."""
+    producer = table.options.value(CHANGELOG_PRODUCER)
+    top = number_of_levels(table.options) - 1
+    untold = {
+        "lookup": [e for e in partition.entries if e.file.level == 0],
+        "full-compaction": [e for e in partition.entries if e.file.level < top],
+    }.get(producer, [])
+    if untold:
+        raise SchemaError(
+            f"{partition.label} of table {table.name} holds {len(untold)} files whose changes are "
+            f"not in the changelog yet (changelog-producer={producer}); rewriting them now would "
+            f"lose these changes for readers of the changelog",
+            table=table.name,
+            next_step="run a full compaction first (caretaker run compact), then rescale",
+        )
+
+
+def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:
+    if partitions:
+        size = sum(p.bytes for p in partitions)
+        kept.append(Kept(what="partitions", why=why, count=len(partitions), bytes=size))
+
+
+def _described(state: RescaleState, chosen: Sequence[Layout]) -> Iterator[str]:
+    """How far the table is, and how large its buckets are."""
+    counts = Counter(n for p in state.partitions for n in p.totals)
+    if set(counts) - {state.buckets}:
+        parts = ", ".join(f"{c:,} with {n} buckets" for n, c in sorted(counts.items()))
+        yield (
+            f"now: the option says {state.buckets} buckets, partitions: {parts}. Writers are "
+            f"refused where the two differ; run rescale to go on, or with --restore to go back"
+        )
+    sizes: dict[tuple[bytes, int], int] = defaultdict(int)
+    for partition in chosen:
+        for entry in partition.entries:
+            sizes[partition.row, entry.bucket] += entry.file.file_size
+    if sizes:
+        ordered = sorted(sizes.values())
+        yield (
+            f"now: {len(ordered):,} buckets with files, smallest {human_bytes(ordered[0])}, "
+            f"median {human_bytes(ordered[len(ordered) // 2])}, largest {human_bytes(ordered[-1])} "
+            f"(a bucket of 200 MB to 1 GB is a good size)"
+        )
+    mixed = [p.label for p in state.partitions if len(p.totals) > 1]
+    if mixed:
+        yield (
+            f"now: {len(mixed)} partitions mix layouts ({mixed[0]}): a writer went on with the "
+            f"old number; rescale puts that right"
+        )

@@ -1,0 +1,44 @@
+"""Tags with a time to live that a job makes before it changes what cannot be changed back."""
+
+from __future__ import annotations
+
+from maintenance.plan import Kept
+from paimon_core.environment import Environment
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import WRITE_ONLY
+from paimon_core.refs.tags import Tag
+from paimon_core.snapshot.snapshot import Snapshot
+
+_NANOS_OF_MILLI = 1_000_000
+
+
+def safety_tag(
+    table: FileStoreTable,
+    latest: Snapshot,
+    *,
+    prefix: str,
+    name: str,
+    retained_millis: int | None,
+    env: Environment,
+    kept: list[Kept],
+) -> Tag | None:
+    """The tag to make, or the one of an interrupted run; None (and why, in `kept`) for no tag.
+
+    `prefix` is the job's; `name` follows it.
+    """
+    if not retained_millis:
+        return None
+    if not table.options.value(WRITE_ONLY):
+        why = "the table is not write-only: expiry by its writers could misread such a tag"
+        kept.append(Kept(what="no safety tag", why=why, count=0))
+        return None
+    for tag in table.tags.all():
+        if tag.name.startswith(prefix) and tag.snapshot.identity == latest.identity:
+            return tag
+    made = env.local_millis()
+    return Tag(
+        f"{prefix}{name}-{made // 1000}",
+        latest,
+        made * _NANOS_OF_MILLI,
+        retained_millis * _NANOS_OF_MILLI,
+    )
