@@ -182,7 +182,10 @@ def _full(
         return []
     smalls = sum(f.file_size < small for f in rest)
     worth_it = smalls > len(rest) - smalls and len(rest) >= _FULL_MIN_FILES
-    if vectors is not None or force or worth_it:
+    if vectors is not None:
+        # Java rewrites a lone file of a table with vectors again and again, to the same file.
+        worth_it = len(rest) > 1 or rest[0].file_name in vectors
+    if force or worth_it:
         return [tuple(rest)]
     return []
 

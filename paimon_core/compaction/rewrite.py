@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
+from paimon_core.compaction.vectors import vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import without_deleted
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
@@ -70,6 +72,7 @@ class _Work:
         "_spill_dir",
         "_table",
         "_unit",
+        "_vectors",
         "written",
     )
 
@@ -88,6 +91,7 @@ class _Work:
         self._creation_time = creation_time
         self._progress = progress
         self._spill_dir = spill_dir
+        self._vectors = vectors_of_unit(table, unit)
         self.written: list[DataFileMeta] = []
 
     def merge(self, group: Rewrite) -> None:
@@ -102,6 +106,7 @@ class _Work:
             low=None if key_range is None else key_range.low,
             high=None if key_range is None else key_range.high,
             spill_dir=self._spill_dir,
+            vectors=self._vectors,
         )
         engine = merge_engine_for(table).engine
         writer = RollingKeyValueWriter(
@@ -151,7 +156,7 @@ class _Work:
 
     def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
         table, unit = self._table, self._unit
-        return read_data_file(
+        batches = read_data_file(
             table.io,
             table.paths.data_file(unit.partition, unit.bucket, file),
             file,
@@ -161,6 +166,8 @@ class _Work:
             batch_rows=plain_rows(file, table.schema.row_type),
             partition=unit.partition,
         )
+        deleted = self._vectors.get(file.file_name)
+        return batches if deleted is None else without_deleted(batches, deleted)
 
     def _write(
         self, writer: RollingAppendWriter | RollingKeyValueWriter, batches: Iterator[pa.RecordBatch]

@@ -103,6 +103,11 @@ def write_deletion_vectors(
     )
 
 
+def encoded_size(positions: Positions, *, bitmap64: bool) -> int:
+    """Bytes that the vector takes in an index file."""
+    return len(_encode(positions, bitmap64=bitmap64)) + _FRAME
+
+
 def _encode(positions: Positions, *, bitmap64: bool) -> bytes:
     values = positions.tolist()
     if bitmap64:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -22,12 +22,14 @@ from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
+from paimon_core.compaction.vectors import ranges_by_file, with_index_files
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError, PaimonError
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -103,7 +105,9 @@ def execute(
         # The engine gave up, or Ctrl-C: nobody will ever name these files.
         delete_written(table, map(CompactResult.from_bytes, finished))
         raise
-    return _gathered(table, plan, done)
+    gathered = _gathered(table, plan, done)
+    _write_index_files(table, plan, gathered, context)
+    return gathered
 
 
 def _run(
@@ -186,13 +190,50 @@ def _gathered(
     return gathered
 
 
+def _write_index_files(
+    table: FileStoreTable, plan: CompactPlan, gathered: BatchResult, context: RunContext
+) -> None:
+    """Give each bucket's result the deletion vectors that hold after it (changes `gathered`).
+
+    A bucket whose index file cannot be written is dropped like one of which a unit failed.
+    """
+
+    def finish(key: BucketKey) -> CompactResult | Exception:
+        try:
+            return with_index_files(
+                table,
+                gathered.results[key],
+                plan.vector_files.get(key, ()),
+                live=[f.file_name for f in plan.files[key]],
+                new_uuid=context.env.new_uuid,
+            )
+        except (OSError, PaimonError) as e:
+            return e
+
+    keys = [k for k, r in gathered.results.items() if r.superseded or plan.vector_files.get(k)]
+    for key, finished in zip(keys, map_parallel(table.io, finish, keys), strict=True):
+        if isinstance(finished, CompactResult):
+            gathered.results[key] = finished
+        else:
+            delete_written(table, [gathered.results.pop(key)])
+            gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=finished)))
+
+
 def _wrong_result(
     table: FileStoreTable, plan: CompactPlan, key: BucketKey, result: CompactResult
 ) -> CorruptTable | None:
     """An error if a result cannot be right: no compaction adds rows, or loses appended ones."""
+    ranges = ranges_by_file(plan.vector_files.get(key, ()))
+    deleted = [ranges[f.file_name].cardinality for f in result.before if f.file_name in ranges]
+    stays = {f.file_name for f in result.after}
     read = sum(f.row_count for f in result.before)
+    read -= sum(
+        ranges[f.file_name].cardinality or 0
+        for f in result.before
+        if f.file_name in ranges and f.file_name not in stays
+    )
     written = sum(f.row_count for f in result.after)
-    if written == read or (table.has_primary_key and written < read):
+    if written == read or (written < read and (table.has_primary_key or None in deleted)):
         return None
     return CorruptTable(
         f"compacting {_label(plan, key)} of table {table.name} went wrong: {read:,} rows were "
@@ -223,7 +264,9 @@ def commit(
             made = commit_messages(table, messages, user=context.commit_user, env=context.env)
             break
         except CommitConflict as e:
-            stale = stale_buckets(table, {k: r.before for k, r in results.items()})
+            stale = stale_buckets(
+                table, {k: r.before for k, r in results.items()}, plan.vector_files, results
+            )
             logger.info("table=%s stale buckets=%d: %s", table.name, len(stale), e)
             if not stale or attempt == COMMIT_ATTEMPTS:
                 delete_written(table, results.values())
@@ -249,26 +292,72 @@ def _told_apart(
     planned: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
     for unit in plan.units:
         planned[unit.partition, unit.bucket] += (*unit.rewritten_files, *unit.upgrades)
-    stale = set(stale_buckets(table, {key: planned[key] for key in keys}))
+    stale = set(stale_buckets(table, {key: planned[key] for key in keys}, plan.vector_files, {}))
     failed = [f for key, f in batch.failed if key not in stale]
     return failed, [_label(plan, key) for key in sorted(stale)]
 
 
 def stale_buckets(
-    table: FileStoreTable, read: Mapping[BucketKey, Sequence[DataFileMeta]]
+    table: FileStoreTable,
+    read: Mapping[BucketKey, Sequence[DataFileMeta]],
+    vectors: Mapping[BucketKey, Sequence[IndexFileMeta]],
+    results: Mapping[BucketKey, CompactResult],
 ) -> list[BucketKey]:
-    """The buckets of which a file that was read is no longer live."""
+    """The buckets of which a file that was read is no longer live, or has another vector now.
+
+    `vectors` are the index files that were planned with, `results` what was made of the buckets,
+    as far as there is something.
+    """
     latest = table.snapshots.latest()
     if latest is None:
         return list(read)
     live: dict[BucketKey, set[tuple[str, int]]] = defaultdict(set)
     for entry in scan_files(table, latest, partitions={partition for partition, _ in read}):
         live[entry.partition, entry.bucket].add((entry.file.file_name, entry.file.level))
+    live_vectors = vector_files(table, latest)
+    unaware = table.bucket_mode is BucketMode.UNAWARE
     return [
         key
         for key, files in read.items()
         if any((f.file_name, f.level) not in live[key] for f in files)
+        or _other_vectors(
+            {f.file_name for f in files},
+            vectors.get(key, ()),
+            live_vectors.get(key, ()),
+            results.get(key),
+            unaware=unaware,
+        )
+        or (key in results and _superseded_gone(results[key], {name for name, _ in live[key]}))
     ]
+
+
+def _other_vectors(
+    read: Collection[str],
+    planned: Sequence[IndexFileMeta],
+    live: Sequence[IndexFileMeta],
+    result: CompactResult | None,
+    *,
+    unaware: bool,
+) -> bool:
+    """Whether vectors of files that were read, or index files that are replaced, changed."""
+
+    def speaks_of_read(file: IndexFileMeta) -> bool:
+        return any(r.data_file in read for r in file.dv_ranges or ())
+
+    needed = {f.file_name for f in planned if speaks_of_read(f)}
+    if result is not None:
+        needed |= {f.file_name for f in result.deleted_index_files}
+    if not needed <= {f.file_name for f in live}:
+        return True
+    known = {f.file_name for f in planned}
+    added = [f for f in live if f.file_name not in known]
+    if result is not None and result.new_index_files and not unaware:
+        return bool(added)  # the index file of a bucket is one
+    return any(map(speaks_of_read, added))
+
+
+def _superseded_gone(result: CompactResult, live: Collection[str]) -> bool:
+    return any(s.data_file not in live for s in result.superseded)
 
 
 def _change(
@@ -299,11 +388,17 @@ def delete_written(table: FileStoreTable, results: Iterable[CompactResult]) -> N
         except OSError as e:
             logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
 
+    results = tuple(results)
     paths = [
         path
         for result in results
         for file in result.to_message().written_files()
         for path in _paths(table, result, file)
+    ]
+    paths += [
+        table.paths.index_file(result.partition, result.bucket, file)
+        for result in results
+        for file in result.new_index_files
     ]
     map_parallel(table.io, delete, paths)
 

@@ -168,9 +168,7 @@ def inspect(
     return CompactState(
         snapshot=snapshot,
         buckets={
-            key: Bucket(
-                found[0].total_buckets, tuple(e.file for e in found), vectors.get(key, ())
-            )
+            key: Bucket(found[0].total_buckets, tuple(e.file for e in found), vectors.get(key, ()))
             for key, found in grouped.items()
         },
         newest_file=newest_file_times(entries) if idle is not None else {},

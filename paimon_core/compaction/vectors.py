@@ -1,0 +1,170 @@
+"""Deletion vectors through a compaction (Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`).
+
+::
+
+    before   index-1: a {3, 7}  b {1}         a is rewritten; a row of c is superseded
+    after    index-2: b {1}  c {40}           index-1 is deleted, by name
+
+A file that is rewritten loses its vector, as its deleted rows are not copied; a file that only
+changes its level keeps it.  Rows of files that stay, superseded by rows that were written, are
+added.  In a bucket=-1 table only the index files that speak of rewritten files are written anew;
+elsewhere the one index file of the bucket is, or goes if it would hold nothing (Java keeps an
+empty one).
+
+The commit names the index files that were read as deleted, so it fails if a vector changed since
+the plan (JAVA_RULES C1, C2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from pyroaring import BitMap64
+
+from paimon_core.compaction.unit import CompactResult, CompactUnit, SupersededRows
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.deletion_vectors import (
+    DELETION_VECTORS_INDEX,
+    Positions,
+    encoded_size,
+    read_deletion_vectors,
+    union,
+    write_deletion_vectors,
+)
+from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
+from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTOR_FILE_SIZE
+
+
+def only_of(
+    index_files: Sequence[IndexFileMeta], data_files: Collection[str]
+) -> tuple[IndexFileMeta, ...]:
+    """The index files that hold vectors of these data files, naming no others."""
+    chosen = []
+    for index_file in index_files:
+        ranges = tuple(r for r in index_file.dv_ranges or () if r.data_file in data_files)
+        if ranges:
+            chosen.append(replace(index_file, dv_ranges=ranges))
+    return tuple(chosen)
+
+
+def ranges_by_file(index_files: Sequence[IndexFileMeta]) -> dict[str, DeletionVectorRange]:
+    """Data file name -> where its vector lies."""
+    return {r.data_file: r for f in index_files for r in f.dv_ranges or ()}
+
+
+def vectors_of_unit(table: FileStoreTable, unit: CompactUnit) -> dict[str, Positions]:
+    """The deleted positions of the files that the unit reads or looks up in, by file name."""
+    return _read(table, unit.partition, unit.bucket, unit.vector_files)
+
+
+def superseded_rows(positions: Mapping[str, Sequence[Positions]]) -> tuple[SupersededRows, ...]:
+    """Positions by data file, any number of arrays each, as a result carries them."""
+    return tuple(
+        SupersededRows(name, bytes(BitMap64(np.concatenate(parts).tolist()).serialize()))
+        for name, parts in positions.items()
+        if any(len(p) for p in parts)
+    )
+
+
+def with_index_files(
+    table: FileStoreTable,
+    result: CompactResult,
+    index_files: Sequence[IndexFileMeta],
+    *,
+    live: Collection[str],
+    new_uuid: Callable[[], str],
+) -> CompactResult:
+    """The result of a whole bucket, with the index files that have to come and to go.
+
+    `index_files` are those of the bucket and `live` the names of its data files, both in the
+    snapshot that was planned from; vectors of files that were not live any more are dropped.  What
+    was written is deleted again if this fails.
+    """
+    stays = {f.file_name for f in result.after}
+    rewritten = {f.file_name for f in result.before} - stays
+    kept = frozenset(live) - rewritten
+    added = {s.data_file: _positions(s) for s in result.superseded}
+    if table.bucket_mode is BucketMode.UNAWARE:
+        touched = [f for f in index_files if not _names(f).isdisjoint(rewritten)]
+    elif added or any(not _names(f) <= kept for f in index_files):
+        touched = list(index_files)
+    else:
+        touched = []
+    if not touched and not added:
+        return result
+    vectors = _read(table, result.partition, result.bucket, only_of(touched, kept))
+    for name, positions in added.items():
+        vectors[name] = union(vectors[name], positions) if name in vectors else positions
+    return replace(
+        result,
+        new_index_files=_written(table, result, vectors, new_uuid),
+        deleted_index_files=tuple(touched),
+    )
+
+
+def _names(index_file: IndexFileMeta) -> frozenset[str]:
+    return frozenset(r.data_file for r in index_file.dv_ranges or ())
+
+
+def _positions(superseded: SupersededRows) -> Positions:
+    return np.array(BitMap64.deserialize(superseded.positions).to_array(), dtype=np.int64)
+
+
+def _read(
+    table: FileStoreTable, partition: bytes, bucket: int, index_files: Sequence[IndexFileMeta]
+) -> dict[str, Positions]:
+    vectors: dict[str, Positions] = {}
+    for file in index_files:
+        path = table.paths.index_file(partition, bucket, file)
+        vectors.update(read_deletion_vectors(table.io, path, file))
+    return vectors
+
+
+def _written(
+    table: FileStoreTable,
+    result: CompactResult,
+    vectors: Mapping[str, Positions],
+    new_uuid: Callable[[], str],
+) -> tuple[IndexFileMeta, ...]:
+    bitmap64 = table.options.value(DELETION_VECTOR_BITMAP64)
+    parts: Iterator[dict[str, Positions]] = iter([dict(vectors)] if vectors else [])
+    if table.bucket_mode is BucketMode.UNAWARE:
+        target = table.options.value(DELETION_VECTOR_FILE_SIZE)
+        parts = _rolled(vectors, target, bitmap64=bitmap64)
+    paths: list[str] = []
+    written: list[IndexFileMeta] = []
+    try:
+        for part in parts:
+            name = IndexFileMeta(
+                index_type=DELETION_VECTORS_INDEX,
+                file_name=f"index-{new_uuid()}-0",
+                file_size=0,
+                row_count=0,
+            )
+            paths.append(table.paths.index_file(result.partition, result.bucket, name))
+            written.append(write_deletion_vectors(table.io, paths[-1], part, bitmap64=bitmap64))
+    except BaseException:
+        for path in paths:
+            with suppress(OSError):  # an orphan; what brought us here is the failure to report
+                table.io.delete(path)
+        raise
+    return tuple(written)
+
+
+def _rolled(
+    vectors: Mapping[str, Positions], target: int, *, bitmap64: bool
+) -> Iterator[dict[str, Positions]]:
+    """The vectors in parts, each ending with the one that makes its file larger than `target`."""
+    part: dict[str, Positions] = {}
+    size = 0
+    for name, positions in vectors.items():
+        part[name] = positions
+        size += encoded_size(positions, bitmap64=bitmap64)
+        if size > target:
+            yield part
+            part, size = {}, 0
+    if part:
+        yield part
