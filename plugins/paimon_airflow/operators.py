@@ -380,9 +380,11 @@ class ReportRun(BaseOperator):
 
 def _summary(results: Sequence[TableResult]) -> dict[str, object]:
     """The report as XCom keeps it."""
+    done = any(result.outcome == "done" for result in results)
     return {
         "outcome": count_text(results),
-        "change": change_text(totals(results)) or "nothing was changed",
+        "change": change_text(totals(results))
+        or ("no data was rewritten" if done else "nothing was changed"),
         "counts": dict(count(results)),
         "totals": totals(results),
         "failed": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "failed"},

@@ -62,18 +62,24 @@ class Ran:
 
 @pytest.fixture
 def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran]:
-    """Runs caretaker_compact to its end in this process; retries come at once."""
+    """Runs the DAG of a job to its end in this process; retries come at once."""
 
-    def run(conf: Mapping[str, object], *, retries: int = 0, **settings: str | int) -> Ran:
+    def run(
+        conf: Mapping[str, object],
+        *,
+        job: str = "compact",
+        retries: int = 0,
+        **settings: str | int,
+    ) -> Ran:
         folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
         folder.mkdir(exist_ok=True)
         file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", folder))
         common = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-        compact = [f"retries = {retries}", "retry_minutes = 0"]
+        own = [f"retries = {retries}", "retry_minutes = 0"]
         file.with_suffix(".toml").write_text(
-            "\n".join(["[caretaker]", *common, "[jobs.compact]", *compact])
+            "\n".join(["[caretaker]", *common, f"[jobs.{job}]", *own])
         )
-        dag = runpy.run_path(str(file))["caretaker_compact"]
+        dag = runpy.run_path(str(file))[f"caretaker_{job}"]
         return _finished(dag.test(run_conf=dict(conf)))
 
     return run
