@@ -141,11 +141,14 @@ def schedule_tags(
     `existing` are the automatic tags as `automatic_tags` gives them, `moments` the snapshots after
     the last of them, oldest first.  The first tag of a table names the period before its
     snapshot's; later ones wait for the next period and the delay.  One tag a snapshot: with
-    `completion`, missed periods are made up for one by one.
+    `completion`, missed periods are made up for one by one.  Tags beyond `retained_max` go also
+    when none is made (Java waits for the next one): a run that was interrupted left them.
     """
     tags = list(existing)
     created: list[TaggedSnapshot] = []
     deleted: list[str] = []
+    while retained_max is not None and len(tags) > retained_max:
+        deleted.append(tags.pop(0).name)
     upcoming: int | None = None
     if tags:
         last = period.time_of(tags[-1].name)

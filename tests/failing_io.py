@@ -29,12 +29,25 @@ class Trigger:
     at: int = -1
     when: When = "before"
     dead: bool = False
+    reads: bool = False
+    """Whether it is reads that count, and fail, instead of changes."""
     count: int = 0
     fired: bool = False
 
     def check_alive(self) -> None:
         if self.fired and self.dead:
             raise Injected("the process is dead")
+
+    def read(self, name: str, path: str) -> None:
+        """A read begins; fails if it is its turn."""
+        self.check_alive()
+        if not self.reads:
+            return
+        mine = self.count == self.at
+        self.count += 1
+        if mine:
+            self.fired = True
+            raise Injected(f"{name} {path} failed")
 
 
 class FailingFileIO:
@@ -51,8 +64,8 @@ class FailingFileIO:
     def _change(self, name: str, *args: Any, **kwargs: Any) -> Any:
         trigger = self.trigger
         trigger.check_alive()
-        mine = trigger.count == trigger.at
-        trigger.count += 1
+        mine = not trigger.reads and trigger.count == trigger.at
+        trigger.count += not trigger.reads
         if mine and trigger.when == "before":
             trigger.fired = True
             raise Injected(f"{name} {args[0]} failed before it took effect")
@@ -78,6 +91,13 @@ class FailingFileIO:
         return bool(self._change("delete", path))
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        """File by file, as stores and file systems do it: it may stop half way."""
+        if recursive:
+            for found in sorted(self.inner.list_dir(path), key=lambda f: f.name):
+                if found.is_dir:
+                    self.delete_dir(found.path)
+                else:
+                    self.delete(found.path)
         return bool(self._change("delete_dir", path, recursive=recursive))
 
     def rename(self, src: str, dst: str) -> bool:
@@ -87,21 +107,21 @@ class FailingFileIO:
         self._change("make_dirs", path)
 
     def read_bytes(self, path: str) -> bytes:
-        self.trigger.check_alive()
+        self.trigger.read("read_bytes", path)
         return self.inner.read_bytes(path)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        self.trigger.check_alive()
+        self.trigger.read("open_input", path)
         return self.inner.open_input(path)
 
     def exists(self, path: str) -> bool:
-        self.trigger.check_alive()
+        self.trigger.read("exists", path)
         return self.inner.exists(path)
 
     def stat(self, path: str) -> FileStat:
-        self.trigger.check_alive()
+        self.trigger.read("stat", path)
         return self.inner.stat(path)
 
     def list_dir(self, path: str) -> list[FileStat]:
-        self.trigger.check_alive()
+        self.trigger.read("list_dir", path)
         return self.inner.list_dir(path)

@@ -6,7 +6,7 @@ deleted, so that its changelog files can still be read as a stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
@@ -112,3 +112,19 @@ class ChangelogStore:
         """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
         files = self._files
         return files.hint(EARLIEST), files.hint(LATEST)
+
+
+def without_lost_changelog(io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Snapshot:
+    """The snapshot of a tag, without its changelog if that expired with the snapshot.
+
+    Java keeps the name, and streams that begin with such a snapshot fail.
+    """
+    name = snapshot.changelog_manifest_list
+    if name is None or io.exists(paths.manifest(name)):
+        return snapshot
+    return replace(
+        snapshot,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+    )

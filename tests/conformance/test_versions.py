@@ -171,6 +171,34 @@ def test_branches(table: Table, oracle: Oracle) -> None:
         assert table.run("delete_branch", **wrong).error is not None
 
 
+def test_a_branch_from_a_tag_whose_changelog_is_gone(tmp_path: Path, oracle: Oracle) -> None:
+    """Its snapshot names no changelog, so a stream that begins there goes on."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+    oracle([{"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"], "options": options}])
+    oracle([{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(4)])
+    table = Table(tmp_path, create=False)
+    table.do("create_tag", name="t2", snapshot=2)
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert table.run("create_branch", branch_name="b", tag="t2").error is None
+    oracle([{"op": "write", "branch": "b", "rows": [[7, "on"]], "compact": False}])
+    assert [r[1] for r in oracle.rows(branch="b")] == [0, 1, 7]
+    plans = oracle.one("stream_read", branch="b", max_plans=9, **{"from": 2})["plans"]
+    assert [r[1] for plan in plans for r in plan["rows"]][-1:] == [7]
+    assert_no_leftovers(tmp_path)
+
+
+def test_a_branch_without_schema_can_be_deleted(table: Table) -> None:
+    """As Java leaves it when it is stopped while it makes one: tag and snapshot come first there."""
+    table.run("create_branch", branch_name="b", tag="t2")
+    shutil.rmtree(table.root / "branch" / "branch-b" / "schema")
+    expiry = table.run("expire_snapshots", retain_max=1, retain_min=1)
+    assert type(expiry.error).__name__ == "CorruptTable"
+    assert table.run("delete_branch", branch_name="b").error is None
+    assert table.run("expire_snapshots", retain_max=1, retain_min=1).error is None
+    assert_no_leftovers(table.warehouse)
+
+
 def test_fast_forward_beside_java(tmp_path: Path, oracle: Oracle) -> None:
     ours = Table(tmp_path / "ours")
     ours.do("create_branch", name="b", tag="t4")

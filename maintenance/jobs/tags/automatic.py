@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.create import make_tag
-from maintenance.jobs.tags.files import write_success_file
+from maintenance.jobs.tags.files import lacks_success_file, write_success_file
 from maintenance.jobs.tags.remove import Deletion, apply_deletion, expired_tags, plan_deletion
 from maintenance.jobs.tags.remove import recheck as recheck_deletion
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
@@ -45,10 +45,14 @@ _BATCH_PREFIX: Final = "batch-write-"
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """The tags to create, in their order, and those to delete after that."""
+    """The tags to create, in their order, and those to delete after that.
+
+    `unannounced`: a tag whose creation was interrupted before its success file was written.
+    """
 
     create: tuple[Tag, ...]
     deletion: MetadataPlan[Deletion]
+    unannounced: str | None = None
 
 
 Plan = MetadataPlan[Tagging]
@@ -73,6 +77,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
     create = tuple(make_tag(t.name, snapshot, retained, context) for t, snapshot in due)
     by_name = {t.name: t for t in tags}
+    unannounced = _unannounced(table, mode, tags)
     why = f"beyond tag.num-retained-max={table.options.value(TAG_NUM_RETAINED_MAX)}"
     going = [(by_name[n], why) for n in beyond]
     if table.options.value(TAG_TIME_EXPIRE_ENABLED):
@@ -84,16 +89,31 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     actions = [
         Action(f"tag snapshot {t.snapshot.id} as {t.name!r}", mode, {"tag": t.name}) for t in create
     ]
+    if unannounced is not None:
+        actions.insert(0, Action(f"write the success file of tag {unannounced!r}"))
     return MetadataPlan(
         job=name,
         table=table.name,
         pin=deletion.pin,
-        work=Tagging(create, deletion),
+        work=Tagging(create, deletion, unannounced),
         actions=(*actions, *deletion.actions),
         kept=deletion.kept,
         effect=deletion.effect,
         arguments=arguments,
     )
+
+
+def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
+    """The newest automatic tag if it lacks its success file, which is written after each tag."""
+    if mode == "batch":
+        name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
+        mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
+    elif mode == "none":
+        mine = []
+    else:
+        period = TagPeriod.of(table.options)
+        mine = [t.name for t in automatic_tags(((t.name, t.snapshot.id) for t in tags), period)]
+    return mine[-1] if mine and lacks_success_file(table, mine[-1]) else None
 
 
 def _periodic(
@@ -190,12 +210,14 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
         if (now := table.snapshots.get_or_none(t.snapshot.id)) is not None
         and now.identity == t.snapshot.identity
     )
-    return replace(plan, work=Tagging(create, deletion))
+    return replace(plan, work=replace(plan.work, create=create, deletion=deletion))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Create, then delete: whenever this stops, there are rather too many tags than too few."""
     created = []
+    if plan.work.unannounced is not None:
+        write_success_file(table, plan.work.unannounced, context.env.now_millis())
     for tag in plan.work.create:
         try:
             table.tags.create(tag)

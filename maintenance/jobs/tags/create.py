@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.tags.files import free_tags, tag_reference, write_success_file
+from maintenance.jobs.tags.files import (
+    free_tags,
+    lacks_success_file,
+    tag_reference,
+    write_success_file,
+)
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.tag_periods import TagPeriod
 from maintenance.times import parse_instant
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
+from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -97,10 +103,12 @@ def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> No
 
 @dataclass(frozen=True, slots=True)
 class NewTag:
-    """The tag to write, and the one that it replaces."""
+    """The tag to write, and the one that it replaces; `made`: it lacks only its success file."""
 
     tag: Tag
     old: Tag | None = None
+    interrupted: tuple[str, ...] = ()
+    made: bool = False
 
 
 def make_create(
@@ -109,8 +117,15 @@ def make_create(
     """The tag that is made; AlreadyExists if the name is taken."""
     name = required(arguments, "tag")
     snapshot = _chosen(table, arguments, context)
-    if table.tags.exists(name):
-        raise AlreadyExists(f"tag {name!r} of table {table.name} exists already", table=table.name)
+    there = table.tags.get_or_none(name)
+    if there is not None:
+        same = there.snapshot.identity == snapshot.identity
+        if not same or not lacks_success_file(table, name):
+            raise AlreadyExists(
+                f"tag {name!r} of table {table.name} exists already", table=table.name
+            )
+        action = Action(f"write the success file of tag {name!r}", details={"tag": name})
+        return _plan("create_tag", table, NewTag(there, made=True), action, arguments)
     _check_automatic(table, name, snapshot)
     retained = cast("int | None", arguments.get("time_retained"))
     if retained is None:
@@ -129,9 +144,10 @@ def apply_create(
 ) -> Committed:
     """Write the tag; NotFound if its snapshot expired since the plan."""
     tag = plan.work.tag
-    table.tags.create(tag)
+    if not plan.work.made:
+        table.tags.create(tag)
     # Its files are safe only if the snapshot was still there when the tag was written.
-    if not _still_kept(table, tag):
+    if not plan.work.made and not _still_kept(table, tag):
         table.tags.delete(tag.name)
         raise NotFound(
             f"snapshot {tag.snapshot.id} of table {table.name} expired while it was tagged",
@@ -165,7 +181,7 @@ def make_replace(
         f"move tag {name!r} from snapshot {old.snapshot.id} to {snapshot.id}",
         details={"tag": name, "snapshot": snapshot.id, "old_snapshot": old.snapshot.id},
     )
-    return _plan("replace_tag", table, NewTag(tag, old), action, arguments)
+    return _plan("replace_tag", table, NewTag(tag, old, tuple(journals(table))), action, arguments)
 
 
 def apply_replace(
@@ -173,9 +189,13 @@ def apply_replace(
 ) -> Committed:
     """Replace the tag's file; what only the old snapshot needed goes."""
     new, old = plan.work.tag, plan.work.old
+    details: dict[str, object] = {"tag": new.name, "tagged_snapshot": new.snapshot.id}
+    if plan.work.interrupted:
+        finished = finish_interrupted(table, plan.work.interrupted)
+        details["finished"] = finished.to_json()
     going = [] if old is None else [tag_reference(table, old)]
     removed = free_tags(table, going, context, lambda: table.tags.replace(new))
-    details = {"tag": new.name, "tagged_snapshot": new.snapshot.id, **removed.to_json()}
+    details.update(removed.to_json())
     return Committed(details=details)
 
 

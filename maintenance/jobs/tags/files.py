@@ -53,6 +53,12 @@ def write_success_file(table: FileStoreTable, name: str, now_millis: int) -> Non
         table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
 
 
+def lacks_success_file(table: FileStoreTable, name: str) -> bool:
+    """Whether a tag is to have a success file and has none: its creation was interrupted."""
+    wanted = table.options.value(TAG_CREATE_SUCCESS_FILE)
+    return wanted and not table.io.exists(_success_file(table, name))
+
+
 def delete_success_file(table: FileStoreTable, name: str) -> None:
     """Take the success file away, if the table has such."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):

@@ -140,9 +140,10 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
+        # The success file first: it says that there is such a tag.
         for reference in work.going:
-            table.tags.delete(reference.name)
             delete_success_file(table, reference.name)
+            table.tags.delete(reference.name)
 
     if work.going:
         removed = free_tags(table, work.going, context, delete, planned=work.files)

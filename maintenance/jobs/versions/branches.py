@@ -9,7 +9,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, human_bytes
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata, StoredFile
@@ -33,12 +33,8 @@ def make_create(
 ) -> MetadataPlan[tuple[str, str | None]]:
     """The branch, and the tag that it begins with."""
     name = _name(arguments, "branch_name")
-    check_branch_name(name)
     tag = cast("str | None", arguments.get("tag"))
-    if table.branches.exists(name):
-        raise AlreadyExists(
-            f"branch {name!r} of table {table.name} exists already", table=table.name
-        )
+    table.branches.check_new(name, tag=tag)
     if tag is not None:
         table.tags.get(tag)
     start = "empty" if tag is None else f"at tag {tag!r}"
@@ -94,6 +90,7 @@ class BranchDeletion:
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
     interrupted: tuple[str, ...] = ()
+    without_schema: bool = False
 
 
 def make_delete(
@@ -108,11 +105,16 @@ def make_delete(
         _check_exists(table, name or "")
     else:
         name = None  # an interrupted run deleted the branch, but not all of its files
-    references = all_references(table)
+    # Nobody can tell what a branch without schema needs: its files are left to the orphan job.
+    without_schema = name is not None and table.schemas.of_branch(name).latest() is None
+    references = [] if without_schema else all_references(table)
     going = [r for r in references if r.table.branch == name]
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
     actions = []
-    if name is not None:
+    if without_schema:
+        why = "it has no schema; what only it needs is left to remove_orphan_files"
+        actions.append(Action(f"delete branch {name!r}", why))
+    elif name is not None:
         actions.append(
             Action(
                 f"delete branch {name!r} with {len(going)} snapshots, tags and changelogs",
@@ -130,6 +132,7 @@ def make_delete(
             going=tuple(going),
             files=frozenset(garbage.files),
             interrupted=interrupted,
+            without_schema=without_schema,
         ),
         actions=tuple(actions),
         effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
@@ -143,6 +146,10 @@ def apply_delete(
     """Delete the branch, its schemas last, for a branch without schema stops every other job."""
     work = plan.work
     details: dict[str, object] = {}
+    if work.name is not None and work.without_schema:
+        # First of all, for while it is there nobody can tell what is garbage.
+        table.branches.delete(work.name)
+        details["branch_name"] = work.name
     if work.interrupted:
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
@@ -159,7 +166,7 @@ def apply_delete(
             table.io.delete_dir(folder)
         table.branches.delete(work.name)
 
-    if work.name is not None:
+    if work.name is not None and not work.without_schema:
         removed = release(
             table,
             work.going,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
@@ -31,6 +31,7 @@ from paimon_core.reachability.references import (
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 Arguments = Mapping[str, object]
@@ -206,7 +207,7 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
     target = work.target
     if not table.snapshots.exists(target.id):
         # Back to a tag whose snapshot has expired.  It may take the number of none that is left.
-        table.snapshots.try_commit(_without_lost_changelog(table, target))
+        table.snapshots.try_commit(without_lost_changelog(table.io, table.paths, target))
         table.snapshots.write_earliest_hint(target.id)
     table.snapshots.write_latest_hint(target.id)
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
@@ -218,19 +219,6 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
         table.changelogs.delete_hints()
     for reference in by_kind[RefKind.TAG]:
         table.tags.delete(reference.name)
-
-
-def _without_lost_changelog(table: FileStoreTable, target: Snapshot) -> Snapshot:
-    """The snapshot; without its changelog if that went with the snapshot, unlike in Java."""
-    name = target.changelog_manifest_list
-    if name is None or table.io.exists(table.paths.manifest(name)):
-        return target
-    return replace(
-        target,
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
-    )
 
 
 ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)

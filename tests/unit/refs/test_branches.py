@@ -98,3 +98,31 @@ def test_main_stays(table: Path) -> None:
         _store(table).delete("main")
     with pytest.raises(InvalidArgument):
         _store(table).rename("main", "x")
+
+
+def test_an_interrupted_creation_is_taken_up_by_the_same_call_only(table: Path) -> None:
+    store = _store(table)
+    store.create("b2", tag="t2")
+    folder = table / "branch/branch-b2"
+    (folder / "snapshot").joinpath("snapshot-2").unlink()
+    (folder / ".creating").write_text("t2")
+    for tag in (None, "t1"):
+        with pytest.raises(AlreadyExists, match="not finished"):
+            store.create("b2", tag=tag)
+    store.create("b2", tag="t2")
+    assert (folder / "snapshot/snapshot-2").exists()
+    assert not (folder / ".creating").exists()
+    with pytest.raises(AlreadyExists):
+        store.create("b2", tag="t2")
+
+
+def test_a_folder_without_metadata_is_no_branch(table: Path) -> None:
+    store = _store(table)
+    (table / "branch/branch-husk/schema").mkdir(parents=True)
+    (table / "branch/branch-husk/snapshot").mkdir()
+    assert store.names() == ["b1", "empty"]
+    store.create("husk")
+    assert store.names() == ["b1", "empty", "husk"]
+    (table / "branch/branch-broken/tag").mkdir(parents=True)
+    (table / "branch/branch-broken/tag/tag-x").write_text("{}")
+    assert "broken" in store.names(), "what has a tag has to be looked at"
