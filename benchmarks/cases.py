@@ -6,7 +6,8 @@ TIMESTAMP(6): random values, hardly compressible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 TABLE = "db.t"
 COLUMNS = [
@@ -18,27 +19,81 @@ COLUMNS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+WIDE = [
+    {"name": "id", "type": "BIGINT NOT NULL"},
+    *({"name": f"l{i}", "type": "BIGINT"} for i in range(80)),
+    *({"name": f"s{i}", "type": "STRING"} for i in range(40)),
+    *({"name": f"d{i}", "type": "DOUBLE"} for i in range(60)),
+    *({"name": f"t{i}", "type": "TIMESTAMP(6)"} for i in range(20)),
+]
+LONG_TEXTS = [{"name": "id", "type": "BIGINT NOT NULL"}, {"name": "s", "type": "STRING"}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A table to compact; what is not said here is the same for all."""
+    """A table to compact; what is not said here is the same for all.
+
+    `base` commits are compacted into the top level before the others are written.
+    """
 
     name: str
-    primary_key: bool
+    primary_key: bool = True
     rows: int
-    commits: int
-    overlap: float
-    seed: int
+    commits: int = 10
+    overlap: float = 0.3
+    seed: int = 7
+    base: int = 0
+    columns: Sequence[Mapping[str, str]] = tuple(COLUMNS)
+    text_bytes: int = 20
+    more_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
-        return {"bucket": "1" if self.primary_key else "-1", "write-only": "true"}
+        bucket = "1" if self.primary_key else "-1"
+        return {"bucket": bucket, "write-only": "true", **self.more_options}
 
 
-SMALL = [
-    Case("pk", primary_key=True, rows=500_000, commits=10, overlap=0.3, seed=7),
-    Case("append", primary_key=False, rows=500_000, commits=50, overlap=0, seed=9),
-]
-LONG = [
-    Case("pk", primary_key=True, rows=5_000_000, commits=10, overlap=0.3, seed=7),
-    Case("append", primary_key=False, rows=5_000_000, commits=500, overlap=0, seed=9),
-]
+def tables(rows: int, append_commits: int) -> list[Case]:
+    """The two tables of the handbook."""
+    return [
+        Case(name="pk", rows=rows),
+        Case(
+            name="append", primary_key=False, rows=rows, commits=append_commits, overlap=0, seed=9
+        ),
+    ]
+
+
+_AGGREGATES = {
+    "merge-engine": "aggregation",
+    **{f"fields.l{i}.aggregate-function": f for i, f in enumerate(("sum", "max", "min"), 1)},
+    "fields.default-aggregate-function": "last_non_null_value",
+}
+_GROUPS = {
+    "merge-engine": "partial-update",
+    "fields.l1.sequence-group": "l2,s1,d1",
+    "fields.l3.sequence-group": "l4,s2,d2",
+}
+_LOOKUP = {"changelog-producer": "lookup"}
+_FULL = {"changelog-producer": "full-compaction"}
+_VECTORS = {"deletion-vectors.enabled": "true"}
+
+
+def kinds(rows: int) -> list[Case]:
+    """Every merge engine, changelogs, deletion vectors, wide rows and long texts."""
+
+    def case(name: str, options: Mapping[str, str], base: int = 0) -> Case:
+        return Case(name=name, rows=rows, base=base, more_options=options)
+
+    return [
+        case("deduplicate", {}),
+        case("partial-update", {"merge-engine": "partial-update"}),
+        case("sequence-groups", _GROUPS),
+        case("aggregation", _AGGREGATES),
+        case("first-row", {"merge-engine": "first-row"}),
+        case("changelog-full", _FULL, 5),
+        case("changelog-lookup", _LOOKUP, 5),
+        case("aggregation-changelog", {**_AGGREGATES, **_FULL}, 5),
+        case("vectors", _VECTORS, 5),
+        Case(name="wide", rows=rows // 20, columns=WIDE),
+        Case(name="long-texts", rows=rows // 10, columns=LONG_TEXTS, text_bytes=1000),
+    ]

@@ -2,6 +2,7 @@
 
     ./caretaker python benchmarks/compaction.py                  small tables, about a minute
     ./caretaker python benchmarks/compaction.py --long           5 million rows, three repetitions
+    ./caretaker python benchmarks/compaction.py --kinds          every merge engine, changelogs, ...
     ./caretaker python benchmarks/compaction.py --long --keep DIR  the tables stay, for the next run
     ./caretaker python benchmarks/compaction.py --long --data DIR  tables of an earlier run
     ./caretaker python benchmarks/compaction.py --long --one-core  everybody on the same processor
@@ -33,7 +34,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cases import COLUMNS, LONG, SMALL, Case
+from cases import COLUMNS, Case, kinds, tables
 from processes import Measured, machine, run, run_step
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -59,14 +60,8 @@ def java(warehouse: Path, *steps: dict[str, Any]) -> Measured:
 
 def make_table(case: Case, warehouse: Path) -> None:
     """The table as the oracle writes it, or our own like it where there is no oracle."""
-    if not has_java():
-        run_step(
-            STEPS,
-            "generate",
-            warehouse=str(warehouse),
-            **{k: getattr(case, k) for k in ("primary_key", "rows", "commits", "overlap", "seed")},
-            options=case.options,
-        )
+    if not has_java() or case not in tables(case.rows, case.commits):
+        generate_table(case, warehouse)
         return
     create = {"op": "create_table", "columns": COLUMNS, "options": case.options}
     write = {"op": "gen_write", "n": case.rows, "commits": case.commits, "seed": case.seed}
@@ -76,6 +71,20 @@ def make_table(case: Case, warehouse: Path) -> None:
         {**create, "primary_keys": ["id"] if case.primary_key else []},
         {**write, "key_column": "id", "overlap": case.overlap},
     )
+
+
+def generate_table(case: Case, warehouse: Path) -> None:
+    """A table as the library writes it; Java, where there is one, compacts the base."""
+    names = ("primary_key", "rows", "commits", "overlap", "seed", "options", "text_bytes")
+    request = {name: getattr(case, name) for name in names}
+    request |= {"warehouse": str(warehouse), "columns": [dict(c) for c in case.columns]}
+    if case.base:
+        run_step(STEPS, "generate", **request, until=case.base)
+        if has_java():
+            java(warehouse, {"op": "compact", "options": KEEP_SNAPSHOTS})
+        else:
+            run_step(STEPS, "ours", warehouse=str(warehouse))
+    run_step(STEPS, "generate", **request, first=case.base)
 
 
 def copy_table(source: Path, target: Path) -> Path:
@@ -144,6 +153,13 @@ def same_rows(folder: Path) -> dict[str, Any]:
     return found[0]
 
 
+def chosen(*, long: bool, every_kind: bool) -> list[Case]:
+    """The tables to compact."""
+    if every_kind:
+        return kinds(2_000_000 if long else 200_000)
+    return tables(5_000_000, 500) if long else tables(500_000, 50)
+
+
 def middle(answers: list[dict[str, Any]], key: str) -> float:
     return float(statistics.median(a[key] for a in answers))
 
@@ -184,6 +200,9 @@ def verdict(result: dict[str, Any]) -> dict[str, Any]:
     }
     if "java" in figures:
         ratios["ours_to_java"] = round(ours / middle(figures["java"], "seconds"), 3)
+        ratios["ours_to_java_cpu"] = round(
+            middle(figures["ours"], "cpu_seconds") / middle(figures["java"], "cpu_seconds"), 3
+        )
     return ratios
 
 
@@ -193,7 +212,8 @@ def main() -> None:
     )
     parser.add_argument("--long", action="store_true", help="5 million rows instead of half a one")
     parser.add_argument("--repetitions", type=int, help="default: 3 with --long, else 1")
-    parser.add_argument("--case", choices=["pk", "append"], help="only this table")
+    parser.add_argument("--kinds", action="store_true", help="a table for each kind of merge")
+    parser.add_argument("--case", metavar="NAME", help="only this table")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, leave the tables")
     parser.add_argument("--data", type=Path, metavar="DIR", help="take DIR/pk and DIR/append")
     parser.add_argument("--one-core", action="store_true", help="also Java's collector, compiler")
@@ -208,7 +228,7 @@ def main() -> None:
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="compaction-"))
     results = []
     try:
-        for case in LONG if arguments.long else SMALL:
+        for case in chosen(long=arguments.long, every_kind=arguments.kinds):
             if arguments.case not in (None, case.name):
                 continue
             source = (arguments.data or folder / "data") / case.name

@@ -5,6 +5,7 @@ Keys are made as the oracle's `gen_write` makes them; the other values are as ra
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,21 +34,27 @@ def generate(
     overlap: float,
     seed: int,
     options: dict[str, str],
+    columns: Sequence[Mapping[str, str]] = tuple(COLUMNS),
+    text_bytes: int = _TEXT_BYTES,
+    first: int = 0,
+    until: int | None = None,
 ) -> None:
     """Creates the table and commits its rows, a file or two each time.
 
-    A share `overlap` of the rows of a commit repeats keys of earlier ones.
+    A share `overlap` of the rows of a commit repeats keys of earlier ones.  Only the commits from
+    `first` on and before `until` are made; with `first` 0 the table is made, too.
     """
     env = system_environment()
-    catalog = FileSystemCatalog(warehouse)
-    catalog.create_database("db", if_not_exists=True)
-    schema = create_schema(
-        [column_from_object(c) for c in COLUMNS],
-        now_millis=env.now_millis(),
-        primary_keys=["id"] if primary_key else [],
-        options=options,
-    )
-    catalog.create_table(TABLE, schema)
+    if first == 0:
+        catalog = FileSystemCatalog(warehouse)
+        catalog.create_database("db", if_not_exists=True)
+        schema = create_schema(
+            [column_from_object(c) for c in columns],
+            now_millis=env.now_millis(),
+            primary_keys=["id"] if primary_key else [],
+            options=options,
+        )
+        catalog.create_table(TABLE, schema)
     table = open_table(warehouse, TABLE)
     arrow = arrow_schema(table.schema.row_type)
     rng = np.random.default_rng(seed)
@@ -59,24 +66,33 @@ def generate(
         old = rng.integers(0, used, repeated) if repeated else fresh[:0]
         keys = rng.permutation(np.concatenate([fresh, old]))
         used += len(fresh)
+        if not first <= number < (commits if until is None else until):
+            continue
         writer = TableWriter(table, env=env)
-        writer.write(_rows(rng, keys, arrow), np.zeros(count, np.int8))
+        writer.write(_rows(rng, keys, arrow, text_bytes), np.zeros(count, np.int8))
         commit(table, writer.prepare_commit(), user="benchmark", env=env)
 
 
-def _rows(rng: Any, keys: np.ndarray, schema: pa.Schema) -> pa.Table:
+def _rows(rng: Any, keys: np.ndarray, schema: pa.Schema, text_bytes: int) -> pa.Table:
     count = len(keys)
+    columns = [_column(rng, count, field.type, text_bytes) for field in schema]
     spread = ((keys.astype(np.uint64) * _SPREAD) >> np.uint64(20)).astype(np.int64)
-    columns: list[pa.Array] = [pa.array(spread)]
-    columns += [pa.array(rng.integers(-(2**63), 2**63 - 1, count)) for _ in range(4)]
-    columns += [_texts(rng, count) for _ in range(3)]
-    columns += [pa.array(rng.random(count) * 2**42) for _ in range(2)]
-    columns.append(pa.array(rng.integers(0, 1_900_000_000_000_000, count), pa.timestamp("us")))
+    columns[schema.get_field_index("id")] = pa.array(spread)
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _texts(rng: Any, count: int) -> pa.Array:
+def _column(rng: Any, count: int, kind: pa.DataType, text_bytes: int) -> pa.Array:
+    if pa.types.is_string(kind):
+        return _texts(rng, count, text_bytes)
+    if pa.types.is_floating(kind):
+        return pa.array(rng.random(count) * 2**42)
+    if pa.types.is_timestamp(kind):
+        return pa.array(rng.integers(0, 1_900_000_000_000_000, count), kind)
+    return pa.array(rng.integers(-(2**63), 2**63 - 1, count))
+
+
+def _texts(rng: Any, count: int, size: int) -> pa.Array:
     """Strings of random hexadecimal digits."""
-    digits = _HEX[rng.integers(0, 16, count * _TEXT_BYTES, dtype=np.uint8)]
-    offsets = np.arange(0, (count + 1) * _TEXT_BYTES, _TEXT_BYTES, dtype=np.int32)
+    digits = _HEX[rng.integers(0, 16, count * size, dtype=np.uint8)]
+    offsets = np.arange(0, (count + 1) * size, size, dtype=np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(digits))
