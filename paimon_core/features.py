@@ -17,9 +17,7 @@ from paimon_core.options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
-    RECORD_LEVEL_EXPIRE_TIME,
     ROW_TRACKING_ENABLED,
-    ROWKIND_FIELD,
     Options,
     parse_bool,
 )
@@ -115,14 +113,12 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
-    if options.value(ROW_TRACKING_ENABLED):
-        yield "row-tracking.enabled"
-    if table.bucket_mode not in (BucketMode.FIXED, BucketMode.UNAWARE):
+    if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
+        yield "row-tracking.enabled with a primary key"
+    if table.bucket_mode is BucketMode.CROSS_PARTITION:
         yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
-    if options.value(ROWKIND_FIELD) is not None:
-        yield "rowkind.field"
     if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
 
@@ -134,14 +130,10 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(ROW_TRACKING_ENABLED):
         yield "row-tracking.enabled"
-    if options.value(DELETION_VECTORS_ENABLED):
+    if options.value(DELETION_VECTORS_ENABLED) and table.has_primary_key:
         yield "deletion-vectors.enabled"
     if table.bucket_mode is BucketMode.POSTPONE:
         yield "bucket=-2 (postpone buckets)"
-    if options.value(CHANGELOG_PRODUCER) in ("full-compaction", "lookup"):
-        yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
-    if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
-        yield "record-level.expire-time"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:

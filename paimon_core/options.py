@@ -167,6 +167,18 @@ class Options(Mapping[str, str]):
         }
 
 
+def lacking(own: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Those of the wanted options that are not set, under any of their names."""
+    return {k: v for k, v in wanted.items() if not any(n in own for n in _names_of(k))}
+
+
+def _names_of(key: str) -> tuple[str, ...]:
+    options = (o for o in globals().values() if isinstance(o, Option))
+    return next(
+        (names for o in options if key in (names := (o.key, *o.fallback_keys))), (key,)
+    )
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -275,6 +287,10 @@ PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP: Final[Option[tuple[str, ...]]] =
 )
 ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
 CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")
+CHANGELOG_ROW_DEDUPLICATE: Final = Option("changelog-producer.row-deduplicate", parse_bool, False)
+CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS: Final[Option[tuple[str, ...]]] = Option(
+    "changelog-producer.row-deduplicate-ignore-fields", lambda text: tuple(text.split(",")), ()
+)
 DELETION_VECTORS_ENABLED: Final = Option("deletion-vectors.enabled", parse_bool, False)
 DELETION_VECTOR_BITMAP64: Final = Option("deletion-vectors.bitmap64", parse_bool, False)
 DELETION_VECTOR_FILE_SIZE: Final = Option(
@@ -282,6 +298,7 @@ DELETION_VECTOR_FILE_SIZE: Final = Option(
 )
 FORCE_LOOKUP: Final = Option("force-lookup", parse_bool, False)
 RECORD_LEVEL_EXPIRE_TIME: Final = Option("record-level.expire-time", _optional_duration, None)
+RECORD_LEVEL_TIME_FIELD: Final = Option("record-level.time-field", _optional_text, None)
 
 # --- writing and compaction ---------------------------------------------------------------------
 WRITE_ONLY: Final = Option("write-only", parse_bool, False, ("write.compaction-skip",))
@@ -303,6 +320,7 @@ COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", int, -1)
 COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", int, 0)
 COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option("compaction.delete-ratio-threshold", float, 0.2)
 LOOKUP_COMPACT: Final = Option("lookup-compact", _lower, "radical")
+LOOKUP_COMPACT_MAX_INTERVAL: Final = Option("lookup-compact.max-interval", _optional_int, None)
 OPEN_FILE_COST: Final = Option("source.split.open-file-cost", parse_memory_size, 4 * MB)
 COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
     "compaction.optimization-interval", _optional_duration, None
@@ -318,6 +336,16 @@ DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
 SNAPSHOT_IGNORE_EMPTY_COMMIT: Final = Option("snapshot.ignore-empty-commit", _optional_text, None)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
+DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", int, 2_000_000)
+DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
+    "dynamic-bucket.initial-buckets", _optional_int, None
+)
+DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", int, -1)
+POSTPONE_DEFAULT_BUCKETS: Final = Option("postpone.default-bucket-num", int, 1)
+WRITE_BUFFER_SIZE: Final = Option("write-buffer-size", parse_memory_size, 256 * MB)
+WRITE_BUFFER_SPILLABLE: Final = Option("write-buffer-spillable", parse_bool, True)
+WRITE_BUFFER_MAX_DISK_SIZE: Final = Option("write-buffer-spill.max-disk-size", _optional_size, None)
+WRITE_MAX_WRITERS_TO_SPILL: Final = Option("write-max-writers-to-spill", int, 10)
 
 # --- retention ----------------------------------------------------------------------------------
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option("snapshot.num-retained.min", int, 10)

@@ -14,6 +14,7 @@ from paimon_core.commit.changes import Changes
 from paimon_core.commit.index_changes import combine_index_files
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
 from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.row_tracking import with_row_ids
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -25,6 +26,7 @@ from paimon_core.options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
     MANIFEST_TARGET_SIZE,
+    ROW_TRACKING_ENABLED,
 )
 from paimon_core.scan.manifests import data_manifests, manifest_may_hold, read_entries
 from paimon_core.snapshot.snapshot import Snapshot
@@ -127,8 +129,15 @@ def _prepare(
         may_hold=lambda meta, partitions: manifest_may_hold(table, meta, partitions),
     )
     base_list = write_list(base)
-    if prepared.changes is not changes:
-        prepared.delta = write(changes.files)
+    snapshot_id = 1 if latest is None else latest.id + 1
+    files: Sequence[ManifestEntry] = changes.files
+    next_row_id = (latest.next_row_id or 0) if latest is not None else 0
+    tracks_rows = table.options.value(ROW_TRACKING_ENABLED)
+    if tracks_rows:
+        files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
+    # Row ids depend on the snapshot that an attempt builds on.
+    if prepared.changes is not changes or tracks_rows:
+        prepared.delta = write(files)
         prepared.changelog = write(changes.changelog)
         prepared.changes = changes
     delta_list = write_list(prepared.delta)
@@ -141,7 +150,7 @@ def _prepare(
         w for w in (request.watermark, latest.watermark if latest else None) if w is not None
     ]
     return Snapshot(
-        id=1 if latest is None else latest.id + 1,
+        id=snapshot_id,
         schema_id=schema.id,
         base_manifest_list=base_list[0],
         base_manifest_list_size=base_list[1],
@@ -162,7 +171,7 @@ def _prepare(
         watermark=max(watermarks) if watermarks else None,
         statistics=request.statistics or _carried_statistics(table, latest, schema.id),
         properties=dict(request.properties) if request.properties else None,
-        next_row_id=(latest.next_row_id or 0) if latest is not None else 0,
+        next_row_id=next_row_id,
         # Which Java a table lives with is told by its newest snapshot (JAVA_RULES, Choices).
         extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
     )

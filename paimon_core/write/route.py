@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
+from paimon_core.index.hash_index import Hashes
 from paimon_core.manifest.data_file import EMPTY_ROW
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
 from paimon_core.types.binary_row import encode_rows
-from paimon_core.types.row_hash import assign_buckets
+from paimon_core.types.row_hash import assign_buckets, hash_rows
+
+Buckets = npt.NDArray[np.int64]
+AssignDynamic = Callable[[bytes, Hashes], Buckets]
+"""The buckets of keys of a partition, given by their hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +30,45 @@ class Routed:
     rows: npt.NDArray[np.int64]
 
 
-def route(table: FileStoreTable, batch: pa.RecordBatch) -> Iterator[Routed]:
-    """The rows of the batch by partition (stored row bytes) and bucket."""
+def route(
+    table: FileStoreTable,
+    batch: pa.RecordBatch,
+    *,
+    dynamic: AssignDynamic | None = None,
+    bucket: int | None = None,
+) -> list[Routed]:
+    """The rows of the batch by partition (stored row bytes) and bucket.
+
+    `dynamic` finds the buckets of a dynamic-bucket table; `bucket` sends all rows to one.
+    """
     if batch.num_rows == 0:
-        return
-    partitions, codes = _partitions(table, batch)
-    count = max(1, table.options.value(BUCKET))
-    buckets = _buckets(table, batch, count)
-    combined = codes * count + buckets
+        return []
+    partitions, codes = partition_codes(table, batch)
+    if bucket is not None:
+        buckets = np.full(batch.num_rows, bucket, np.int64)
+    else:
+        buckets = _buckets(table, batch, partitions, codes, dynamic)
+    return by_bucket(partitions, codes, buckets)
+
+
+def by_bucket(
+    partitions: list[bytes], codes: npt.NDArray[np.int64], buckets: Buckets
+) -> list[Routed]:
+    """Rows grouped by their partition (its place in `partitions`) and bucket."""
+    lowest = int(buckets.min())
+    count = int(buckets.max()) - lowest + 1
+    combined = codes * count + (buckets - lowest)
     order = np.argsort(combined, kind="stable")
     arranged = combined[order]
     starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
+    result = []
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         partition, bucket = divmod(int(arranged[start]), count)
-        yield Routed(partitions[partition], bucket, order[start:end])
+        result.append(Routed(partitions[partition], bucket + lowest, order[start:end]))
+    return result
 
 
-def _partitions(
+def partition_codes(
     table: FileStoreTable, batch: pa.RecordBatch
 ) -> tuple[list[bytes], npt.NDArray[np.int64]]:
     """The distinct partitions of the batch, and which of them each row is in."""
@@ -62,8 +89,39 @@ def _partitions(
     ), codes.astype(np.int64)
 
 
-def _buckets(table: FileStoreTable, batch: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
-    if table.bucket_mode is not BucketMode.FIXED or count == 1:
+def key_hashes(table: FileStoreTable, batch: pa.RecordBatch) -> Hashes:
+    """The hash of each row's trimmed primary key."""
+    key = table.schema.key_type
+    return hash_rows([batch.column(f.name) for f in key], key.types)
+
+
+def _buckets(
+    table: FileStoreTable,
+    batch: pa.RecordBatch,
+    partitions: list[bytes],
+    codes: npt.NDArray[np.int64],
+    dynamic: AssignDynamic | None,
+) -> Buckets:
+    match table.bucket_mode:
+        case BucketMode.FIXED:
+            return _fixed(table, batch)
+        case BucketMode.POSTPONE:
+            return np.full(batch.num_rows, POSTPONE_BUCKET, np.int64)
+        case BucketMode.DYNAMIC:
+            assert dynamic is not None
+            hashes = key_hashes(table, batch)
+            buckets = np.zeros(batch.num_rows, np.int64)
+            for code, partition in enumerate(partitions):
+                mine = np.flatnonzero(codes == code) if len(partitions) > 1 else slice(None)
+                buckets[mine] = dynamic(partition, hashes[mine])
+            return buckets
+        case _:
+            return np.zeros(batch.num_rows, np.int64)
+
+
+def _fixed(table: FileStoreTable, batch: pa.RecordBatch) -> Buckets:
+    count = table.options.value(BUCKET)
+    if count == 1:
         return np.zeros(batch.num_rows, np.int64)
     keys = table.schema.bucket_keys
     types = table.schema.row_type.project(keys).types

@@ -1,16 +1,16 @@
-"""Rows into new files, ready to commit (Java: `table/sink/TableWriteImpl`, `MergeTreeWriter`).
+"""Rows into new files, ready to commit (Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`).
 
 Nothing written here is part of the table before `paimon_core.commit` says so; what is never
-committed is an orphan.  The writer never compacts: it behaves as with `write-only`.
+committed is an orphan.  This writer never compacts: `paimon_core.table.table_writer` does, for
+tables that are not `write-only`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.commit.message import CommitMessage
@@ -18,47 +18,41 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.lsm.key_order import key_digits, sort_rows
+from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.lsm.sort_merge import merge_sorted
-from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
 from paimon_core.options import (
     BUCKET,
-    CHANGELOG_PRODUCER,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    SEQUENCE_FIELD,
-    SEQUENCE_FIELD_SORT_ORDER,
+    WRITE_BUFFER_MAX_DISK_SIZE,
+    WRITE_BUFFER_SIZE,
+    WRITE_BUFFER_SPILLABLE,
+    WRITE_MAX_WRITERS_TO_SPILL,
 )
 from paimon_core.scan.engine import merge_engine_for
-from paimon_core.scan.scan import scan_files
-from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_core.types.arrow import arrow_schema
+from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
+from paimon_core.write.conform import Kinds, conform, kept_rows, row_kinds
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
-from paimon_core.write.route import Routed, route
+from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
+from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
+from paimon_core.write.restore import ExistingBuckets
+from paimon_core.write.route import Routed, partition_codes, route
+from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 
-BUFFER_BYTES = 256 * 1024**2
+INDEX_PREFIX: Final = "index-"
 BucketKey = tuple[bytes, int]
-
-
-@dataclass(slots=True)
-class _KeyValueBucket:
-    """Rows of one bucket that wait for being sorted, and the files made so far."""
-
-    next_sequence: int
-    total_buckets: int
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-    waiting_bytes: int = 0
-    files: list[DataFileMeta] = field(default_factory=list)
-    changelog: list[DataFileMeta] = field(default_factory=list)
 
 
 class TableWriter:
     """Collects rows; `prepare_commit` closes the files and says what to commit.
 
-    Memory: primary-key rows wait in memory up to `buffer_bytes` over all buckets, then the fullest
-    bucket is sorted, merged and written as a level-0 file.  Append rows go to their files at once.
-    With `overwrite`, sequence numbers start anew, as the partitions written will hold nothing else.
+    Memory: rows of primary-key tables, and of more than `write-max-writers-to-spill` buckets of
+    others, wait in memory up to `buffer_bytes` (default: `write-buffer-size`) over all buckets;
+    then those of the fullest bucket go to local disk, or to level 0 if the table is not
+    `write-buffer-spillable`.  Rows of other tables go to their files at once.
+
+    With `overwrite`, sequence numbers and hash indexes start anew, as the partitions written will
+    hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
+    writer are replayed in their order.  `spill_dir` is a local folder (default: the system's).
     """
 
     def __init__(
@@ -67,257 +61,263 @@ class TableWriter:
         *,
         env: Environment,
         overwrite: bool = False,
-        buffer_bytes: int = BUFFER_BYTES,
+        buffer_bytes: int | None = None,
+        user: str | None = None,
+        writer_id: int | None = None,
+        spill_dir: str | None = None,
     ) -> None:
         check_writable(table)
+        options = table.options
         self._table = table
         self._env = env
-        self._overwrite = overwrite
-        self._buffer_bytes = buffer_bytes
-        self._latest = None if overwrite else table.snapshots.latest()
-        self._existing: dict[bytes, dict[int, int]] = {}
+        self._buffer_bytes = buffer_bytes or options.value(WRITE_BUFFER_SIZE)
+        self._disk_bytes = options.value(WRITE_BUFFER_MAX_DISK_SIZE)
+        self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
+        self._folder = SpillFolder(spill_dir)
+        self._existing = ExistingBuckets(
+            table, None if overwrite or _appends_blindly(table) else table.snapshots.latest()
+        )
         self._continued: dict[BucketKey, int] = {}
-        self._buckets: dict[BucketKey, _KeyValueBucket] = {}
-        self._appenders: dict[BucketKey, RollingAppendWriter] = {}
-        self._schema = arrow_schema(table.schema.row_type)
+        self._sinks: dict[BucketKey, BucketSink] = {}
+        self._indexes: dict[bytes, PartitionBuckets] = {}
+        self._index_files: dict[BucketKey, IndexFileMeta] = {}
+        self._new_indexes: dict[BucketKey, str] = {}
         self._engine = merge_engine_for(table).engine
+        self._file_schema = table.schema
+        if table.bucket_mode is BucketMode.POSTPONE:
+            if writer_id is None:
+                writer_id = int(env.jitter() * MOST_WRITER_ID)
+            self._file_schema = postpone_schema(
+                table.schema, user=user or env.new_uuid(), writer_id=writer_id
+            )
+
+    @property
+    def table(self) -> FileStoreTable:
+        """What is written to, as it was when the writer was made."""
+        return self._table
 
     def write(
-        self, rows: pa.RecordBatch | pa.Table, kinds: npt.NDArray[np.int8] | None = None
+        self,
+        rows: pa.RecordBatch | pa.Table,
+        kinds: Kinds | None = None,
+        *,
+        bucket: int | None = None,
     ) -> None:
         """Take the rows in; `kinds` are row kinds (0 +I, 1 -U, 2 +U, 3 -D), all +I if None.
 
-        Columns are found by name; a nullable one may be missing.  InvalidArgument for unknown
-        columns, values that do not fit, nulls where none may be, and deletes in append tables.
+        Columns are found by name; a nullable one may be missing.  `bucket` sends all rows to one
+        bucket, whatever their keys.  InvalidArgument for unknown columns, values that do not fit,
+        nulls where none may be, and deletes in append tables.
         """
+        if bucket is not None and self._table.bucket_mode is BucketMode.DYNAMIC:
+            raise InvalidArgument(
+                f"rows of table {self._table.name} cannot be sent to a named bucket: its index "
+                f"says where keys go",
+                table=self._table.name,
+            )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        table = conform(self._table, table)
+        kinds = row_kinds(self._table, table, kinds)
         offset = 0
-        for batch in _conform(self._table, table, self._schema).to_batches():
+        for batch in table.to_batches():
             part = None if kinds is None else kinds[offset : offset + batch.num_rows]
             offset += batch.num_rows
-            self._write_batch(batch, part)
+            self._write_batch(batch, part, bucket)
 
     def prepare_commit(self) -> list[CommitMessage]:
         """One message a bucket that got rows; the writer is empty and usable again."""
         messages: list[CommitMessage] = []
-        for (partition, bucket), state in self._buckets.items():
-            self._flush(partition, bucket, state)
+        for key, sink in self._sinks.items():
+            files, changelog = sink.finish()
+            if isinstance(sink, MergingSink):
+                self._continued[key] = sink.next_sequence
+            elif files and files[-1].max_sequence_number >= 0:
+                self._continued[key] = files[-1].max_sequence_number + 1
+            old, new = self._written_index(*key)
             messages.append(
                 CommitMessage(
-                    partition=partition,
-                    bucket=bucket,
-                    total_buckets=state.total_buckets,
-                    new_files=tuple(state.files),
-                    changelog_files=tuple(state.changelog),
-                )
-            )
-            state.files, state.changelog = [], []
-        for (partition, bucket), writer in self._appenders.items():
-            buckets = self._table.options.value(BUCKET)
-            files = writer.close()
-            messages.append(
-                CommitMessage(
-                    partition=partition,
-                    bucket=bucket,
-                    total_buckets=buckets,
+                    partition=key[0],
+                    bucket=key[1],
+                    total_buckets=self._table.options.value(BUCKET),
                     new_files=tuple(files),
+                    changelog_files=tuple(changelog),
+                    new_index_files=() if new is None else (new,),
+                    deleted_index_files=() if old is None else (old,),
                 )
             )
-            if files:
-                self._continued[partition, bucket] = files[-1].max_sequence_number + 1
-        self._appenders.clear()
+        self._sinks.clear()
+        self._new_indexes.clear()
+        self._folder.clear()
         return [m for m in messages if not m.is_empty]
 
     def abort(self) -> None:
         """Delete every file written since the last `prepare_commit`."""
-        for writer in self._appenders.values():
-            writer.abort()
-        for (partition, bucket), state in self._buckets.items():
-            paths = self._table.paths
-            for file in (*state.files, *state.changelog):
-                self._table.io.delete(paths.data_file(partition, bucket, file))
+        table = self._table
+        for (partition, bucket), sink in self._sinks.items():
+            sink.abort()
+            for file in sink.written():
+                table.io.delete(table.paths.data_file(partition, bucket, file))
                 for extra in file.extra_files:
-                    self._table.io.delete(paths.extra_file(partition, bucket, file, extra))
-        self._appenders.clear()
-        self._buckets.clear()
+                    table.io.delete(table.paths.extra_file(partition, bucket, file, extra))
+        for path in self._new_indexes.values():
+            table.io.delete(path)
+        self._sinks.clear()
+        self._indexes.clear()
+        self._new_indexes.clear()
+        self._folder.clear()
 
-    def _write_batch(self, batch: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None) -> None:
+    # --- rows ---
+
+    def _write_batch(self, batch: pa.RecordBatch, kinds: Kinds | None, bucket: int | None) -> None:
         table = self._table
         if kinds is not None:
-            keep = _kept_kinds(table, kinds)
+            keep = kept_rows(table, kinds)
             if keep is not None:
                 batch, kinds = batch.filter(pa.array(keep)), kinds[keep]
             if not table.has_primary_key and np.isin(kinds, (UPDATE_BEFORE, DELETE)).any():
                 raise InvalidArgument(
                     f"append table {table.name} takes +I and +U rows only", table=table.name
                 )
-        for routed in route(table, batch):
-            rows = (
-                batch if len(routed.rows) == batch.num_rows else batch.take(pa.array(routed.rows))
-            )
-            if table.has_primary_key:
-                part = np.zeros(rows.num_rows, np.int8) if kinds is None else kinds[routed.rows]
-                self._buffer(routed, rows, part)
-            else:
-                self._append(routed, rows)
-
-    def _append(self, routed: Routed, rows: pa.RecordBatch) -> None:
-        key = (routed.partition, routed.bucket)
-        writer = self._appenders.get(key)
-        if writer is None:
-            # Unaware buckets are never read in order, so Java counts from 0 there.
-            first = (
-                0
-                if self._table.bucket_mode is BucketMode.UNAWARE
-                else self._next_sequence(routed.partition, routed.bucket)
-            )
-            writer = RollingAppendWriter(
-                self._table.io,
-                self._table.paths,
-                routed.partition,
-                routed.bucket,
-                self._table.schema,
-                file_source=FileSource.APPEND,
-                new_uuid=self._env.new_uuid,
-                creation_time=self._env.local_millis,
-                first_sequence_number=first,
-            )
-            self._appenders[key] = writer
-        writer.write(rows)
-
-    def _buffer(self, routed: Routed, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> None:
-        key = (routed.partition, routed.bucket)
-        state = self._buckets.get(key)
-        if state is None:
-            state = _KeyValueBucket(
-                next_sequence=self._next_sequence(*key),
-                total_buckets=self._table.options.value(BUCKET),
-            )
-            self._buckets[key] = state
-        sequence = np.arange(
-            state.next_sequence, state.next_sequence + rows.num_rows, dtype=np.int64
-        )
-        state.next_sequence += rows.num_rows
-        state.waiting.append(
-            pa.RecordBatch.from_arrays(
-                [pa.array(sequence), pa.array(kinds, pa.int8()), *rows.columns],
-                names=[SEQUENCE_NUMBER, VALUE_KIND, *rows.schema.names],
-            )
-        )
-        state.waiting_bytes += state.waiting[-1].nbytes
-        if sum(s.waiting_bytes for s in self._buckets.values()) > self._buffer_bytes:
-            (partition, bucket), fullest = max(
-                self._buckets.items(), key=lambda item: item[1].waiting_bytes
-            )
-            self._flush(partition, bucket, fullest)
-
-    def _flush(self, partition: bytes, bucket: int, state: _KeyValueBucket) -> None:
-        if not state.waiting:
+        if batch.num_rows == 0:
             return
-        schema = self._table.schema
-        batch = pa.concat_batches(state.waiting)
-        keys = [batch.column(k) for k in schema.trimmed_primary_keys]
-        order, _ = sort_rows(key_digits(keys))
-        ordered = batch.take(pa.array(order))
-        if self._table.options.value(CHANGELOG_PRODUCER) == "input":
-            # The changelog of producer `input` is what came in, before it is merged.
-            state.changelog += self._write_files(partition, bucket, iter([ordered]), changelog=True)
-        merged = merge_sorted(
-            [iter([ordered])],
-            key=schema.key_type,
-            sequence_fields=schema.options.value(SEQUENCE_FIELD),
-            descending=schema.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
-            engine=self._engine,
-        )
-        state.files += self._write_files(partition, bucket, merged, changelog=False)
-        state.waiting, state.waiting_bytes = [], 0
+        if kinds is None:
+            kinds = np.zeros(batch.num_rows, np.int8)
+        self._existing.load(partition_codes(table, batch)[0])
+        for routed in route(table, batch, dynamic=self._assign, bucket=bucket):
+            whole = len(routed.rows) == batch.num_rows
+            rows = batch if whole else batch.take(pa.array(routed.rows))
+            self._sink(routed).add(rows, kinds if whole else kinds[routed.rows])
+        self._relieve()
 
-    def _write_files(
-        self, partition: bytes, bucket: int, rows: Iterator[pa.RecordBatch], *, changelog: bool
-    ) -> list[DataFileMeta]:
-        writer = RollingKeyValueWriter(
+    def _relieve(self) -> None:
+        """Move rows out of memory until the rest fits."""
+        while sum(s.memory for s in self._sinks.values()) > self._buffer_bytes:
+            fullest = max(self._sinks.values(), key=lambda s: s.memory)
+            disk = sum(s.disk for s in self._sinks.values())
+            fits = self._disk_bytes is None or disk + fullest.memory <= self._disk_bytes
+            fullest.relieve(spill=self._spillable and fits)
+
+    # --- sinks ---
+
+    def _sink(self, routed: Routed) -> BucketSink:
+        key = (routed.partition, routed.bucket)
+        sink = self._sinks.get(key)
+        if sink is None:
+            sink = self._sinks[key] = self._new_sink(*key)
+        return sink
+
+    def _new_sink(self, partition: bytes, bucket: int) -> BucketSink:
+        table = self._table
+        postponed = table.bucket_mode is BucketMode.POSTPONE
+        if table.has_primary_key and not postponed:
+            return MergingSink(
+                table,
+                self._engine,
+                RowBuffer(self._folder, table.schema.trimmed_primary_keys),
+                lambda changelog: self._key_value_writer(partition, bucket, changelog=changelog),
+                self._next_sequence(partition, bucket),
+            )
+        open_writer: Callable[[], RollingWriter]
+        if postponed:
+            open_writer = lambda: self._key_value_writer(partition, bucket)  # noqa: E731
+        else:
+            first = self._next_sequence(partition, bucket)
+            open_writer = lambda: self._append_writer(partition, bucket, first)  # noqa: E731
+        many = len(self._sinks) >= self._table.options.value(WRITE_MAX_WRITERS_TO_SPILL)
+        return StreamingSink(
+            RowBuffer(self._folder) if many else None, open_writer, key_value=postponed
+        )
+
+    def _key_value_writer(
+        self, partition: bytes, bucket: int, *, changelog: bool = False
+    ) -> RollingKeyValueWriter:
+        return RollingKeyValueWriter(
             self._table.io,
             self._table.paths,
             partition,
             bucket,
-            self._table.schema,
+            self._file_schema,
             level=0,
             file_source=FileSource.APPEND,
             new_uuid=self._env.new_uuid,
             creation_time=self._env.local_millis,
             changelog=changelog,
         )
-        try:
-            for batch in rows:
-                writer.write(batch)
-            return writer.close()
-        except BaseException:
-            writer.abort()
-            raise
+
+    def _append_writer(self, partition: bytes, bucket: int, first: int) -> RollingAppendWriter:
+        return RollingAppendWriter(
+            self._table.io,
+            self._table.paths,
+            partition,
+            bucket,
+            self._file_schema,
+            file_source=FileSource.APPEND,
+            new_uuid=self._env.new_uuid,
+            creation_time=self._env.local_millis,
+            first_sequence_number=first,
+        )
 
     def _next_sequence(self, partition: bytes, bucket: int) -> int:
-        """One more than the greatest sequence number in the bucket (JAVA_RULES D2)."""
+        # Unaware buckets are never read in order, so Java counts from 0 there.
+        if self._table.bucket_mode is BucketMode.UNAWARE:
+            return 0
         continued = self._continued.get((partition, bucket))
         if continued is not None:
             return continued
-        if self._latest is None:
-            return 0
-        known = self._existing.get(partition)
-        if known is None:
-            known = self._scan_partition(partition)
-            self._existing[partition] = known
-        return known.get(bucket, -1) + 1
+        return self._existing.next_sequence(partition, bucket)
 
-    def _scan_partition(self, partition: bytes) -> dict[int, int]:
-        if self._latest is None:
-            return {}
-        newest: dict[int, int] = {}
-        buckets = self._table.options.value(BUCKET)
-        for entry in scan_files(self._table, self._latest, partitions=[partition]):
-            if entry.total_buckets not in (buckets, -1) and entry.total_buckets > 0:
-                where = self._table.paths.partition_path(partition) or "the table"
-                raise InvalidArgument(
-                    f"{where} of table {self._table.name} has {entry.total_buckets} buckets, but "
-                    f"the table's option asks for {buckets}",
-                    table=self._table.name,
-                    next_step="rescale the partition first (caretaker run rescale)",
-                )
-            newest[entry.bucket] = max(newest.get(entry.bucket, -1), entry.file.max_sequence_number)
-        return newest
+    # --- hash indexes of dynamic buckets ---
 
-
-def _kept_kinds(table: FileStoreTable, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
-    """Which rows the writer keeps; None for all (Java: `utils/RowKindFilter`)."""
-    if table.options.value(IGNORE_DELETE):
-        return np.isin(kinds, (UPDATE_BEFORE, DELETE), invert=True)
-    if table.options.value(IGNORE_UPDATE_BEFORE):
-        return np.not_equal(kinds, UPDATE_BEFORE)
-    return None
-
-
-def _conform(table: FileStoreTable, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    unknown = [n for n in rows.schema.names if n not in schema.names]
-    if unknown:
-        raise InvalidArgument(
-            f"table {table.name} has no column {', '.join(unknown)}", table=table.name
-        )
-    columns: list[pa.ChunkedArray] = []
-    for f, data_field in zip(schema, table.schema.fields, strict=True):
-        if f.name in rows.schema.names:
-            column = rows.column(f.name)
-            if column.type != f.type:
-                try:
-                    column = column.cast(f.type)
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-                    raise InvalidArgument(
-                        f"column {f.name} of table {table.name}: {e}", table=table.name
-                    ) from e
-        else:
-            column = pa.chunked_array([pa.nulls(rows.num_rows, f.type)])
-        if column.null_count and not data_field.type.nullable:
-            raise InvalidArgument(
-                f"null in column {f.name} of table {table.name}, which is NOT NULL",
-                table=table.name,
+    def _assign(self, partition: bytes, hashes: Hashes) -> Buckets:
+        index = self._indexes.get(partition)
+        if index is None:
+            files = self._existing.partition(partition).hash_indexes
+            for bucket, file in files.items():
+                self._index_files.setdefault((partition, bucket), file)
+            index = self._indexes[partition] = PartitionBuckets.load(
+                BucketRules.of(self._table.options),
+                self._table.name,
+                self._read_indexes(partition),
             )
-        columns.append(column)
-    return pa.table(columns, schema=schema)
+        return index.assign(hashes)
+
+    def _read_indexes(self, partition: bytes) -> Iterator[tuple[int, Hashes]]:
+        table = self._table
+        for (owner, bucket), file in self._index_files.items():
+            if owner == partition:
+                path = table.paths.index_file(partition, bucket, file)
+                yield bucket, read_hash_index(table.io, path, file)
+
+    def _written_index(
+        self, partition: bytes, bucket: int
+    ) -> tuple[IndexFileMeta | None, IndexFileMeta | None]:
+        """(index file that goes, index file that comes) of a bucket; neither if no key is new."""
+        index = self._indexes.get(partition)
+        if index is None or bucket not in index.changed:
+            return None, None
+        path = self._table.paths.index(f"{INDEX_PREFIX}{self._env.new_uuid()}-0")
+        self._new_indexes[partition, bucket] = path
+        new = write_hash_index(self._table.io, path, index.of_bucket(bucket))
+        old = self._index_files.get((partition, bucket))
+        self._index_files[partition, bucket] = new
+        index.changed.discard(bucket)
+        return old, new
+
+
+def _appends_blindly(table: FileStoreTable) -> bool:
+    """Whether a writer need not know what there is."""
+    return table.bucket_mode in (BucketMode.UNAWARE, BucketMode.POSTPONE)
+
+
+def data_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
+    """The paths of the files that exist only because of a message: what giving it up deletes."""
+
+    def of(file: DataFileMeta) -> Iterator[str]:
+        yield table.paths.data_file(message.partition, message.bucket, file)
+        for extra in file.extra_files:
+            yield table.paths.extra_file(message.partition, message.bucket, file, extra)
+
+    for file in message.written_files():
+        yield from of(file)
+    for index in (*message.new_index_files, *message.compact_new_index_files):
+        yield table.paths.index_file(message.partition, message.bucket, index)

@@ -1,0 +1,33 @@
+"""Row ids of new files (Java: `operation/commit/RowTrackingCommitUtils`; JAVA_RULES L)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from paimon_core.manifest.data_file import FileSource, ManifestEntry
+
+ROW_ID: Final = "_ROW_ID"
+
+
+def with_row_ids(
+    entries: Sequence[ManifestEntry], *, snapshot_id: int, next_row_id: int
+) -> tuple[list[ManifestEntry], int]:
+    """(the entries as snapshot `snapshot_id` of a row-tracking table lists them, next row id).
+
+    Files that a writer made get the rows' ids in the order of the entries, unless they have some,
+    or hold a column of them.  Files that nobody numbered (smallest sequence number 0) get the
+    snapshot's id as sequence number.
+    """
+    result: list[ManifestEntry] = []
+    for entry in entries:
+        file = entry.file
+        if file.min_sequence_number == 0:
+            file = replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+        brings_ids = file.write_cols is not None and ROW_ID in file.write_cols
+        if file.file_source is FileSource.APPEND and file.first_row_id is None and not brings_ids:
+            file = replace(file, first_row_id=next_row_id)
+            next_row_id += file.row_count
+        result.append(entry if file is entry.file else replace(entry, file=file))
+    return result, next_row_id

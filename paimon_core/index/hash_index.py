@@ -1,0 +1,56 @@
+"""Hash indexes: which keys a bucket of a dynamic-bucket table holds (Java: `index/HashIndexFile`).
+
+::
+
+    index file      the Murmur hash of each key (4 bytes, big endian), each hash once, in any order
+
+A partition's hash indexes together say which bucket every key is in: all keys with the same hash
+are in one bucket.  Writers alone change them; compaction leaves them as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import IndexFileMeta
+
+HASH_INDEX: Final = "HASH"
+_BIG_ENDIAN: Final = np.dtype(">i4")
+
+Hashes = npt.NDArray[np.int32]
+
+
+def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
+    """The hashes of a bucket's keys, in the order of the file.
+
+    CorruptTable if the file is missing, or has not as many hashes as its metadata says.
+    """
+    try:
+        data = io.read_bytes(path)
+    except FileNotFoundError as e:
+        raise CorruptTable("a hash index file is missing", file=path) from e
+    if len(data) != index_file.row_count * _BIG_ENDIAN.itemsize:
+        raise CorruptTable(
+            f"a hash index of {index_file.row_count:,} hashes has {len(data):,} bytes",
+            file=path,
+            next_step="put the file back from a backup, or overwrite its partition: a writer that "
+            "guessed would put keys into two buckets",
+        )
+    return np.frombuffer(data, _BIG_ENDIAN).astype(np.int32)
+
+
+def write_hash_index(io: FileIO, path: str, hashes: Hashes) -> IndexFileMeta:
+    """Write one bucket's hashes, and what an index manifest says of the file."""
+    data = hashes.astype(_BIG_ENDIAN).tobytes()
+    io.write_bytes(path, data)
+    return IndexFileMeta(
+        index_type=HASH_INDEX,
+        file_name=path.rsplit("/", 1)[-1],
+        file_size=len(data),
+        row_count=len(hashes),
+    )

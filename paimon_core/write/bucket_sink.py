@@ -1,0 +1,220 @@
+"""Where the rows of one bucket go: into a buffer and level-0 files, or to their files at once.
+
+Java: `mergetree/MergeTreeWriter`, `append/AppendOnlyWriter`, `postpone/PostponeBucketWriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
+from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import CHANGELOG_PRODUCER, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.row_buffer import RowBuffer
+
+Kinds = npt.NDArray[np.int8]
+RollingWriter = RollingKeyValueWriter | RollingAppendWriter
+UNKNOWN_SEQUENCE = -1
+"""The sequence number of rows that get theirs when they leave the postpone bucket."""
+
+
+class BucketSink(Protocol):
+    """Takes the rows of one bucket; `finish` closes the files made of them."""
+
+    def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
+        """Take rows in."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes of rows that could be moved out of memory."""
+
+    def relieve(self, *, spill: bool) -> None:
+        """Move rows out of memory: to local disk, or into files of the table."""
+
+    @property
+    def disk(self) -> int:
+        """Bytes of local disk taken."""
+
+    def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
+        """(data files, changelog files) of all rows taken in."""
+
+    def written(self) -> Sequence[DataFileMeta]:
+        """Files closed already: what an abort has to delete."""
+
+    def abort(self) -> None:
+        """Stop writing and forget all rows."""
+
+
+class MergingSink:
+    """Rows of a primary-key bucket: numbered, sorted, merged, written to level 0.
+
+    The changelog of producer `input` is what came in, in the order of the merge.
+    """
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        engine: MergeEngine,
+        buffer: RowBuffer,
+        open_writer: Callable[[bool], RollingKeyValueWriter],
+        next_sequence: int,
+    ) -> None:
+        self._table = table
+        self._engine = engine
+        self._buffer = buffer
+        self._open = open_writer
+        self.next_sequence = next_sequence
+        self._files: list[DataFileMeta] = []
+        self._changelog: list[DataFileMeta] = []
+
+    def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
+        """Take rows in; they are numbered in their order."""
+        numbers = np.arange(self.next_sequence, self.next_sequence + rows.num_rows, dtype=np.int64)
+        self.next_sequence += rows.num_rows
+        self._buffer.add(_key_values(rows, numbers, kinds))
+
+    @property
+    def memory(self) -> int:
+        return self._buffer.memory
+
+    @property
+    def disk(self) -> int:
+        return self._buffer.disk
+
+    def relieve(self, *, spill: bool) -> None:
+        """Sort what waits and move it to local disk, or merge and write it to level 0."""
+        if spill and not self._buffer.is_full:
+            self._buffer.spill()
+        else:
+            self._flush()
+
+    def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
+        """Level-0 files and changelog files."""
+        self._flush()
+        files, changelog = self._files, self._changelog
+        self._files, self._changelog = [], []
+        return files, changelog
+
+    def written(self) -> Sequence[DataFileMeta]:
+        return [*self._files, *self._changelog]
+
+    def abort(self) -> None:
+        self._buffer.clear()
+
+    def _flush(self) -> None:
+        if self._buffer.is_empty:
+            return
+        if self._table.options.value(CHANGELOG_PRODUCER) == "input":
+            self._changelog += _write_all(self._open(True), self._merged(_KeepAll()))
+        self._files += _write_all(self._open(False), self._merged(self._engine))
+        self._buffer.clear()
+
+    def _merged(self, engine: MergeEngine) -> Iterator[pa.RecordBatch]:
+        schema = self._table.schema
+        return merge_sorted(
+            self._buffer.runs(),
+            key=schema.key_type,
+            sequence_fields=schema.options.value(SEQUENCE_FIELD),
+            descending=schema.options.value(SEQUENCE_FIELD_SORT_ORDER) == "descending",
+            engine=engine,
+        )
+
+
+class StreamingSink:
+    """Rows that are written as they come, in the order of their arrival.
+
+    With a `buffer` they wait on local disk until `finish`, so that of many buckets only one has a
+    file open; without, they go to the file at once.  `key_value`: with kind and sequence number,
+    as in the postpone bucket.
+    """
+
+    def __init__(
+        self,
+        buffer: RowBuffer | None,
+        open_writer: Callable[[], RollingWriter],
+        *,
+        key_value: bool,
+    ) -> None:
+        self._buffer = buffer
+        self._open = open_writer
+        self._key_value = key_value
+        self._writer: RollingWriter | None = None
+
+    def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
+        """Take rows in."""
+        if self._key_value:
+            rows = _key_values(rows, np.full(rows.num_rows, UNKNOWN_SEQUENCE, np.int64), kinds)
+        if self._buffer is not None:
+            self._buffer.add(rows)
+            return
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.write(rows)
+
+    @property
+    def memory(self) -> int:
+        return 0 if self._buffer is None else self._buffer.memory
+
+    @property
+    def disk(self) -> int:
+        return 0 if self._buffer is None else self._buffer.disk
+
+    def relieve(self, *, spill: bool) -> None:  # noqa: ARG002 - such rows are never sorted early
+        """Move what waits to local disk: order is kept only if all rows take the same way."""
+        if self._buffer is not None:
+            self._buffer.spill()
+
+    def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
+        """The files; there is no changelog."""
+        if self._buffer is not None and not self._buffer.is_empty:
+            files = _write_all(
+                self._open(), (batch for run in self._buffer.runs() for batch in run)
+            )
+            self._buffer.clear()
+            return files, []
+        writer, self._writer = self._writer, None
+        return ([] if writer is None else writer.close()), []
+
+    def written(self) -> Sequence[DataFileMeta]:
+        return ()
+
+    def abort(self) -> None:
+        if self._buffer is not None:
+            self._buffer.clear()
+        if self._writer is not None:
+            self._writer.abort()
+
+
+class _KeepAll:
+    """The engine that keeps every version, in merge order."""
+
+    def merge(self, rows: MergeSlice) -> MergedRows:
+        return MergedRows(rows.in_order())
+
+
+def _key_values(
+    rows: pa.RecordBatch, numbers: npt.NDArray[np.int64], kinds: Kinds
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(numbers), pa.array(kinds, pa.int8()), *rows.columns],
+        names=[SEQUENCE_NUMBER, VALUE_KIND, *rows.schema.names],
+    )
+
+
+def _write_all(writer: RollingWriter, rows: Iterator[pa.RecordBatch]) -> list[DataFileMeta]:
+    try:
+        for batch in rows:
+            writer.write(batch)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise

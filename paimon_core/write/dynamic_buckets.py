@@ -1,0 +1,173 @@
+"""Which bucket of a dynamic-bucket partition a key goes to (Java: `index/PartitionIndex`,
+`HashBucketAssigner`, `SimpleHashBucketAssigner`).
+
+1. A hash that the index knows stays in its bucket.
+2. A new one goes to the first bucket with fewer than `dynamic-bucket.target-row-num` hashes,
+3. or to a new bucket, unless there are `dynamic-bucket.max-buckets` of them,
+4. in which case it goes to any of them (Java draws lots; here the hash decides).
+
+`dynamic-bucket.initial-buckets` n deals keys out to n groups by their hash; group g fills the
+buckets g, g + n, g + 2n, ... one after the other, so that a partition starts with n buckets.  In
+Java these are the n assigners of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.index.hash_index import Hashes
+from paimon_core.options import (
+    DYNAMIC_BUCKET_INITIAL_BUCKETS,
+    DYNAMIC_BUCKET_MAX_BUCKETS,
+    DYNAMIC_BUCKET_TARGET_ROWS,
+    Options,
+)
+
+_MOST_BUCKETS: Final = 2**15 - 1
+"""Java keeps bucket numbers as 16-bit integers."""
+
+Buckets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRules:
+    """How buckets are filled: hashes in a bucket, buckets in a partition (None: any), groups."""
+
+    target_rows: int
+    most_buckets: int | None = None
+    groups: int = 1
+
+    @staticmethod
+    def of(options: Options) -> BucketRules:
+        """The rules of a table; InvalidArgument if `max-buckets` is neither -1 nor positive."""
+        most = options.value(DYNAMIC_BUCKET_MAX_BUCKETS)
+        if most != -1 and most <= 0:
+            raise InvalidArgument(
+                f"dynamic-bucket.max-buckets must be -1 or more than 0, not {most}"
+            )
+        groups = max(1, options.value(DYNAMIC_BUCKET_INITIAL_BUCKETS) or 1)
+        return BucketRules(
+            target_rows=options.value(DYNAMIC_BUCKET_TARGET_ROWS),
+            most_buckets=None if most == -1 else most,
+            groups=groups if most == -1 else min(groups, most),
+        )
+
+
+@dataclass(slots=True)
+class PartitionBuckets:
+    """The hashes of one partition and their buckets; grows as keys come in.
+
+    `changed` are the buckets that got hashes since `forget_changes`.
+    """
+
+    rules: BucketRules
+    table: str
+    hashes: Hashes = field(default_factory=lambda: np.empty(0, np.int32))
+    """Sorted, each once."""
+    buckets: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
+    counts: dict[int, int] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)
+
+    @staticmethod
+    def load(
+        rules: BucketRules, table: str, files: Iterable[tuple[int, Hashes]]
+    ) -> PartitionBuckets:
+        """What the hash indexes (bucket, hashes) of a partition say."""
+        files = list(files)
+        counts = {bucket: len(hashes) for bucket, hashes in files}
+        hashes = np.concatenate([np.empty(0, np.int32), *(h for _, h in files)])
+        owners = np.concatenate(
+            [np.empty(0, np.int16), *(np.full(len(h), b, np.int16) for b, h in files)]
+        )
+        # Of a hash that stands in two indexes the later one counts, as when Java fills its map.
+        _, last = np.unique(hashes[::-1], return_index=True)
+        kept = len(hashes) - 1 - last
+        return PartitionBuckets(rules, table, hashes[kept], owners[kept], counts)
+
+    def assign(self, hashes: Hashes) -> Buckets:
+        """The bucket of each hash; new hashes are taken into the index."""
+        distinct, first, codes = np.unique(hashes, return_index=True, return_inverse=True)
+        places = np.searchsorted(self.hashes, distinct)
+        inside = places < len(self.hashes)
+        known = np.zeros(len(distinct), np.bool_)
+        known[inside] = self.hashes[places[inside]] == distinct[inside]
+        result = np.empty(len(distinct), np.int64)
+        result[known] = self.buckets[places[known]]
+        fresh = np.flatnonzero(~known)
+        if len(fresh):
+            # Buckets fill up in the order in which keys arrive.
+            by_arrival = fresh[np.argsort(first[fresh], kind="stable")]
+            result[by_arrival] = self._placed(distinct[by_arrival])
+            at = places[fresh]
+            self.hashes = np.insert(self.hashes, at, distinct[fresh])
+            self.buckets = np.insert(self.buckets, at, result[fresh].astype(np.int16))
+        return result[codes]
+
+    def of_bucket(self, bucket: int) -> Hashes:
+        """All hashes of one bucket."""
+        mine: Hashes = self.hashes[self.buckets == bucket]
+        return mine
+
+    def _placed(self, hashes: Hashes) -> Buckets:
+        """The buckets of hashes that the index does not know."""
+        groups = self.rules.groups
+        if groups == 1:
+            return self._fill(hashes, 0)
+        result = np.empty(len(hashes), np.int64)
+        group = np.abs(np.fmod(hashes.astype(np.int64), groups))
+        for g in np.unique(group).tolist():
+            mine = np.flatnonzero(group == g)
+            result[mine] = self._fill(hashes[mine], g)
+        return result
+
+    def _fill(self, hashes: Hashes, group: int) -> Buckets:
+        result = np.empty(len(hashes), np.int64)
+        done = 0
+        while done < len(hashes):
+            bucket = self._open_bucket(group)
+            if bucket is None:
+                result[done:] = self._overflow(hashes[done:], group)
+                break
+            count = self.counts.get(bucket, 0)
+            taken = min(len(hashes) - done, max(1, self.rules.target_rows) - count)
+            result[done : done + taken] = bucket
+            self.counts[bucket] = count + taken
+            self.changed.add(bucket)
+            done += taken
+        return result
+
+    def _open_bucket(self, group: int) -> int | None:
+        """The first bucket of the group with room, or a new one; None if there are enough."""
+        step, target = self.rules.groups, max(1, self.rules.target_rows)
+        mine = sorted(b for b in self.counts if b % step == group)
+        for bucket in mine:
+            if self.counts[bucket] < target:
+                return bucket
+        most = _MOST_BUCKETS if self.rules.most_buckets is None else self.rules.most_buckets
+        taken = set(mine)
+        for bucket in range(group, most, step):
+            if bucket not in taken:
+                return bucket
+        if self.rules.most_buckets is None:
+            raise InvalidArgument(
+                f"a partition of table {self.table} would need more than {_MOST_BUCKETS} buckets",
+                table=self.table,
+                next_step="raise dynamic-bucket.target-row-num",
+            )
+        return None
+
+    def _overflow(self, hashes: Hashes, group: int) -> Buckets:
+        mine = np.array(sorted(b for b in self.counts if b % self.rules.groups == group))
+        if not len(mine):  # the group's buckets all lie beyond a limit that was lowered
+            mine = np.array(sorted(self.counts))
+        chosen: Buckets = mine[np.abs(hashes.astype(np.int64)) % len(mine)]
+        for bucket, count in zip(*np.unique(chosen, return_counts=True), strict=True):
+            self.counts[int(bucket)] += int(count)
+            self.changed.add(int(bucket))
+        return chosen

@@ -1,0 +1,98 @@
+"""What a writer has to know about the buckets it continues (Java: `FileSystemWriteRestore`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.hash_index import HASH_INDEX
+from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import BUCKET
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingPartition:
+    """Greatest sequence number and hash index by bucket."""
+
+    newest: Mapping[int, int] = field(default_factory=dict)
+    hash_indexes: Mapping[int, IndexFileMeta] = field(default_factory=dict)
+
+
+class ExistingBuckets:
+    """The partitions of one snapshot, read as they are asked for.
+
+    `snapshot` None: everything starts anew, as in an empty table or an overwritten partition.
+    """
+
+    def __init__(self, table: FileStoreTable, snapshot: Snapshot | None) -> None:
+        self._table = table
+        self._snapshot = snapshot
+        self._known: dict[bytes, ExistingPartition] = {}
+        self._indexes: dict[bytes, dict[int, IndexFileMeta]] | None = None
+
+    def load(self, partitions: Iterable[bytes]) -> None:
+        """Read what is not known yet of these partitions, all at once.
+
+        InvalidArgument if one of them has another number of buckets than the table asks for.
+        """
+        wanted = set(partitions) - self._known.keys()
+        if not wanted:
+            return
+        newest: dict[bytes, dict[int, int]] = {p: {} for p in wanted}
+        if self._snapshot is not None:
+            buckets = self._table.options.value(BUCKET)
+            for entry in scan_files(self._table, self._snapshot, partitions=wanted):
+                if entry.total_buckets > 0 and entry.total_buckets != buckets and buckets > 0:
+                    raise self._rescaled(entry.partition, entry.total_buckets, buckets)
+                known = newest[entry.partition]
+                known[entry.bucket] = max(
+                    known.get(entry.bucket, -1), entry.file.max_sequence_number
+                )
+        indexes = self._hash_indexes()
+        for partition in wanted:
+            self._known[partition] = ExistingPartition(
+                newest[partition], indexes.get(partition, {})
+            )
+
+    def partition(self, partition: bytes) -> ExistingPartition:
+        """What is known of the partition."""
+        self.load([partition])
+        return self._known[partition]
+
+    def next_sequence(self, partition: bytes, bucket: int) -> int:
+        """One more than the greatest sequence number in the bucket (JAVA_RULES D2)."""
+        return self.partition(partition).newest.get(bucket, -1) + 1
+
+    def _hash_indexes(self) -> dict[bytes, dict[int, IndexFileMeta]]:
+        if self._indexes is None:
+            self._indexes = {}
+            for entry in self._index_entries():
+                if entry.index_file.index_type == HASH_INDEX:
+                    of_partition = self._indexes.setdefault(entry.partition, {})
+                    of_partition[entry.bucket] = entry.index_file
+        return self._indexes
+
+    def _index_entries(self) -> Iterable[IndexManifestEntry]:
+        table, snapshot = self._table, self._snapshot
+        if (
+            table.bucket_mode is not BucketMode.DYNAMIC
+            or snapshot is None
+            or snapshot.index_manifest is None
+        ):
+            return ()
+        return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+
+    def _rescaled(self, partition: bytes, found: int, asked: int) -> InvalidArgument:
+        table = self._table
+        where = table.paths.partition_path(partition) or "the table"
+        return InvalidArgument(
+            f"{where} of table {table.name} has {found} buckets, but the table's option asks for "
+            f"{asked}",
+            table=table.name,
+            next_step="rescale the partition first (caretaker run rescale)",
+        )

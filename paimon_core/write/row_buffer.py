@@ -1,0 +1,118 @@
+"""Rows of one bucket that wait to be written, in memory and on local disk.
+
+Java: `mergetree/SortBufferWriteBuffer`, `disk/ExternalBuffer`.  With sort keys, what is spilled is
+a sorted run; without, rows stay in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.lsm.key_order import key_digits, sort_rows
+
+MOST_RUNS: Final = 64
+"""Runs on disk that are merged at once; more are not made."""
+_BATCH_ROWS: Final = 4096
+_COMPRESSION: Final = "lz4"
+
+
+class SpillFolder:
+    """A local folder that comes with the first file and goes with this object, or with `clear`."""
+
+    def __init__(self, parent: str | None = None) -> None:
+        self._parent = parent
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._made = 0
+
+    def new_path(self) -> Path:
+        """A path that no file has yet."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="write-", dir=self._parent)
+        self._made += 1
+        return Path(self._folder.name) / str(self._made)
+
+    def clear(self) -> None:
+        """Delete the folder and all that is in it."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+class RowBuffer:
+    """Batches of one schema; `memory` and `disk` are bytes."""
+
+    __slots__ = ("_folder", "_paths", "_sort_keys", "_waiting", "disk", "memory")
+
+    def __init__(self, folder: SpillFolder, sort_keys: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._sort_keys = tuple(sort_keys)
+        self._waiting: list[pa.RecordBatch] = []
+        self._paths: list[Path] = []
+        self.memory = 0
+        self.disk = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._waiting or self._paths)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are so many runs on disk that the rows should be written out."""
+        return len(self._paths) >= MOST_RUNS
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows in, after all others."""
+        self._waiting.append(batch)
+        self.memory += batch.nbytes
+
+    def spill(self) -> None:
+        """Move what waits in memory to a run on disk."""
+        batch = self._in_memory()
+        if batch is None:
+            return
+        path = self._folder.new_path()
+        options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION, use_threads=False)
+        with (
+            pa.OSFile(str(path), "wb") as sink,
+            pa.ipc.new_stream(sink, batch.schema, options=options) as writer,
+        ):
+            for begin in range(0, batch.num_rows, _BATCH_ROWS):
+                writer.write_batch(batch.slice(begin, _BATCH_ROWS))
+        self._paths.append(path)
+        self.disk += path.stat().st_size
+        self._waiting, self.memory = [], 0
+
+    def runs(self) -> list[Iterator[pa.RecordBatch]]:
+        """The rows, oldest run first; can be asked for again until `clear`."""
+        batch = self._in_memory()
+        runs = [_read(path) for path in self._paths]
+        return runs if batch is None else [*runs, iter([batch])]
+
+    def clear(self) -> None:
+        """Forget all rows and delete their files."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+        self._waiting, self._paths = [], []
+        self.memory = self.disk = 0
+
+    def _in_memory(self) -> pa.RecordBatch | None:
+        """What waits in memory as one batch, sorted if there are sort keys."""
+        if not self._waiting:
+            return None
+        if len(self._waiting) > 1 or self._sort_keys:
+            batch = pa.concat_batches(self._waiting)
+            if self._sort_keys:
+                order, _ = sort_rows(key_digits([batch.column(k) for k in self._sort_keys]))
+                batch = batch.take(pa.array(order))
+            self._waiting = [batch]
+        return self._waiting[0]
+
+
+def _read(path: Path) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
