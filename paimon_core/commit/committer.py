@@ -23,10 +23,11 @@ from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.options import (
     COMMIT_MAX_RETRIES,
@@ -36,6 +37,7 @@ from paimon_core.options import (
 )
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import index_entries
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 log = logging.getLogger(__name__)
@@ -191,15 +193,25 @@ def _check(
     sort_key: SortKey | None,
 ) -> None:
     partitions = changes.partitions()
+    base = scan_files(table, latest, partitions=partitions) if partitions else []
     check_conflicts(
         table=table.name,
         latest=latest,
-        base=scan_files(table, latest, partitions=partitions) if partitions else [],
+        base=base,
         delta=changes.files,
         kind=request.kind,
         sort_key=sort_key,
         exact=request.exact,
     )
+    if changes.index_files or latest.index_manifest is not None:
+        check_vectors(
+            table=table.name,
+            latest=latest,
+            base=base,
+            index_files=index_entries(table, latest),
+            changes=changes,
+            bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
+        )
 
 
 def _find_own(

@@ -88,7 +88,7 @@ def with_index_files(
     kept = frozenset(live) - rewritten
     added = {s.data_file: _positions(s) for s in result.superseded}
     if table.bucket_mode is BucketMode.UNAWARE:
-        touched = [f for f in index_files if not _names(f).isdisjoint(rewritten)]
+        touched = [f for f in index_files if not _names(f).isdisjoint(rewritten | added.keys())]
     elif added or any(not _names(f) <= kept for f in index_files):
         touched = list(index_files)
     else:

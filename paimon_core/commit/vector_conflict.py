@@ -1,0 +1,85 @@
+"""Whether data files and deletion vectors still fit together after a commit (JAVA_RULES A2, C1).
+
+Two things must not happen.  A file is rewritten while another commit marks rows of it as deleted:
+these rows would come back.  And a row of a file is marked as deleted while another commit rewrites
+that file: the row would stay, beside the one that supersedes it.
+
+Java looks at this for bucket=-1 tables alone (`ConflictDetection`, where a file's vector is part of
+its identity); a bucket's index file it replaces whatever happened.  Here it holds for all tables,
+and it is enough to look at what the commit leaves behind: changes name the index files that they
+replace, so a vector that changed meanwhile lies in an index file that is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.index_changes import combine_index_files
+from paimon_core.errors import CommitConflict
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.snapshot.snapshot import Snapshot
+
+_File = tuple[bytes, int, str]
+"""Partition, bucket and name of a data file."""
+
+
+def check_vectors(
+    *,
+    table: str,
+    latest: Snapshot,
+    base: Sequence[ManifestEntry],
+    index_files: Sequence[IndexManifestEntry],
+    changes: Changes,
+    bucket_unaware: bool,
+) -> None:
+    """Nothing if the vectors after the commit fit its files; otherwise CommitConflict.
+
+    `base` holds the live files of all partitions that change, `index_files` all index files of the
+    newest snapshot.
+    """
+    added = _files(changes.files, FileKind.ADD)
+    gone = _files(changes.files, FileKind.DELETE) - added
+    after = combine_index_files(index_files, changes.index_files, bucket_unaware=bucket_unaware)
+    live: set[_File] | None = None
+    known = {e.index_file.file_name for e in index_files}
+    for entry in after:
+        if entry.index_file.index_type != DELETION_VECTORS_INDEX:
+            continue
+        is_new = entry.index_file.file_name not in known
+        for vector in entry.index_file.dv_ranges or ():
+            file = (entry.partition, entry.bucket, vector.data_file)
+            if file in gone:
+                raise _conflict(
+                    table,
+                    latest,
+                    f"rows of file {vector.data_file}, which this commit replaces, were deleted "
+                    f"meanwhile",
+                    vector.data_file,
+                )
+            if is_new:
+                if live is None:
+                    live = (_files(base, FileKind.ADD) | added) - gone
+                if file not in live:
+                    raise _conflict(
+                        table,
+                        latest,
+                        f"file {vector.data_file}, of which this commit deletes rows, is no longer "
+                        f"there",
+                        vector.data_file,
+                    )
+
+
+def _files(entries: Iterable[ManifestEntry], kind: FileKind) -> set[_File]:
+    return {(e.partition, e.bucket, e.file.file_name) for e in entries if e.kind is kind}
+
+
+def _conflict(table: str, latest: Snapshot, reason: str, file: str) -> CommitConflict:
+    return CommitConflict(
+        f"cannot commit to table {table}: {reason}; the newest snapshot {latest.id} was committed "
+        f"by user {latest.commit_user} ({latest.commit_kind})",
+        table=table,
+        snapshot=latest.id,
+        file=file,
+    )
