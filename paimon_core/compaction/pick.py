@@ -8,12 +8,19 @@ alone: that moves up as well.  A file that would move is rewritten instead
 
 - to the top level, if it holds deletes, or may hold some;
 - if it holds expired records;
-- if the table says so (`compaction.force-rewrite-all-files`).
+- if the table says so (`compaction.force-rewrite-all-files`);
+- from level 0, where lookups are needed (JAVA_RULES E4): if the levels have different formats, if
+  it holds deletes that deletion vectors are to drop, or if records above could have to be merged
+  into its own.
+
+Where a file moves and its rows are news (to the changelog, or to deletion vectors), it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 
 from paimon_core.compaction.unit import CompactUnit, Rewrite
 from paimon_core.lsm.interval_partition import interval_partition
@@ -22,14 +29,20 @@ from paimon_core.lsm.sorted_run import SortedRun
 from paimon_core.lsm.universal_compaction import (
     Pick,
     PickRules,
+    needs_lookup,
     number_of_levels,
     pick_full,
     pick_minor,
 )
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
+    CHANGELOG_PRODUCER,
     COMPACTION_FORCE_REWRITE_ALL_FILES,
     DELETION_VECTORS_ENABLED,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
     Options,
 )
 from paimon_core.schema.table_schema import TableSchema
@@ -51,100 +64,143 @@ def pick_primary_key(
     full: bool,
     local_millis: int,
     is_expired: Callable[[DataFileMeta], bool] | None = None,
+    expired_before: int | None = None,
     with_deletion_vectors: Collection[str] = (),
 ) -> CompactUnit | None:
     """The work that is due in a bucket, None if there is none.
 
     `files` are all live files of the bucket; `local_millis` is the wall clock, as creation times
-    have it; `is_expired` tells whether a file holds records beyond `record-level.expire-time`;
+    have it; `is_expired` tells whether a file holds records beyond `record-level.expire-time`, and
+    `expired_before` is what this means in seconds since the epoch;
     `with_deletion_vectors` names the files that have one.
     """
     options = schema.options
     levels = levels_of(files, schema.key_type, number_of_levels(options))
-    force = options.value(COMPACTION_FORCE_REWRITE_ALL_FILES)
-    must_rewrite = _Rules(
+    rules = _Rules(
+        options=options,
         top_level=levels.top_level,
         is_expired=is_expired or (lambda _: False),
-        force=force,
-        small=small_file_size(options, primary_key=True),
     )
     only_top = len(levels.runs) == 1 and levels.runs[0].level == levels.top_level
-    if full and only_top:
+    if full:
         picked = pick_full(levels)
-        assert picked is not None
+    else:
+        picked = pick_minor(
+            levels,
+            PickRules.of(options),
+            local_millis=local_millis,
+            last_full=_last_full(levels),
+        )
+    if picked is None:
+        return None
+    if full and only_top:
         chosen = [
             f
             for f in picked.files
-            if force or must_rewrite.is_expired(f) or f.file_name in with_deletion_vectors
+            if rules.force or rules.is_expired(f) or f.file_name in with_deletion_vectors
         ]
-        rewrites = [_alone(f) for f in chosen]
-        upgrades: list[DataFileMeta] = []
+        work = _Work(rewrites=[_alone(f) for f in chosen])
     else:
-        if full:
-            picked = pick_full(levels)
-        else:
-            picked = pick_minor(
-                levels,
-                PickRules.of(options),
-                local_millis=local_millis,
-                last_full=_last_full(levels),
-            )
-        if picked is None:
-            return None
-        rewrites, upgrades = _divided(picked, schema, must_rewrite)
-    if not rewrites and not upgrades:
+        work = _divided(picked, schema, rules)
+    if not work:
         return None
-    has_vectors = options.value(DELETION_VECTORS_ENABLED)
+    output = picked.output_level
     return CompactUnit(
         partition=partition,
         bucket=bucket,
         total_buckets=total_buckets,
-        output_level=picked.output_level,
-        drop_deletes=picked.output_level != 0
-        and (picked.output_level >= levels.highest_non_empty or has_vectors),
-        rewrites=tuple(rewrites),
-        upgrades=tuple(upgrades),
+        output_level=output,
+        drop_deletes=output != 0 and (output >= levels.highest_non_empty or rules.has_vectors),
+        rewrites=tuple(work.rewrites),
+        upgrades=tuple(work.renamed),
+        read_upgrades=tuple(work.read),
+        above=_above(levels, output) if needs_lookup(options) else (),
+        tells=rules.tells(output),
+        expired_before=expired_before,
         reason=str(picked.reason),
     )
 
 
+class _Move(Enum):
+    """What becomes of a file that overlaps nothing."""
+
+    REWRITE = 1
+    READ = 2
+    """It changes its level, and is read for its rows."""
+    RENAME = 3
+    """It changes its level, by metadata alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """Which files that overlap nothing are rewritten nevertheless."""
+    """How a table's files that overlap nothing get to the output level."""
 
-    __slots__ = ("_force", "_top_level", "is_expired", "small")
+    options: Options
+    top_level: int
+    is_expired: Callable[[DataFileMeta], bool]
 
-    def __init__(
-        self,
-        *,
-        top_level: int,
-        is_expired: Callable[[DataFileMeta], bool],
-        force: bool,
-        small: int,
-    ) -> None:
-        self._top_level = top_level
-        self._force = force
-        self.is_expired = is_expired
-        self.small = small
+    @property
+    def small(self) -> int:
+        return small_file_size(self.options, primary_key=True)
 
-    def forbids_upgrade(self, file: DataFileMeta, level: int) -> bool:
+    @property
+    def force(self) -> bool:
+        return self.options.value(COMPACTION_FORCE_REWRITE_ALL_FILES)
+
+    @property
+    def has_vectors(self) -> bool:
+        return self.options.value(DELETION_VECTORS_ENABLED)
+
+    def tells(self, level: int) -> bool:
+        """Whether a compaction into this level makes a changelog."""
+        producer = self.options.value(CHANGELOG_PRODUCER)
+        return producer == "lookup" or (producer == "full-compaction" and level == self.top_level)
+
+    def move(self, file: DataFileMeta, level: int) -> _Move:
         may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
-        return (
-            (level == self._top_level and may_hold_deletes) or self._force or self.is_expired(file)
-        )
+        if (level == self.top_level and may_hold_deletes) or self.force or self.is_expired(file):
+            return _Move.REWRITE
+        if self.options.value(CHANGELOG_PRODUCER) == "full-compaction" and self.tells(level):
+            return _Move.READ
+        if file.level != 0 or not needs_lookup(self.options):
+            return _Move.RENAME
+        if self._format(0) != self._format(level) or (self.has_vectors and may_hold_deletes):
+            return _Move.REWRITE
+        if level != self.top_level and not self._newest_wins:
+            return _Move.REWRITE
+        return _Move.READ if self.tells(level) or self.has_vectors else _Move.RENAME
+
+    @property
+    def _newest_wins(self) -> bool:
+        """Whether records above can be ignored when a newer one comes."""
+        options = self.options
+        return options.value(MERGE_ENGINE) == "deduplicate" and not options.value(SEQUENCE_FIELD)
+
+    def _format(self, level: int) -> str:
+        return self.options.value(FILE_FORMAT_PER_LEVEL).get(level, self.options.value(FILE_FORMAT))
 
 
-def _divided(
-    picked: Pick, schema: TableSchema, rules: _Rules
-) -> tuple[list[Rewrite], list[DataFileMeta]]:
-    """What of the pick is rewritten, in groups, and what moves up."""
-    rewrites: list[Rewrite] = []
-    upgrades: list[DataFileMeta] = []
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What of a pick is rewritten, in groups, and what moves up."""
+
+    rewrites: list[Rewrite] = field(default_factory=list)
+    read: list[DataFileMeta] = field(default_factory=list)
+    renamed: list[DataFileMeta] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.rewrites or self.read or self.renamed)
+
+
+def _divided(picked: Pick, schema: TableSchema, rules: _Rules) -> _Work:
+    work = _Work()
 
     def move_up(file: DataFileMeta) -> None:
-        if rules.forbids_upgrade(file, picked.output_level):
-            rewrites.append(_alone(file))
+        how = rules.move(file, picked.output_level)
+        if how is _Move.REWRITE:
+            work.rewrites.append(_alone(file))
         elif file.level != picked.output_level:
-            upgrades.append(file)
+            (work.read if how is _Move.READ else work.renamed).append(file)
 
     for group in _groups(picked, schema, rules.small):
         if isinstance(group, DataFileMeta):
@@ -153,8 +209,13 @@ def _divided(
             for file in group[0][0].files:
                 move_up(file)
         else:
-            rewrites.append(group)
-    return rewrites, upgrades
+            work.rewrites.append(group)
+    return work
+
+
+def _above(levels: Levels, output: int) -> tuple[SortedRun, ...]:
+    """The runs of the levels above the output, the nearest first."""
+    return tuple(r.run for r in levels.runs if r.level > output)
 
 
 def _groups(picked: Pick, schema: TableSchema, small: int) -> Iterator[Rewrite | DataFileMeta]:

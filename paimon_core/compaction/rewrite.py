@@ -7,19 +7,22 @@ no harm.  When it fails, the files that it wrote are deleted; a task that is kil
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
-from paimon_core.compaction.vectors import vectors_of_unit
+from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import without_deleted
+from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.lsm.changelog import Told
+from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.section import SectionReader, plain_rows
-from paimon_core.scan.engine import merge_engine_for
+from paimon_core.read.section import plain_rows
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 
 Progress = Callable[[int], None]
@@ -46,6 +49,8 @@ def rewrite(
             work.concatenate()
         for group in unit.rewrites:
             work.merge(group)
+        for file in unit.read_upgrades:
+            work.look_through(file)
     except BaseException:
         work.undo()
         raise
@@ -54,11 +59,13 @@ def rewrite(
         partition=unit.partition,
         bucket=unit.bucket,
         total_buckets=unit.total_buckets,
-        before=(*unit.rewritten_files, *unit.upgrades) if owned else (),
+        before=(*unit.rewritten_files, *unit.moved_files) if owned else (),
         after=(
             *work.written,
-            *(f.upgraded(unit.output_level) for f in unit.upgrades if owned),
+            *(f.upgraded(unit.output_level) for f in unit.moved_files if owned),
         ),
+        changelog_files=tuple(work.told),
+        superseded=superseded_rows(work.superseded),
     )
 
 
@@ -73,6 +80,8 @@ class _Work:
         "_table",
         "_unit",
         "_vectors",
+        "superseded",
+        "told",
         "written",
     )
 
@@ -93,41 +102,63 @@ class _Work:
         self._spill_dir = spill_dir
         self._vectors = vectors_of_unit(table, unit)
         self.written: list[DataFileMeta] = []
+        self.told: list[DataFileMeta] = []
+        self.superseded: dict[str, list[Positions]] = defaultdict(list)
 
     def merge(self, group: Rewrite) -> None:
-        """Merge the sections of a group into one sequence of files."""
-        table, unit = self._table, self._unit
-        key_range = unit.key_range
-        reader = SectionReader(
-            table=table,
-            partition=unit.partition,
-            bucket=unit.bucket,
-            read_type=table.schema.row_type,
-            low=None if key_range is None else key_range.low,
-            high=None if key_range is None else key_range.high,
-            spill_dir=self._spill_dir,
+        """Merge the sections of a group into one sequence of files, and tell what that changes."""
+        merge = self._unit_merge()
+        if merge.is_plain:
+            self._write(self._key_value_writer(), merge.plain_rows(group))
+        else:
+            self._write_told(self._key_value_writer(), merge.sections(group))
+
+    def look_through(self, file: DataFileMeta) -> None:
+        """Tell the rows of a file that only changes its level."""
+        self._write_told(None, self._unit_merge().file(file))
+
+    def _unit_merge(self) -> UnitMerge:
+        return UnitMerge(
+            table=self._table,
+            unit=self._unit,
             vectors=self._vectors,
+            on_found=lambda file, rows: self.superseded[file.file_name].append(rows),
+            spill_dir=self._spill_dir,
         )
-        engine = merge_engine_for(table).engine
-        writer = RollingKeyValueWriter(
+
+    def _key_value_writer(self, *, changelog: bool = False) -> RollingKeyValueWriter:
+        table, unit = self._table, self._unit
+        return RollingKeyValueWriter(
             table.io,
             table.paths,
             unit.partition,
             unit.bucket,
             table.schema,
             level=unit.output_level,
-            file_source=FileSource.COMPACT,
+            file_source=FileSource.APPEND if changelog else FileSource.COMPACT,
             new_uuid=self._new_uuid,
             creation_time=self._creation_time,
+            changelog=changelog,
         )
-        self._write(
-            writer,
-            (
-                batch
-                for section in group
-                for batch in reader.merged(section, engine, drop_deletes=unit.drop_deletes)
-            ),
-        )
+
+    def _write_told(self, writer: RollingKeyValueWriter | None, slices: Iterator[Told]) -> None:
+        changelog = self._key_value_writer(changelog=True)
+        try:
+            for told in slices:
+                if writer is not None:
+                    rows = told.merged
+                    writer.write(without_deletes(rows) if self._unit.drop_deletes else rows)
+                if told.changelog is not None:
+                    changelog.write(told.changelog)
+                self._progress(told.merged.num_rows)
+            if writer is not None:
+                self.written += writer.close()
+            self.told += changelog.close()
+        except BaseException:
+            if writer is not None:
+                writer.abort()
+            changelog.abort()
+            raise
 
     def concatenate(self) -> None:
         """Write the rows of append files one file after the other."""
@@ -149,7 +180,7 @@ class _Work:
     def undo(self) -> None:
         """Delete what was written."""
         table, unit = self._table, self._unit
-        for file in self.written:
+        for file in (*self.written, *self.told):
             table.io.delete(table.paths.data_file(unit.partition, unit.bucket, file))
             for extra in file.extra_files:
                 table.io.delete(table.paths.extra_file(unit.partition, unit.bucket, file, extra))

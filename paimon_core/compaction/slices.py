@@ -53,6 +53,7 @@ def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) ->
             key_range=KeyRange(low, high),
             owns_inputs=number == 0,
             upgrades=unit.upgrades if number == 0 else (),
+            read_upgrades=unit.read_upgrades if number == 0 else (),
         )
         for number, (low, high) in enumerate(pairwise(bounds))
     ]

@@ -4,7 +4,8 @@ A unit belongs to one bucket and is done by one task.  It says everything that t
 so that carrying it out needs no rule::
 
     primary key   rewrites   groups of sections; each group becomes files of its own, in key order
-                  upgrades   files that only change their level
+                  upgrades   files that only change their level; some are read nevertheless, to
+                             tell their rows to the changelog or to look their keys up
     append        files      concatenated, in this order
 
 A bucket too large for one task is cut into several units with a `key_range` each.  All of them
@@ -55,7 +56,9 @@ class CompactUnit:
 
     `above`: the sorted runs above the output level that superseded rows are looked up in, the
     nearest first.  `vector_files`: the index files with deletion vectors of files that are read or
-    looked up in; their ranges may name only these.
+    looked up in; their ranges may name only these.  `read_upgrades` are not among `upgrades`.
+    `tells`: what changes goes into changelog files.  `expired_before`: rows of older times (seconds
+    since the epoch) are left out, by `record-level.expire-time`.
     """
 
     partition: bytes
@@ -65,6 +68,9 @@ class CompactUnit:
     drop_deletes: bool = False
     rewrites: tuple[Rewrite, ...] = ()
     upgrades: tuple[DataFileMeta, ...] = ()
+    read_upgrades: tuple[DataFileMeta, ...] = ()
+    tells: bool = False
+    expired_before: int | None = None
     append_files: tuple[DataFileMeta, ...] = ()
     key_range: KeyRange | None = None
     owns_inputs: bool = True
@@ -84,6 +90,16 @@ class CompactUnit:
         )
 
     @property
+    def moved_files(self) -> tuple[DataFileMeta, ...]:
+        """The files that only change their level, read or not."""
+        return (*self.upgrades, *self.read_upgrades)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the files that are read; of those above the output only what is looked up is."""
+        return self.rewritten_bytes + sum(f.file_size for f in self.read_upgrades)
+
+    @property
     def rewritten_bytes(self) -> int:
         return sum(f.file_size for f in self.rewritten_files)
 
@@ -94,7 +110,7 @@ class CompactUnit:
     @property
     def is_metadata_only(self) -> bool:
         """Whether nothing has to be read."""
-        return not self.rewritten_files
+        return not self.rewritten_files and not self.read_upgrades
 
     def to_bytes(self) -> bytes:
         """The unit for `from_bytes` of the same version of this library."""
@@ -116,6 +132,9 @@ class CompactUnit:
                 for rewrite in obj["rewrites"]
             ),
             upgrades=_files(obj["upgrades"]),
+            read_upgrades=_files(obj["read_upgrades"]),
+            tells=obj["tells"],
+            expired_before=obj["expired_before"],
             append_files=_files(obj["append_files"]),
             key_range=key_range
             and KeyRange(_maybe_bytes(key_range["low"]), _maybe_bytes(key_range["high"])),

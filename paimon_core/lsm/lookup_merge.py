@@ -81,11 +81,11 @@ def nearest(rows: MergeSlice) -> MergeSlice:
     )
 
 
-def records_above(rows: MergeSlice) -> Rows:
-    """For each group its row, as a number of `batch`, of the lowest level above 0, or NO_PLACE."""
+def records_above(rows: MergeSlice, *, at_least: int = 1) -> Rows:
+    """For each group its row, as a number of `batch`, of the lowest such level, or NO_PLACE."""
     order = rows.ordered()
     levels = level_values(rows)[order]
-    above = np.where(levels > 0, levels, _ABOVE_ALL).astype(np.int64)
+    above = np.where(levels >= at_least, levels, _ABOVE_ALL).astype(np.int64)
     # The level and the place in one number: the least one says both.
     places = np.arange(len(order), dtype=np.int64)
     least = np.minimum.reduceat((above << 40) + places, rows.group_starts())

@@ -35,6 +35,7 @@ from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     FORCE_LOOKUP,
     LOOKUP_COMPACT,
+    LOOKUP_COMPACT_MAX_INTERVAL,
     MAX_SIZE_AMPLIFICATION,
     MERGE_ENGINE,
     NUM_LEVELS,
@@ -118,9 +119,15 @@ class PickRules:
 def _forces_level_0(options: Options) -> bool:
     if needs_lookup(options):
         # Java's gentle mode forces level 0 at every n-th pick of a running writer; a job that
-        # picks once never gets there.
-        return options.value(LOOKUP_COMPACT) != "gentle"
+        # picks once only gets there if n is 1.
+        return options.value(LOOKUP_COMPACT) != "gentle" or _gentle_interval(options) == 1
     return options.value(COMPACTION_FORCE_UP_LEVEL_0)
+
+
+def _gentle_interval(options: Options) -> int:
+    trigger = options.value(NUM_SORTED_RUN_TRIGGER)
+    interval = options.value(LOOKUP_COMPACT_MAX_INTERVAL)
+    return max(trigger, 2 * trigger if interval is None else interval)
 
 
 def needs_lookup(options: Options) -> bool:

@@ -37,8 +37,6 @@ COMMIT = {
 COMPACT = {
     "row-tracking.enabled": "true",
     "deletion-vectors.enabled": "true",
-    "changelog-producer": "lookup",
-    "record-level.expire-time": "1 d",
 }
 
 

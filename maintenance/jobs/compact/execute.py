@@ -159,7 +159,7 @@ def expected_bytes(units: Sequence[CompactUnit]) -> list[int]:
     """The bytes that each unit really reads: slices of a bucket share its files."""
     slices = Counter((u.partition, u.bucket) for u in units if u.key_range is not None)
     return [
-        u.rewritten_bytes // (slices[u.partition, u.bucket] if u.key_range is not None else 1)
+        u.read_bytes // (slices[u.partition, u.bucket] if u.key_range is not None else 1)
         for u in units
     ]
 
@@ -291,7 +291,7 @@ def _told_apart(
     keys = {key for key, _ in batch.failed}
     planned: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
     for unit in plan.units:
-        planned[unit.partition, unit.bucket] += (*unit.rewritten_files, *unit.upgrades)
+        planned[unit.partition, unit.bucket] += (*unit.rewritten_files, *unit.moved_files)
     stale = set(stale_buckets(table, {key: planned[key] for key in keys}, plan.vector_files, {}))
     failed = [f for key, f in batch.failed if key not in stale]
     return failed, [_label(plan, key) for key in sorted(stale)]

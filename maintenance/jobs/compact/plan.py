@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, cast
 
 from maintenance.arguments import shown_arguments
@@ -19,6 +20,7 @@ from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.report import Size
 from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
 from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.compaction.record_expiry import RecordExpiry, record_expiry
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.compaction.vectors import only_of
 from paimon_core.features import check_compactable, check_snapshot_readable
@@ -115,10 +117,11 @@ class CompactPlan:
             "rewrite_files": len(unit.rewritten_files),
             "rewrite_bytes": unit.rewritten_bytes,
             "rewrite_rows": unit.rewritten_rows,
-            "upgrade_files": len(unit.upgrades),
+            "upgrade_files": len(unit.moved_files),
+            "makes_changelog": unit.tells,
             "drops_deletes": unit.drop_deletes,
             "key_range": unit.key_range is not None,
-            "files": [f.file_name for f in (*unit.rewritten_files, *unit.upgrades)],
+            "files": [f.file_name for f in (*unit.rewritten_files, *unit.moved_files)],
         }
 
     def lines(self) -> Iterator[str]:
@@ -135,7 +138,7 @@ class CompactPlan:
                 + (f"; move {upgrades:,} files up a level by metadata alone" if upgrades else "")
             )
         for unit in self.units[:MOST_PRINTED]:
-            moved = f", move up {len(unit.upgrades)}" if unit.upgrades else ""
+            moved = f", move up {len(unit.moved_files)}" if unit.moved_files else ""
             yield (
                 f"  {self.label(unit)}: rewrite {len(unit.rewritten_files)} files "
                 f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
@@ -187,13 +190,18 @@ def plan(
     """The work that is due in each bucket, by Paimon's own rules."""
     full = arguments["strategy"] == FULL
     local_millis = context.env.local_millis()
+    expiry = None
+    if table.has_primary_key:
+        expiry = record_expiry(table, now_millis=context.env.now_millis())
     units: list[CompactUnit] = []
     kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
     for (partition, number), bucket in state.buckets.items():
         if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
             kept["partition_idle_time: the partition received files since"].append(bucket.files)
             continue
-        found = pick(table, partition, number, bucket, full=full, local_millis=local_millis)
+        found = pick(
+            table, partition, number, bucket, full=full, local_millis=local_millis, expiry=expiry
+        )
         units += [_with_vectors(u, bucket) for u in found]
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
@@ -227,6 +235,7 @@ def pick(
     *,
     full: bool,
     local_millis: int,
+    expiry: RecordExpiry | None,
 ) -> list[CompactUnit]:
     """The units of one bucket; none if nothing is due."""
     vectors = _vectors(table, bucket)
@@ -239,6 +248,8 @@ def pick(
             total_buckets=bucket.total_buckets,
             full=full,
             local_millis=local_millis,
+            is_expired=None if expiry is None else partial(expiry.holds_expired, table),
+            expired_before=None if expiry is None else expiry.before,
             with_deletion_vectors=frozenset(vectors or ()),
         )
         return [] if unit is None else [unit]
@@ -277,7 +288,7 @@ def _with_vectors(unit: CompactUnit, bucket: Bucket) -> CompactUnit:
     if not bucket.vector_files:
         return unit
     looked_up = (f for run in unit.above for f in run.files)
-    names = frozenset(f.file_name for f in (*unit.rewritten_files, *unit.upgrades, *looked_up))
+    names = frozenset(f.file_name for f in (*unit.rewritten_files, *unit.moved_files, *looked_up))
     return replace(unit, vector_files=only_of(bucket.vector_files, names))
 
 

@@ -11,8 +11,6 @@ GOLDEN = Path(__file__).parents[4] / "golden"
 
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
 REFUSED = {
-    "changelog_full_compaction": "changelog-producer=full-compaction",
-    "changelog_lookup": "changelog-producer=lookup",
     "deletion_vectors": "deletion-vectors.enabled",
     "postpone": "bucket=-2 (postpone buckets)",
     "row_tracking": "row-tracking.enabled",

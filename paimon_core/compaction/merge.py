@@ -1,0 +1,198 @@
+"""How the versions of a unit's keys become rows and changelog (Java: `MergeTreeCompactRewriter`,
+`ChangelogMergeTreeRewriter`, `FullChangelogMergeTreeCompactRewriter`,
+`LookupMergeTreeCompactRewriter`).
+
+=================================  ===============================================================
+the table has                      what is merged, and told
+=================================  ===============================================================
+`changelog-producer=full-...`      everything; told when the output is the top level
+lookups, files of level 0          level 0 and the nearest record above it, looked up above the
+                                   output level if it is not among the files; told with
+                                   `changelog-producer=lookup`
+lookups, no file of level 0        the nearest record of each key; nothing new, so nothing is told
+neither                            everything; nothing is told
+=================================  ===============================================================
+
+Lookups are what first-row tables, `changelog-producer=lookup`, deletion vectors and `force-lookup`
+ask for.  Whoever maintains deletion vectors is told every record that was found above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.compaction.lookup import Found, KeyLookup
+from paimon_core.compaction.record_expiry import RecordExpiry, expiry_before
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions
+from paimon_core.lsm.changelog import (
+    Equal,
+    Find,
+    FirstRows,
+    FullCompaction,
+    Lookup,
+    Silent,
+    Telling,
+    Told,
+    equality,
+)
+from paimon_core.lsm.lookup_merge import leveled
+from paimon_core.lsm.merge_engine import MergeEngine
+from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.lsm.universal_compaction import needs_lookup
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_ROW_DEDUPLICATE,
+    CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS,
+    DELETION_VECTORS_ENABLED,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+)
+from paimon_core.read.section import SectionReader
+from paimon_core.read.versions import VersionReader
+from paimon_core.scan.engine import merge_engine_for
+from paimon_core.types.buffers import index_array
+
+OnFound = Callable[[DataFileMeta, Positions], None]
+"""Told the rows of a file above the output level that new rows supersede."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitMerge:
+    """Merges sections of one unit; `on_found` is asked for by tables with deletion vectors."""
+
+    table: FileStoreTable
+    unit: CompactUnit
+    vectors: Mapping[str, Positions]
+    on_found: OnFound | None = None
+    spill_dir: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every version is merged, whatever its level, and nothing is told."""
+        return not self._needs_levels
+
+    def plain_rows(self, sections: Sequence[Section]) -> Iterator[pa.RecordBatch]:
+        """The merged rows of the sections, one after the other."""
+        reader, engine = self._reader(), merge_engine_for(self.table).engine
+        for section in sections:
+            yield from reader.merged(section, engine, drop_deletes=self.unit.drop_deletes)
+
+    def sections(self, sections: Sequence[Section]) -> Iterator[Told]:
+        """The rows of the sections, one after the other, and what is told of them."""
+        has_new = any(f.level == 0 for s in sections for run in s for f in run.files)
+        return self._told(sections, has_new=has_new)
+
+    def file(self, file: DataFileMeta) -> Iterator[Told]:
+        """The same for one file that moves up as it is: only what is told matters."""
+        return self._told([(SortedRun((file,)),)], has_new=file.level == 0)
+
+    def _told(self, sections: Sequence[Section], *, has_new: bool) -> Iterator[Told]:
+        # One reader and one lookup for all sections: they come in key order.
+        reader = self._reader()
+        telling = self._telling(has_new=has_new)
+        for section in sections:
+            for piece in reader.versions(section):
+                yield telling.merge(piece)
+
+    def _reader(self) -> VersionReader:
+        expiry, key_range = self._expiry(), self.unit.key_range
+        return VersionReader(
+            table=self.table,
+            partition=self.unit.partition,
+            bucket=self.unit.bucket,
+            read_type=self.table.schema.row_type,
+            low=None if key_range is None else key_range.low,
+            high=None if key_range is None else key_range.high,
+            spill_dir=self.spill_dir,
+            vectors=self.vectors,
+            with_levels=self._needs_levels,
+            keep=None if expiry is None else expiry.keep,
+        )
+
+    @property
+    def _needs_levels(self) -> bool:
+        return self.unit.tells or needs_lookup(self.table.options)
+
+    def _expiry(self) -> RecordExpiry | None:
+        before = self.unit.expired_before
+        return None if before is None else expiry_before(self.table, before)
+
+    def _telling(self, *, has_new: bool) -> Telling:
+        options = self.table.options
+        chosen = merge_engine_for(self.table)
+        first_row = options.value(MERGE_ENGINE) == "first-row"
+        looks_up = needs_lookup(options)
+        if self.unit.tells and options.value(CHANGELOG_PRODUCER) == "full-compaction":
+            return FullCompaction(chosen.of_files, self.unit.output_level, self._equal())
+        if not (looks_up and has_new):
+            return Silent(chosen.of_files)
+        tell = self.unit.tells
+        if first_row:
+            return FirstRows(chosen.engine, self._find(records=False), tell)
+        sequenced = bool(options.value(SEQUENCE_FIELD))
+        plain = options.value(MERGE_ENGINE) == "deduplicate" and not sequenced
+        return self._lookup(chosen.engine, tell=tell, records=tell or not plain)
+
+    def _lookup(self, engine: MergeEngine, *, tell: bool, records: bool) -> Lookup:
+        reader = self._reader()
+        return Lookup(engine, reader.order, self._find(records=records), tell, self._equal())
+
+    def _find(self, *, records: bool) -> Find | None:
+        """What looks up keys above the unit's output; None if nobody would want to know."""
+        options = self.table.options
+        first_row = options.value(MERGE_ENGINE) == "first-row"
+        sink = self.on_found if options.value(DELETION_VECTORS_ENABLED) else None
+        if not self.unit.above or not (records or first_row or sink is not None):
+            return None
+        schema = self.table.schema
+        # Java's lookup of first-row reads no values, so there an expired row is still known.
+        expiry = None if first_row else self._expiry()
+        names = set(schema.key_type.names) | ({expiry.field.name} if expiry else set())
+        read_type = schema.row_type
+        if not records:
+            read_type = read_type.project([n for n in schema.names if n in names])
+        lookup = KeyLookup(
+            SectionReader(
+                table=self.table,
+                partition=self.unit.partition,
+                bucket=self.unit.bucket,
+                read_type=read_type,
+                vectors=self.vectors,
+            ),
+            self.unit.above,
+            keep=None if expiry is None else expiry.keep,
+        )
+        return _finding(lookup, schema.key_type.names, sink, records=records)
+
+    def _equal(self) -> Equal | None:
+        options = self.table.options
+        if not options.value(CHANGELOG_ROW_DEDUPLICATE):
+            return None
+        ignored = options.value(CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS)
+        return equality([n for n in self.table.schema.names if n not in ignored])
+
+
+def _finding(
+    lookup: KeyLookup, key_names: Sequence[str], sink: OnFound | None, *, records: bool
+) -> Find:
+    levels = np.array([f.level for f in lookup.files], np.int8)
+
+    def find(batch: pa.RecordBatch, rows: Positions) -> tuple[Positions, pa.RecordBatch | None]:
+        found = lookup.find(batch.select(list(key_names)).take(index_array(rows)))
+        if sink is not None:
+            _tell(lookup, found, sink)
+        return found.keys, leveled(found.records, levels[found.files]) if records else None
+
+    return find
+
+
+def _tell(lookup: KeyLookup, found: Found, sink: OnFound) -> None:
+    for number in np.unique(found.files).tolist():
+        sink(lookup.files[number], found.positions[found.files == number])

@@ -1,0 +1,108 @@
+"""Rows that are too old to be kept: `record-level.expire-time` (Java: `io/RecordLevelExpire`).
+
+Compaction leaves them out when it reads; before that, reads still see them.  The time of a row is
+its `record-level.time-field`: seconds since the epoch (INT, BIGINT), milliseconds (BIGINT from
+10^12 on), or a timestamp, of which milliseconds are cut off towards zero.  A row without a time
+never expires.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
+from paimon_core.scan.prune import column_stats
+from paimon_core.types.buffers import BoolArray, fixed_values, valid_rows
+from paimon_core.types.data_types import DataField, DataType, TypeRoot
+
+_MILLIS_FROM: Final = 10**12
+_NUMBERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+_TIMES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiry:
+    """Rows whose `field` says a time before `before` (seconds since the epoch) are expired."""
+
+    field: DataField
+    before: int
+
+    def keep(self, batch: pa.RecordBatch) -> BoolArray:
+        """For each row, whether it is not expired."""
+        column = batch.column(self.field.name)
+        kept: BoolArray = _seconds(column) >= self.before
+        return kept | ~valid_rows(column) if column.null_count else kept
+
+    def holds_expired(self, table: FileStoreTable, file: DataFileMeta) -> bool:
+        """Whether the file's statistics say that it holds expired rows; False if unknown."""
+        written = table.schema_of(file.schema_id)
+        old = next((f for f in written.fields if f.id == self.field.id), None)
+        if old is None or not _comparable(old.type, self.field.type):
+            return False
+        names = file.value_stats_cols
+        if names is None:
+            names = file.write_cols or written.names
+        if old.name not in names:
+            return False
+        least, _, _ = column_stats(file.value_stats, names, written.fields)[old.name]
+        if not isinstance(least, int):
+            return False
+        return _in_seconds(least, old.type) < self.before
+
+
+def record_expiry(table: FileStoreTable, *, now_millis: int) -> RecordExpiry | None:
+    """What is expired at this time (milliseconds since the epoch); None if nothing ever is.
+
+    InvalidArgument if the options do not fit the table.
+    """
+    duration = table.options.value(RECORD_LEVEL_EXPIRE_TIME)
+    return None if duration is None else expiry_before(table, now_millis // 1000 - duration // 1000)
+
+
+def expiry_before(table: FileStoreTable, seconds: int) -> RecordExpiry:
+    """The expiry of rows before this time; InvalidArgument if there is no field that tells it."""
+    name = table.options.value(RECORD_LEVEL_TIME_FIELD)
+    field = None if name is None else table.schema.row_type.get(name)
+    if field is None or field.type.root not in (TypeRoot.INT, TypeRoot.BIGINT, *_TIMES):
+        raise InvalidArgument(
+            f"table {table.name} has {RECORD_LEVEL_EXPIRE_TIME.key}, but its "
+            f"{RECORD_LEVEL_TIME_FIELD.key} ({name}) is no column of type INT, BIGINT or TIMESTAMP",
+            table=table.name,
+            next_step=f"set {RECORD_LEVEL_TIME_FIELD.key}, or remove {RECORD_LEVEL_EXPIRE_TIME.key}",
+        )
+    return RecordExpiry(field, seconds)
+
+
+def _seconds(column: pa.Array) -> npt.NDArray[np.int64]:
+    t = column.type
+    if pa.types.is_timestamp(t):
+        values = fixed_values(column, np.int64)
+        # First to milliseconds, downwards; then to seconds, towards zero, as Java divides.
+        millis = values // (_PER_SECOND[t.unit] // 1000)
+        seconds: npt.NDArray[np.int64] = np.sign(millis) * (np.abs(millis) // 1000)
+        return seconds
+    if pa.types.is_int32(t):
+        return fixed_values(column, np.int32).astype(np.int64)
+    values = fixed_values(column, np.int64)
+    return np.where(values >= _MILLIS_FROM, values // 1000, values)
+
+
+def _in_seconds(value: int, data_type: DataType) -> int:
+    if data_type.root in _TIMES:
+        millis = value // 1_000_000
+        return -(-millis // 1000) if millis < 0 else millis // 1000
+    return value // 1000 if value >= _MILLIS_FROM else value
+
+
+def _comparable(old: DataType, new: DataType) -> bool:
+    """Whether statistics in the old type say the same in the new one."""
+    return old.root == new.root or (old.root in _NUMBERS and new.root in _NUMBERS)

@@ -1,0 +1,247 @@
+"""What a merge changed, as changelog rows (Java: `FullChangelogMergeFunctionWrapper`,
+`LookupChangelogMergeFunctionWrapper`, `FirstRowMergeFunctionWrapper`).
+
+============  ===========  =====================================================================
+before        after        changelog
+============  ===========  =====================================================================
+none          a row        +I after
+a row         none         -D before
+a row         a row        -U before, +U after; nothing if they are equal and the table asks for
+                           that (`changelog-producer.row-deduplicate`)
+============  ===========  =====================================================================
+
+*full-compaction*: before is the record of the top level, and what is told is every key whose
+record did not lie there alone.  *lookup*: before is the nearest record above level 0, in the files
+that are merged or else looked up above them, and what is told are keys with a record of level 0.
+*first-row* tells keys that were nowhere above level 0.
+
+Rows carry the sequence number of the record that they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
+from paimon_core.lsm.lookup_merge import (
+    groups_with_level_0,
+    nearest,
+    records_above,
+    with_records,
+)
+from paimon_core.lsm.merge_engine import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    MergedRows,
+    MergeEngine,
+    MergeSlice,
+    is_retract,
+)
+from paimon_core.lsm.sort_merge import MergeOrder
+from paimon_core.lsm.versions import NO_PLACE, fixed_array
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.types.buffers import bool_values, index_array
+
+Find = Callable[[pa.RecordBatch, Rows], tuple[Rows, pa.RecordBatch | None]]
+"""Looks up the keys of these rows of a batch, ascending: which of them were found, and their
+records with the batch's columns (None: they are not wanted)."""
+Equal = Callable[[pa.RecordBatch, pa.RecordBatch], BoolArray]
+"""For each pair of rows, whether they count as the same."""
+_NO_ROW: Final = NO_PLACE
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The rows to write, deletes among them, and what to tell of them."""
+
+    merged: pa.RecordBatch
+    changelog: pa.RecordBatch | None = None
+
+
+class Telling(Protocol):
+    """Merges a slice and tells what that changed."""
+
+    def merge(self, rows: MergeSlice) -> Told: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Merges, and tells nothing."""
+
+    engine: MergeEngine
+
+    def merge(self, rows: MergeSlice) -> Told:
+        return Told(self.engine.merge(rows).batch)
+
+
+@dataclass(frozen=True, slots=True)
+class FullCompaction:
+    """Tells what a compaction into the top level changes there; rows need a `_LEVEL`."""
+
+    engine: MergeEngine
+    top_level: int
+    equal: Equal | None = None
+
+    def merge(self, rows: MergeSlice) -> Told:
+        merged = self.engine.merge(rows)
+        before = records_above(rows, at_least=self.top_level)
+        alone = rows.group_ends() - rows.group_starts() == 1
+        told = ~(alone & (before != _NO_ROW))
+        return Told(merged.batch, _changelog(rows.batch, before, merged, told, self.equal))
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Merges level 0 with what `find` knows of the levels above; rows need a `_LEVEL`.
+
+    Keys without a record above level 0 among the rows are looked up, whatever is told.
+    """
+
+    engine: MergeEngine
+    order: MergeOrder
+    find: Find | None
+    tell: bool
+    equal: Equal | None = None
+
+    def merge(self, rows: MergeSlice) -> Told:
+        new = groups_with_level_0(rows)
+        rows = nearest(rows)
+        if self.find is not None:
+            rows = self._with_found(rows, self.find)
+        rows = replace(rows, through=np.ones(rows.group_count, np.bool_))
+        merged = self.engine.merge(rows)
+        if not self.tell:
+            return Told(merged.batch)
+        before = records_above(rows)
+        return Told(merged.batch, _changelog(rows.batch, before, merged, new, self.equal))
+
+    def _with_found(self, rows: MergeSlice, find: Find) -> MergeSlice:
+        missing = np.flatnonzero(records_above(rows) == _NO_ROW)
+        if len(missing) == 0:
+            return rows
+        found, records = find(rows.batch, rows.last_rows()[missing])
+        if len(found) == 0 or records is None:
+            return rows
+        return with_records(rows, missing[found], records, self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """Keeps the first row of each key, and none where `find` knows an older one."""
+
+    engine: MergeEngine
+    find: Find | None
+    tell: bool
+
+    def merge(self, rows: MergeSlice) -> Told:
+        known = records_above(rows) != _NO_ROW
+        merged = self.engine.merge(replace(rows, through=np.ones(rows.group_count, np.bool_)))
+        groups = _groups(rows, merged)
+        batch = merged.batch
+        unknown = np.flatnonzero(~known[groups])
+        if self.find is not None and len(unknown):
+            found, _ = self.find(batch, unknown)
+            kept = np.ones(len(groups), np.bool_)
+            kept[unknown[found]] = False
+            unknown = np.delete(unknown, found)
+            told = batch.take(index_array(unknown)) if self.tell else None
+            return Told(batch.take(index_array(np.flatnonzero(kept))), told)
+        return Told(batch, batch.take(index_array(unknown)) if self.tell else None)
+
+
+def _groups(rows: MergeSlice, merged: MergedRows) -> Rows:
+    return np.arange(rows.group_count) if merged.groups is None else merged.groups
+
+
+def _changelog(
+    versions: pa.RecordBatch,
+    before: Rows,
+    merged: MergedRows,
+    told: BoolArray,
+    equal: Equal | None,
+) -> pa.RecordBatch | None:
+    """The changelog of the groups to be told; `before` are rows of `versions`, one a group."""
+    after = np.full(len(before), _NO_ROW)
+    if merged.groups is None:
+        after[:] = np.arange(len(before))
+    else:
+        after[merged.groups] = np.arange(len(merged.groups))
+    was = _adds(versions, before)
+    is_ = _adds(merged.batch, after)
+    updated = np.flatnonzero(told & was & is_)
+    if equal is not None and len(updated):
+        old = versions.take(index_array(before[updated]))
+        new = merged.batch.take(index_array(after[updated]))
+        updated = updated[~equal(old, new)]
+    inserted = np.flatnonzero(told & ~was & is_)
+    deleted = np.flatnonzero(told & was & ~is_)
+    old_groups = np.concatenate((deleted, updated))
+    new_groups = np.concatenate((inserted, updated))
+    if len(old_groups) + len(new_groups) == 0:
+        return None
+    kinds = np.repeat(
+        np.array([DELETE, UPDATE_BEFORE, INSERT, UPDATE_AFTER], np.int8),
+        [len(deleted), len(updated), len(inserted), len(updated)],
+    )
+    # By group, the old row before the new one.
+    places = np.argsort(np.concatenate((old_groups * 2, new_groups * 2 + 1)), kind="stable")
+    shown = pa.concat_batches(
+        [
+            versions.take(index_array(before[old_groups])),
+            merged.batch.take(index_array(after[new_groups])),
+        ]
+    ).take(index_array(places))
+    position = shown.schema.get_field_index(VALUE_KIND)
+    return shown.set_column(
+        position, shown.schema.field(position), fixed_array(kinds[places], pa.int8())
+    )
+
+
+def _adds(batch: pa.RecordBatch, rows: Rows) -> BoolArray:
+    """For each of these rows, whether it is there and of kind +I or +U."""
+    there: BoolArray = rows != _NO_ROW
+    if batch.num_rows:
+        there &= ~is_retract(kind_values(batch.column(VALUE_KIND)))[rows]
+    return there
+
+
+def equality(names: Sequence[str]) -> Equal:
+    """Whether rows have the same values in these columns, as Java's generated code compares them.
+
+    Null equals null; NaN equals nothing, and 0.0 equals -0.0.
+    """
+
+    def equal(old: pa.RecordBatch, new: pa.RecordBatch) -> BoolArray:
+        same = np.ones(old.num_rows, np.bool_)
+        for name in names:
+            same &= _equal_values(old.column(name), new.column(name))
+        return same
+
+    return equal
+
+
+def _equal_values(old: pa.Array, new: pa.Array) -> BoolArray:
+    if pa.types.is_nested(old.type):
+        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        if pa.types.is_map(old.type):
+            # Java compares maps as sets of entries.
+            return np.array([_same_map(a, b) for a, b in pairs], np.bool_)
+        return np.array([a == b for a, b in pairs], np.bool_)
+    same = pc.fill_null(pc.equal(old, new), False)
+    if old.null_count and new.null_count:
+        same = pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new)))
+    return bool_values(same)
+
+
+def _same_map(old: list[tuple[object, object]] | None, new: object) -> bool:
+    if old is None or not isinstance(new, list):
+        return old is None and new is None
+    return len(old) == len(new) and all(entry in new for entry in old)
