@@ -34,7 +34,7 @@ from paimon_core.options import (
 )
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.section import SectionReader
+from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits
@@ -172,12 +172,13 @@ def _merged(
         *table.options.value(SEQUENCE_FIELD),
         *chosen.needs,
     }
-    reader = SectionReader(
+    reader = VersionReader(
         table=table,
         partition=entries[0].partition,
         bucket=entries[0].bucket,
         read_type=schema.row_type.project([n for n in schema.names if n in fields]),
         vectors=vectors,
+        with_levels=chosen.with_levels,
     )
     skip_level_0 = skips_level_0(table.options)
     files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
@@ -189,7 +190,7 @@ def _merged(
                     yield batch.set_column(position, VALUE_KIND, _inserted(batch.num_rows))
             continue
         for section in interval_partition(split.files, schema.key_type):
-            yield from reader.merged(section, chosen.engine, drop_deletes=not keep_deletes)
+            yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
 
 
 def skips_level_0(options: Options) -> bool:
