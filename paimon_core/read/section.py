@@ -42,6 +42,7 @@ PLAIN_BYTES: Final = 32 * 1024**2
 MOST_ROWS: Final = 8192
 LEAST_ROWS: Final = 16
 """Rows of a batch: more are no faster, fewer cost more per row than they save."""
+_LEAST_SHARE: Final = 0.25
 _EXPANSION: Final = 3
 """Decoded bytes a byte of a file: a guess on the safe side for what is not of fixed width."""
 
@@ -183,7 +184,7 @@ def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> in
     rows = sum(f.row_count for f in files)
     if rows == 0:
         return MOST_ROWS
-    width = fixed_width(read_type) + _EXPANSION * sum(f.file_size for f in files) // rows
+    width = row_width(read_type, sum(f.file_size for f in files) / rows)
     # Up to two batches of each run wait, and one more copy of them is being merged.
     fitting = WAITING_BYTES // (3 * side_by_side * width)
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
@@ -191,8 +192,21 @@ def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> in
 
 def plain_rows(file: DataFileMeta, read_type: RowType) -> int:
     """How many rows of one file, read by itself, are decoded at a time."""
-    width = fixed_width(read_type) + _EXPANSION * file.file_size // max(1, file.row_count)
+    width = row_width(read_type, file.file_size / max(1, file.row_count))
     return max(LEAST_ROWS, min(BATCH_ROWS, PLAIN_BYTES // width))
+
+
+def row_width(read_type: RowType, stored: float) -> int:
+    """Bytes of an Arrow row, roughly, if a row takes `stored` bytes of a file.
+
+    What has a fixed width is known; the rest is what a file stores beyond that, or at least its
+    share of the columns, and is taken to be compressed well.
+    """
+    fixed, varying = _widths(read_type)
+    if not varying:
+        return fixed
+    share = max(_LEAST_SHARE, varying / len(read_type))
+    return fixed + int(_EXPANSION * max(stored - fixed, stored * share))
 
 
 def fan_in(section: Section, read_type: RowType) -> int:
@@ -214,15 +228,16 @@ def _leaves(data_type: DataType) -> int:
     return 1
 
 
-def fixed_width(read_type: RowType) -> int:
-    """Bytes of an Arrow row without what varies: strings, nested values."""
-    width = 9  # sequence number and kind
+def _widths(read_type: RowType) -> tuple[int, int]:
+    """(bytes of an Arrow row without what varies: strings, nested values; columns that vary)."""
+    width, varying = 9, 0  # sequence number and kind
     for column in read_type:
         try:
             width += (arrow_type(column.type).bit_width + 7) // 8
         except ValueError:  # no fixed width
             width += 8
-    return width
+            varying += 1
+    return width, varying
 
 
 def _cut(
