@@ -36,8 +36,9 @@ from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.splits import batch_splits
+from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import RowType
@@ -100,14 +101,26 @@ def _read(
     vectors = deletion_vectors(table, snapshot)
     engine = merge_engine_for(table) if table.has_primary_key else None
     for files in buckets.values():
+        left = files if predicate is None else _by_file_indexes(table, files, predicate)
         for batch in read_bucket(
-            table, files, needed, vectors, engine=engine, keep_deletes=keep_deletes
+            table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes
         ):
             chosen = batch
             if predicate is not None:
                 chosen = batch.filter(evaluate(predicate, batch))
             if chosen.num_rows:
                 yield chosen.select([VALUE_KIND, *wanted.names])
+
+
+def _by_file_indexes(
+    table: FileStoreTable, entries: list[ManifestEntry], predicate: Predicate
+) -> list[ManifestEntry]:
+    if table.has_primary_key:
+        skip_level_0 = skips_level_0(table.options)
+        files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
+        if not never_merges(files, never_merged=skip_level_0):
+            return entries
+    return without_ruled_out(table, entries, predicate)
 
 
 def read_bucket(
@@ -123,6 +136,8 @@ def read_bucket(
 
     `vectors` are the deleted positions of its data files, by file name.
     """
+    if not entries:
+        return iter(())
     if table.has_primary_key:
         return _merged(table, entries, needed, vectors or {}, engine, keep_deletes=keep_deletes)
     return _appended(table, entries, needed, vectors or {})

@@ -1,4 +1,4 @@
-"""Which files may hold matching rows, by their statistics (JAVA_RULES G2 to G4).
+"""Which files may hold matching rows, by statistics and embedded indexes (JAVA_RULES G2 to G4).
 
 Java: `operation/KeyValueFileStoreScan`, `operation/AppendOnlyFileStoreScan`.
 
@@ -19,6 +19,7 @@ from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
+from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import DataField, DataType
@@ -83,7 +84,12 @@ def _file_may_match(
     written = (
         table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
     )
-    return may_match(predicate, file.row_count, _lookup(table.schema, written, file, by_key=by_key))
+    lookup = _lookup(table.schema, written, file, by_key=by_key)
+    if not may_match(predicate, file.row_count, lookup):
+        return False
+    if by_key or file.embedded_index is None or not reads_file_indexes(table):
+        return True
+    return not rules_out_embedded(table, file, predicate)
 
 
 def _lookup(

@@ -38,8 +38,7 @@ def batch_splits(
     """
     target = options.value(SPLIT_TARGET_SIZE)
     cost = options.value(OPEN_FILE_COST)
-    above = all(f.level != 0 and not f.delete_row_count for f in files)
-    if above and (never_merged or len({f.level for f in files}) == 1):
+    if never_merges(files, never_merged=never_merged):
         return [
             _split(bin_, raw=True)
             for bin_ in pack_ordered(files, lambda f: max(f.file_size, cost), target)
@@ -51,6 +50,12 @@ def batch_splits(
     bins = pack_ordered(sections, lambda s: max(sum(f.file_size for f in s), cost), target)
     packed = [[file for section in bin_ for file in section] for bin_ in bins]
     return [_split(b, raw=len(b) == 1 and not b[0].delete_row_count) for b in packed]
+
+
+def never_merges(files: Sequence[DataFileMeta], *, never_merged: bool) -> bool:
+    """Whether no row of these files hides another, by their levels alone."""
+    above = all(f.level != 0 and not f.delete_row_count for f in files)
+    return above and (never_merged or len({f.level for f in files}) == 1)
 
 
 def _split(files: Sequence[DataFileMeta], *, raw: bool) -> Split:
