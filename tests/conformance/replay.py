@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,7 +28,6 @@ from maintenance.jobs.compact.definition import COMPACT
 from maintenance.registry import job_named
 from maintenance.runner import RunRequest, Surroundings, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -43,6 +43,7 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.describe import describe_files, describe_manifests
 from paimon_core.table.open import open_table
+from paimon_core.table.table_writer import commit_write
 from paimon_core.table.time_travel import at_snapshot, travel
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
@@ -145,13 +146,15 @@ def overwrite_step(step: Step, result: Result) -> None:
 
 def _write(step: Step, result: Result, partition: dict[str, Any] | None) -> None:
     table = open_step(step)
-    if "bucket" in step:
-        raise UnsupportedFeature("writing into a named bucket")
+    if "compact" in step:
+        write_only = "false" if step["compact"] else "true"
+        table = replace(table, schema=table.schema.with_options({"write-only": write_only}))
     before = table.snapshots.latest_id() or 0
     started = time.monotonic()
     rows, kinds = to_arrow(table, step["rows"])
-    writer = TableWriter(table, env=ENV, overwrite=partition is not None)
-    writer.write(rows, kinds)
+    who = user(step)
+    writer = TableWriter(table, env=ENV, overwrite=partition is not None, user=who, writer_id=0)
+    writer.write(rows, kinds, bucket=step.get("bucket"))
     messages = writer.prepare_commit()
     if not step.get("commit", True):
         return
@@ -161,17 +164,17 @@ def _write(step: Step, result: Result, partition: dict[str, Any] | None) -> None
         overwrite(
             table,
             messages,
-            user=user(step),
+            user=who,
             env=ENV,
             partition=_partition_values(table, partition),
             identifier=identifier,
             watermark=step.get("watermark"),
         )
     else:
-        commit(
+        commit_write(
             table,
             messages,
-            user=user(step),
+            user=who,
             env=ENV,
             identifier=identifier,
             watermark=step.get("watermark"),

@@ -1,0 +1,153 @@
+"""What compaction a bucket is due, of any kind of table, and doing it in one process.
+
+The rules are those of `pick` and `append_coordinator`; here they get what they need to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
+from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.compaction.record_expiry import RecordExpiry
+from paimon_core.compaction.rewrite import rewrite
+from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
+from paimon_core.compaction.vectors import only_of, with_index_files
+from paimon_core.environment import Environment
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
+from paimon_core.options import DELETION_VECTORS_ENABLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """The live files of one bucket, and its index files with deletion vectors."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+    vector_files: tuple[IndexFileMeta, ...] = ()
+
+
+def units_due(
+    table: FileStoreTable,
+    files: BucketFiles,
+    *,
+    full: bool,
+    local_millis: int,
+    expiry: RecordExpiry | None = None,
+    until_done: bool = True,
+) -> list[CompactUnit]:
+    """The units of one bucket; none if nothing is due.
+
+    `local_millis` is the wall clock, as creation times have it; `until_done` False joins only what
+    Java's writer joins at once in bucketed append tables.
+    """
+    vectors = _vectors(table, files)
+    if table.has_primary_key:
+        unit = pick_primary_key(
+            files.files,
+            table.schema,
+            partition=files.partition,
+            bucket=files.bucket,
+            total_buckets=files.total_buckets,
+            full=full,
+            local_millis=local_millis,
+            is_expired=None if expiry is None else partial(expiry.holds_expired, table),
+            expired_before=None if expiry is None else expiry.before,
+            with_deletion_vectors=frozenset(vectors or ()),
+        )
+        found = [] if unit is None else [unit]
+    elif table.bucket_mode is BucketMode.UNAWARE:
+        found = pick_unaware(
+            files.files,
+            table.options,
+            partition=files.partition,
+            total_buckets=files.total_buckets,
+            vectors=vectors,
+        )
+    else:
+        found = pick_bucketed(
+            files.files,
+            table.options,
+            partition=files.partition,
+            bucket=files.bucket,
+            total_buckets=files.total_buckets,
+            full=full,
+            until_done=until_done,
+            vectors=vectors,
+        )
+    return [_with_vectors(u, files) for u in found]
+
+
+def compact_bucket(
+    table: FileStoreTable,
+    units: Sequence[CompactUnit],
+    files: BucketFiles,
+    *,
+    env: Environment,
+    spill_dir: str | None = None,
+) -> CompactResult:
+    """The units of one bucket carried out one after the other, as one result.
+
+    The new files exist when this returns; what a failed unit wrote is deleted again.
+    """
+    results: list[CompactResult] = []
+    try:
+        for unit in units:
+            result = rewrite(
+                table,
+                unit,
+                new_uuid=env.new_uuid,
+                creation_time=env.local_millis,
+                spill_dir=spill_dir,
+            )
+            results.append(result)
+        result = merged(results)
+        if files.vector_files or result.superseded:
+            result = with_index_files(
+                table,
+                result,
+                files.vector_files,
+                live=[f.file_name for f in files.files],
+                new_uuid=env.new_uuid,
+            )
+    except BaseException:
+        for done in results:
+            delete_result(table, done)
+        raise
+    return result
+
+
+def delete_result(table: FileStoreTable, result: CompactResult) -> None:
+    """Delete the files that exist only because of a result."""
+    message = result.to_message()
+    for file in message.written_files():
+        table.io.delete(table.paths.data_file(result.partition, result.bucket, file))
+        for extra in file.extra_files:
+            table.io.delete(table.paths.extra_file(result.partition, result.bucket, file, extra))
+    for index_file in result.new_index_files:
+        table.io.delete(table.paths.index_file(result.partition, result.bucket, index_file))
+
+
+def _vectors(table: FileStoreTable, files: BucketFiles) -> Mapping[str, FileVector] | None:
+    """The vectors by data file; None if the table neither has nor makes any."""
+    if not files.vector_files and not table.options.value(DELETION_VECTORS_ENABLED):
+        return None
+    return {
+        r.data_file: FileVector(f.file_name, r.cardinality)
+        for f in files.vector_files
+        for r in f.dv_ranges or ()
+    }
+
+
+def _with_vectors(unit: CompactUnit, files: BucketFiles) -> CompactUnit:
+    """The unit with the vectors of the files that it reads or looks up in."""
+    if not files.vector_files:
+        return unit
+    looked_up = (f for run in unit.above for f in run.files)
+    names = frozenset(f.file_name for f in (*unit.rewritten_files, *unit.moved_files, *looked_up))
+    return replace(unit, vector_files=only_of(files.vector_files, names))
