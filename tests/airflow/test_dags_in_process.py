@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from lakes import Lake
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
