@@ -19,6 +19,7 @@ from paimon_core.environment import Environment
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.write.table_write import delete_new_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +125,8 @@ def compact_bucket(
 
 def delete_result(table: FileStoreTable, result: CompactResult) -> None:
     """Delete the files that exist only because of a result."""
-    message = result.to_message()
-    for file in message.written_files():
-        table.io.delete(table.paths.data_file(result.partition, result.bucket, file))
-        for extra in file.extra_files:
-            table.io.delete(table.paths.extra_file(result.partition, result.bucket, file, extra))
-    for index_file in result.new_index_files:
-        table.io.delete(table.paths.index_file(result.partition, result.bucket, index_file))
+    for message in result.to_messages():
+        delete_new_files(table, message)
 
 
 def _vectors(table: FileStoreTable, files: BucketFiles) -> Mapping[str, FileVector] | None:

@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from paimon_core.compaction.postpone import replay_slices
 from paimon_core.compaction.unit import CompactUnit, KeyRange
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
@@ -39,9 +40,11 @@ _BATCH_ROWS: Final = 65_536
 def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) -> list[CompactUnit]:
     """Units of about `slice_bytes` of input each that together do what `unit` does.
 
-    The unit alone if it is not larger, only changes levels, or joins append files, whose order
+    Postponed files are divided, not their keys.  The unit alone if it is not larger, only changes levels, or joins append files, whose order
     knows no keys.  Reads the key columns of the unit's files.
     """
+    if unit.replay is not None:
+        return replay_slices(unit, slice_bytes)
     parts = -(-unit.rewritten_bytes // slice_bytes)
     if parts <= 1 or unit.append_files or unit.key_range is not None:
         return [unit]

@@ -7,6 +7,7 @@ so that carrying it out needs no rule::
                   upgrades   files that only change their level; some are read nevertheless, to
                              tell their rows to the changelog or to look their keys up
     append        files      concatenated, in this order
+    postponed     files      replayed, in this order, into the real buckets of the partition
 
 A bucket too large for one task is cut into several units with a `key_range` each.  All of them
 read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
@@ -50,6 +51,14 @@ class KeyRange:
     high: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How rows of the postpone bucket go to real ones: into how many, numbered from where on."""
+
+    buckets: int
+    first_sequence_number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactUnit:
     """Work for one task; see the module.  `reason` is for people.
@@ -76,6 +85,7 @@ class CompactUnit:
     owns_inputs: bool = True
     above: tuple[SortedRun, ...] = ()
     vector_files: tuple[IndexFileMeta, ...] = ()
+    replay: Replay | None = None
     reason: str = ""
 
     @property
@@ -141,6 +151,7 @@ class CompactUnit:
             owns_inputs=obj["owns_inputs"],
             above=tuple(SortedRun(_files(run["files"])) for run in obj["above"]),
             vector_files=tuple(map(_index_file, obj["vector_files"])),
+            replay=obj["replay"] and Replay(**obj["replay"]),
             reason=obj["reason"],
         )
 
@@ -161,7 +172,8 @@ class CompactResult:
     """What a unit did: files that go and files that come (Java: `compact/CompactResult`).
 
     An upgraded file stands in `before` and, on its new level, in `after`.  `superseded` is what
-    the bucket's deletion vectors have to learn; the index files are what came of that.
+    the bucket's deletion vectors have to learn; the index files are what came of that.  `moved` is
+    what other buckets of the partition got: it comes only where this goes.
     """
 
     partition: bytes
@@ -173,6 +185,11 @@ class CompactResult:
     new_index_files: tuple[IndexFileMeta, ...] = ()
     deleted_index_files: tuple[IndexFileMeta, ...] = ()
     superseded: tuple[SupersededRows, ...] = ()
+    moved: tuple[CompactResult, ...] = ()
+
+    def to_messages(self) -> list[CommitMessage]:
+        """The result, and what it moved to other buckets, as messages of one commit."""
+        return [self.to_message(), *(m.to_message() for m in self.moved)]
 
     def to_message(self) -> CommitMessage:
         """The result as the compaction part of a commit message."""
@@ -207,6 +224,7 @@ class CompactResult:
             superseded=tuple(
                 SupersededRows(s["data_file"], _bytes(s["positions"])) for s in obj["superseded"]
             ),
+            moved=tuple(CompactResult.from_bytes(_dump("result", m)) for m in obj["moved"]),
         )
 
 
@@ -223,7 +241,15 @@ def merged(results: Sequence[CompactResult]) -> CompactResult:
         new_index_files=tuple(f for r in results for f in r.new_index_files),
         deleted_index_files=tuple(f for r in results for f in r.deleted_index_files),
         superseded=tuple(s for r in results for s in r.superseded),
+        moved=_merged_by_bucket([m for r in results for m in r.moved]),
     )
+
+
+def _merged_by_bucket(results: Sequence[CompactResult]) -> tuple[CompactResult, ...]:
+    by_bucket: dict[int, list[CompactResult]] = {}
+    for result in results:
+        by_bucket.setdefault(result.bucket, []).append(result)
+    return tuple(merged(found) for found in by_bucket.values())
 
 
 # --- as JSON, byte strings in base64 --------------------------------------------------------------

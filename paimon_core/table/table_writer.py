@@ -30,7 +30,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.write.conform import Kinds
-from paimon_core.write.table_write import TableWriter, data_paths
+from paimon_core.write.table_write import TableWriter, new_paths
 
 log = logging.getLogger(__name__)
 
@@ -243,7 +243,7 @@ def replay_commits(
     left = filter_committed(table, sorted(pending), user=user)
     for identifier in left:
         for message in pending[identifier]:
-            for path in data_paths(table, message):
+            for path in new_paths(table, message):
                 if not table.io.exists(path):
                     raise InvalidArgument(
                         f"commit {identifier} of user {user} cannot be replayed: its file {path} "

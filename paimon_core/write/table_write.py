@@ -20,7 +20,7 @@ from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
+from paimon_core.manifest.data_file import FileSource, IndexFileMeta
 from paimon_core.options import (
     BUCKET,
     WRITE_BUFFER_MAX_DISK_SIZE,
@@ -52,7 +52,8 @@ class TableWriter:
 
     With `overwrite`, sequence numbers and hash indexes start anew, as the partitions written will
     hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
-    writer are replayed in their order.  `spill_dir` is a local folder (default: the system's).
+    writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
+    there on, whatever there is.  `spill_dir` is a local folder (default: the system's).
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class TableWriter:
         buffer_bytes: int | None = None,
         user: str | None = None,
         writer_id: int | None = None,
+        first_sequence: int | None = None,
         spill_dir: str | None = None,
     ) -> None:
         check_writable(table)
@@ -74,9 +76,9 @@ class TableWriter:
         self._disk_bytes = options.value(WRITE_BUFFER_MAX_DISK_SIZE)
         self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
         self._folder = SpillFolder(spill_dir)
-        self._existing = ExistingBuckets(
-            table, None if overwrite or _appends_blindly(table) else table.snapshots.latest()
-        )
+        self._first = first_sequence
+        blind = overwrite or first_sequence is not None or _appends_blindly(table)
+        self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
         self._continued: dict[BucketKey, int] = {}
         self._sinks: dict[BucketKey, BucketSink] = {}
         self._indexes: dict[bytes, PartitionBuckets] = {}
@@ -264,7 +266,7 @@ class TableWriter:
         continued = self._continued.get((partition, bucket))
         if continued is not None:
             return continued
-        return self._existing.next_sequence(partition, bucket)
+        return self._first or self._existing.next_sequence(partition, bucket)
 
     # --- hash indexes of dynamic buckets ---
 
@@ -309,15 +311,17 @@ def _appends_blindly(table: FileStoreTable) -> bool:
     return table.bucket_mode in (BucketMode.UNAWARE, BucketMode.POSTPONE)
 
 
-def data_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
-    """The paths of the files that exist only because of a message: what giving it up deletes."""
-
-    def of(file: DataFileMeta) -> Iterator[str]:
+def new_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
+    """The paths of the files that exist only because of a message."""
+    for file in message.written_files():
         yield table.paths.data_file(message.partition, message.bucket, file)
         for extra in file.extra_files:
             yield table.paths.extra_file(message.partition, message.bucket, file, extra)
-
-    for file in message.written_files():
-        yield from of(file)
     for index in (*message.new_index_files, *message.compact_new_index_files):
         yield table.paths.index_file(message.partition, message.bucket, index)
+
+
+def delete_new_files(table: FileStoreTable, message: CommitMessage) -> None:
+    """Delete what a message that will not be committed has brought."""
+    for path in new_paths(table, message):
+        table.io.delete(path)

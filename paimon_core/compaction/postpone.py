@@ -1,0 +1,171 @@
+"""From the postpone bucket to real ones (Java: `PostponeUtils`, `SparkPostponeCompactProcedure`,
+`flink/postpone/*`).
+
+::
+
+    bucket-postpone/  f1 f2 f3      --replay, oldest file first-->   bucket-0/ level 0
+                                                                     bucket-1/ level 0
+
+A partition that has real buckets keeps their number, another one gets
+`postpone.default-bucket-num`.  Rows are numbered on from the greatest sequence number of the
+partition in the order of the files, so that files can be replayed by several tasks side by side.
+One commit takes the files away and brings the new ones; compaction of the real buckets is work of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from paimon_core.compaction.unit import CompactResult, CompactUnit, Replay
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS
+from paimon_core.read.data_file import read_data_file
+from paimon_core.read.section import MOST_ROWS
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.write.table_write import TableWriter, delete_new_files
+
+
+def with_real_buckets(table: FileStoreTable, buckets: int) -> FileStoreTable:
+    """The table as writers of so many real buckets see it."""
+    return replace(table, schema=table.schema.with_options({BUCKET.key: str(buckets)}))
+
+
+def known_buckets(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
+    """The number of real buckets of each partition that has some; CorruptTable if it has two."""
+    known: dict[bytes, int] = {}
+    for entry in entries:
+        if entry.total_buckets <= 0:
+            continue
+        found = known.setdefault(entry.partition, entry.total_buckets)
+        if found != entry.total_buckets:
+            where = table.paths.partition_path(entry.partition) or "the table"
+            raise CorruptTable(
+                f"{where} of table {table.name} has both {found} and {entry.total_buckets} buckets",
+                table=table.name,
+                file=entry.file.file_name,
+            )
+    return known
+
+
+def replay_units(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> list[CompactUnit]:
+    """One unit for each partition with postponed files.
+
+    `entries` are all live files of the partitions in question, real buckets and postpone bucket.
+    """
+    known = known_buckets(table, entries)
+    postponed: dict[bytes, list[DataFileMeta]] = defaultdict(list)
+    newest: dict[bytes, int] = {}
+    for entry in entries:
+        if entry.bucket == POSTPONE_BUCKET:
+            postponed[entry.partition].append(entry.file)
+        else:
+            newest[entry.partition] = max(
+                newest.get(entry.partition, -1), entry.file.max_sequence_number
+            )
+    return [
+        CompactUnit(
+            partition=partition,
+            bucket=POSTPONE_BUCKET,
+            total_buckets=POSTPONE_BUCKET,
+            append_files=tuple(sorted(files, key=lambda f: f.creation_time or 0)),
+            replay=Replay(
+                buckets=known.get(partition, table.options.value(POSTPONE_DEFAULT_BUCKETS)),
+                first_sequence_number=newest.get(partition, -1) + 1,
+            ),
+            reason="postponed rows",
+        )
+        for partition, files in postponed.items()
+    ]
+
+
+def replay_slices(unit: CompactUnit, slice_bytes: int) -> list[CompactUnit]:
+    """Units of consecutive files of about `slice_bytes` that together do what `unit` does."""
+    assert unit.replay is not None
+    files = unit.append_files
+    # A group ends where the bytes before a file pass another multiple of the slice.
+    before = [0, *accumulate(f.file_size for f in files)]
+    rows_before = [0, *accumulate(f.row_count for f in files)]
+    groups: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(files)):
+        groups[before[i] // slice_bytes].append(i)
+    first = unit.replay.first_sequence_number
+    return [
+        replace(
+            unit,
+            append_files=tuple(files[i] for i in group),
+            replay=replace(unit.replay, first_sequence_number=first + rows_before[group[0]]),
+        )
+        for group in groups.values()
+    ]
+
+
+def replay(
+    table: FileStoreTable,
+    unit: CompactUnit,
+    *,
+    env: Environment,
+    progress: Callable[[int], None] | None = None,
+    spill_dir: str | None = None,
+) -> CompactResult:
+    """The postponed files that go, and under `moved` the level-0 files of the real buckets.
+
+    The new files exist when this returns; when it fails, what was written is deleted again.
+    """
+    assert unit.replay is not None
+    real = with_real_buckets(table, unit.replay.buckets)
+    writer = TableWriter(
+        real, env=env, first_sequence=unit.replay.first_sequence_number, spill_dir=spill_dir
+    )
+    try:
+        for file in unit.append_files:
+            batches = read_data_file(
+                table.io,
+                table.paths.data_file(unit.partition, unit.bucket, file),
+                file,
+                file_schema=table.schema_of(file.schema_id),
+                read_type=table.schema.row_type,
+                key_value=True,
+                batch_rows=MOST_ROWS,
+            )
+            for batch in batches:
+                kinds = np.asarray(batch.column(VALUE_KIND)).astype(np.int8)
+                writer.write(batch.select(list(table.schema.names)), kinds)
+                if progress is not None:
+                    progress(batch.num_rows)
+        messages = writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+    if any(m.partition != unit.partition for m in messages):
+        for message in messages:
+            delete_new_files(table, message)
+        raise CorruptTable(
+            f"postponed rows of table {table.name} lie in another partition than their own",
+            table=table.name,
+            file=unit.append_files[0].file_name,
+        )
+    return CompactResult(
+        partition=unit.partition,
+        bucket=unit.bucket,
+        total_buckets=unit.total_buckets,
+        before=unit.append_files,
+        moved=tuple(
+            CompactResult(
+                partition=m.partition,
+                bucket=m.bucket,
+                total_buckets=m.total_buckets,
+                after=m.new_files,
+                changelog_files=m.changelog_files,
+            )
+            for m in messages
+        ),
+    )
