@@ -1,0 +1,104 @@
+"""Tables with deletion vectors, kept by Java and by us in turns.
+
+Java's core cannot delete single rows of append tables (its Spark commands do); there we mark the
+rows, and Java reads, writes and compacts.  Primary-key tables get their vectors from compactions.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import on_disk, referenced
+from replay import run_step
+from row_deletes import delete_rows
+
+from maintenance.jobs.verify.check import check_table
+from oracle import Oracle
+from paimon_core.read.table_read import deletion_vectors
+from paimon_core.table.open import open_table
+
+COLUMNS = [
+    {"name": "k", "type": "INT NOT NULL"},
+    {"name": "v", "type": "STRING"},
+    {"name": "n", "type": "BIGINT"},
+    {"name": "dt", "type": "STRING NOT NULL"},
+]
+VECTORS = {"deletion-vectors.enabled": "true"}
+WIDE = {**VECTORS, "deletion-vectors.bitmap64": "true"}
+JOIN = {"compaction.min.file-num": "2"}
+APPEND: dict[str, dict[str, Any]] = {
+    "append": {"options": {"bucket": "-1", **VECTORS, **JOIN}},
+    "append_partitioned": {"partition_keys": ["dt"], "options": {"bucket": "-1", **WIDE, **JOIN}},
+    "append_buckets": {"options": {"bucket": "2", "bucket-key": "k", **VECTORS, **JOIN}},
+}
+
+Row = tuple[Any, ...]
+
+
+def same_everywhere(java: Oracle, at: dict[str, str]) -> list[list[Any]]:
+    """The values of all rows, which are the same in Java and here, at every snapshot."""
+    ids = [s["id"] for s in java.one("snapshots")["snapshots"]]
+    reads = [{"op": "read"}, *({"op": "read", "snapshot": i} for i in ids)]
+    ours = [run_step({**at, **read}) for read in reads]
+    for read, theirs, mine in zip(reads, java(reads), ours, strict=True):
+        assert "error" not in mine, mine
+        assert sorted(map(str, theirs["rows"])) == sorted(map(str, mine["rows"])), read
+    table = open_table(at["warehouse"], "db.t")
+    assert check_table(table).findings == []
+    return [row[1:] for row in ours[0]["rows"]]
+
+
+@pytest.mark.parametrize("kind", APPEND)
+def test_append_tables_in_turns(kind: str, oracle: Oracle, tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    chance = random.Random(kind)
+    model: list[list[Any]] = []
+
+    def rows() -> list[list[Any]]:
+        made = [
+            [chance.randint(0, 30), f"v{len(model) + i}", i, chance.choice(["d1", "d2"])]
+            for i in range(chance.randint(1, 20))
+        ]
+        model.extend(made)
+        return made
+
+    def ours(step: dict[str, Any]) -> None:
+        result = run_step({**at, **step})
+        assert "error" not in result, result
+
+    def delete() -> None:
+        keys = set(chance.sample(range(31), 6))
+        gone = [r for r in model if r[0] in keys]
+        assert delete_rows(open_table(str(tmp_path), "db.t"), keys) == len(gone)
+        model[:] = [r for r in model if r[0] not in keys]
+
+    def check() -> None:
+        java = [str(row[1:]) for row in oracle.rows()]
+        assert sorted(java) == sorted(map(str, model))
+
+    oracle([{"op": "create_table", "columns": COLUMNS, **APPEND[kind]}])
+    for turn in range(3):
+        oracle([{"op": "write", "rows": rows(), "compact": False} for _ in range(2)])
+        ours({"op": "write", "rows": rows()})
+        delete()
+        ours({"op": "write", "rows": rows()})
+        delete()
+        if turn == 1:
+            oracle([{"op": "compact", "full": True}])
+        else:
+            ours({"op": "compact", "full": turn == 0})
+            table = open_table(str(tmp_path), "db.t")
+            assert deletion_vectors(table, table.latest_or_not_found()) == {}
+        check()
+        delete()
+    same_everywhere(oracle, at)
+    ours({"op": "compact", "full": True})
+    oracle([{"op": "write", "rows": rows(), "compact": False}])
+    oracle([{"op": "expire_snapshots", "retain_max": 1, "retain_min": 1, "time_retained": "1 ms"}])
+    same_everywhere(oracle, at)
+    check()
+    assert on_disk(tmp_path / "db.db" / "t") == referenced(tmp_path)
