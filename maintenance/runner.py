@@ -146,6 +146,8 @@ class _Run:
                 request.guards.check(plan, force=request.force)
             conflict = self.execute(table, plan)
             if conflict is None:
+                if getattr(plan, "goes_on", False):
+                    continue  # what was committed makes further work due
                 self.status = Status.SUCCESS
                 break
             if not request.job.replans or self.attempts >= request.max_attempts:
