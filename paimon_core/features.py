@@ -132,8 +132,6 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled"
     if options.value(DELETION_VECTORS_ENABLED) and table.has_primary_key:
         yield "deletion-vectors.enabled"
-    if table.bucket_mode is BucketMode.POSTPONE:
-        yield "bucket=-2 (postpone buckets)"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:

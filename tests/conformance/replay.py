@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,6 +30,7 @@ from maintenance.registry import job_named
 from maintenance.runner import RunRequest, Surroundings, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
+from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_duration_millis
@@ -199,15 +201,21 @@ def _partition_values(table: FileStoreTable, spec: dict[str, Any]) -> dict[str, 
 
 def compact(step: Step, result: Result) -> None:
     table = open_step(step)
-    if "bucket" in step or table.bucket_mode.value == "postpone":
-        raise UnsupportedFeature("compaction of one bucket, or of postpone buckets")
+    if "bucket" in step:
+        raise UnsupportedFeature("compaction of one bucket")
     before = table.snapshots.latest_id() or 0
     started = time.monotonic()
-    arguments: dict[str, object] = {"strategy": "full" if step.get("full", True) else "minor"}
+    # Java compacts the real buckets of a postpone table as its writers do.
+    postponed = table.bucket_mode.value == "postpone"
+    full = step.get("full", True) and not postponed
+    arguments: dict[str, object] = {"strategy": "full" if full else "minor"}
     if step.get("partition"):
         arguments["partitions"] = [{k: str(v) for k, v in step["partition"].items()}]
-    if step.get("options"):
-        arguments["options"] = {k: str(v) for k, v in step["options"].items()}
+    options = {k: str(v) for k, v in (step.get("options") or {}).items()}
+    if "num_buckets" in step:
+        options["postpone.default-bucket-num"] = str(step["num_buckets"])
+    if options:
+        arguments["options"] = options
     report = run_table(
         RunRequest(
             job=COMPACT,
@@ -228,10 +236,22 @@ def compact(step: Step, result: Result) -> None:
     )
 
 
+def rescale(step: Step, result: Result) -> None:
+    table = open_step(step)
+    before = table.snapshots.latest_id() or 0
+    chosen = step.get("partition")
+    partitions = [{k: str(v) for k, v in chosen.items()}] if chosen else None
+    run_job(step, "rescale", {"bucket_num": step["bucket"], "partitions": partitions})
+    latest = table.snapshots.latest_id() or 0
+    result.update(snapshots_added=latest - before, snapshot=latest)
+
+
 # --- maintenance --------------------------------------------------------------------------------
 
 
-def run_job(step: Step, name: str, arguments: dict[str, object]) -> Result:
+def run_job(
+    step: Step, name: str, arguments: dict[str, object], *, env: Environment = ENV
+) -> Result:
     """The details of a job's report; PaimonError if it failed."""
     job = job_named(name)
     given = {k: v for k, v in arguments.items() if v is not None}
@@ -246,13 +266,21 @@ def run_job(step: Step, name: str, arguments: dict[str, object]) -> Result:
             arguments=job.read_arguments(given),
             force=True,
         ),
-        Surroundings(env=ENV),
+        Surroundings(env=env),
     )
     if isinstance(report.error, PaimonError):
         raise report.error
     if report.error is not None:
         raise PaimonError(str(report.error)) from report.error
     return dict(report.details)
+
+
+def _at(now: str | None) -> Environment:
+    """The environment with its clocks at this local time."""
+    if now is None:
+        return ENV
+    millis = int(datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp() * 1000)
+    return replace(ENV, now_millis=lambda: millis, local_millis=lambda: millis)
 
 
 def _older_than(step: Step) -> str | None:
@@ -279,7 +307,7 @@ def expire_changelogs(step: Step, result: Result) -> None:
 def expire_partitions(step: Step, result: Result) -> None:
     names = ("expiration_time", "timestamp_formatter", "timestamp_pattern")
     arguments = {n: step.get(n) for n in names} | {"expire_strategy": step.get("strategy")}
-    done = run_job(step, "expire_partitions", arguments)
+    done = run_job(step, "expire_partitions", arguments, env=_at(step.get("now")))
     result["expired"] = done.get("expired_partitions", [])
 
 
@@ -524,6 +552,7 @@ STEPS: dict[str, Callable[[Step, Result], None]] = {
     "write": write,
     "overwrite": overwrite_step,
     "compact": compact,
+    "rescale": rescale,
     "drop_partition": drop_partition,
     "truncate": truncate,
     "expire_snapshots": expire_snapshots,

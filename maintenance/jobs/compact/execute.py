@@ -19,6 +19,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.compact.plan import BucketKey, CompactPlan, size_of
 from maintenance.report import BucketChange, FailedUnit
 from paimon_core.commit.committer import commit as commit_messages
+from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
@@ -80,6 +81,8 @@ def batches(plan: CompactPlan) -> Iterator[Batch]:
 def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
     """The bytes of the result of one unit; runs on executors."""
     unit = CompactUnit.from_bytes(payload)
+    if unit.replay is not None:
+        return replay(table, unit, env=env).to_bytes()
     result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
     return result.to_bytes()
 
@@ -232,7 +235,7 @@ def _wrong_result(
         for f in result.before
         if f.file_name in ranges and f.file_name not in stays
     )
-    written = sum(f.row_count for f in result.after)
+    written = sum(f.row_count for r in (result, *result.moved) for f in r.after)
     if written == read or (written < read and (table.has_primary_key or None in deleted)):
         return None
     return CorruptTable(
@@ -259,7 +262,7 @@ def commit(
     for attempt in range(1, COMMIT_ATTEMPTS + 1):
         if not results:
             break
-        messages = [r.to_message() for r in results.values()]
+        messages = [m for r in results.values() for m in r.to_messages()]
         try:
             made = commit_messages(table, messages, user=context.commit_user, env=context.env)
             break
@@ -276,7 +279,11 @@ def commit(
                 conflicts.append(_label(plan, key))
     return Committed(
         snapshots=tuple(s.id for s in made),
-        changes=tuple(_change(table, plan, key, r) for key, r in results.items()),
+        changes=tuple(
+            _change(table, plan, (key[0], part.bucket), part)
+            for key, r in results.items()
+            for part in (r, *r.moved)
+        ),
         conflicts=tuple(conflicts),
         failed_units=tuple(failed),
     )
@@ -365,11 +372,12 @@ def _change(
 ) -> BucketChange:
     """The bucket as it was planned, and with what this result replaces."""
     gone = {(f.file_name, f.level) for f in result.before}
-    left = [f for f in plan.files[key] if (f.file_name, f.level) not in gone]
+    before = plan.files.get(key, ())  # postponed rows may make the bucket
+    left = [f for f in before if (f.file_name, f.level) not in gone]
     return BucketChange(
         partition=plan.names.get(key[0], ""),
         bucket=key[1],
-        before=size_of(table, plan.files[key]),
+        before=size_of(table, before),
         after=size_of(table, [*left, *result.after]),
     )
 
@@ -388,7 +396,7 @@ def delete_written(table: FileStoreTable, results: Iterable[CompactResult]) -> N
         except OSError as e:
             logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
 
-    results = tuple(results)
+    results = tuple(part for result in results for part in (result, *result.moved))
     paths = [
         path
         for result in results

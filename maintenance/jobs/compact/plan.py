@@ -20,12 +20,13 @@ from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.report import Size
 from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
 from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.compaction.postpone import replay_units
 from paimon_core.compaction.record_expiry import RecordExpiry, record_expiry
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.compaction.vectors import only_of
 from paimon_core.features import check_compactable, check_snapshot_readable
-from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
+from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
@@ -67,7 +68,7 @@ class CompactState:
 class CompactPlan:
     """Units of work pinned to a snapshot; units of one bucket are committed together.
 
-    `names` are partitions as text; `files` and `vector_files` are all live files of the buckets
+    `goes_on`: more will be due once this is done.  `names` are partitions as text; `files` and `vector_files` are all live files of the buckets
     that have units, and their index files with deletion vectors.
     """
 
@@ -82,6 +83,7 @@ class CompactPlan:
     arguments: Mapping[str, object]
     commit_bytes: int | None = None
     slice_bytes: int | None = None
+    goes_on: bool = False
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
     @property
@@ -146,6 +148,8 @@ class CompactPlan:
             )
         if len(self.units) > MOST_PRINTED:
             yield f"  ... and {len(self.units) - MOST_PRINTED:,} more units"
+        if self.goes_on:
+            yield "  then, by a plan of its own, what is due in the real buckets"
         for kept in self.kept:
             yield f"  {kept.line()}"
 
@@ -193,9 +197,12 @@ def plan(
     expiry = None
     if table.has_primary_key:
         expiry = record_expiry(table, now_millis=context.env.now_millis())
-    units: list[CompactUnit] = []
     kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
+    units = _replays(table, state)
+    goes_on = bool(units)
     for (partition, number), bucket in state.buckets.items():
+        if goes_on or number == POSTPONE_BUCKET:
+            continue  # real buckets come once all postponed rows are in them
         if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
             kept["partition_idle_time: the partition received files since"].append(bucket.files)
             continue
@@ -206,14 +213,19 @@ def plan(
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
             kept[why].append(bucket.files)
+    touched = {u.partition for u in units} if goes_on else frozenset()
     return CompactPlan(
         table=table.name,
+        goes_on=goes_on,
         pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
         units=tuple(units),
         names={u.partition: table.paths.partition_path(u.partition) for u in units},
         files={
             key: state.buckets[key].files
-            for key in dict.fromkeys((u.partition, u.bucket) for u in units)
+            for key in (
+                *dict.fromkeys((u.partition, u.bucket) for u in units),
+                *(k for k in state.buckets if k[0] in touched and k[1] != POSTPONE_BUCKET),
+            )
         },
         vector_files={
             key: state.buckets[key].vector_files
@@ -224,6 +236,21 @@ def plan(
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
         slice_bytes=cast("int | None", arguments["slice_bytes"]) or None,
+    )
+
+
+def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
+    """The postponed rows of the partitions that are idle long enough."""
+    if table.bucket_mode is not BucketMode.POSTPONE:
+        return []
+    return replay_units(
+        table,
+        [
+            ManifestEntry(FileKind.ADD, partition, number, bucket.total_buckets, file)
+            for (partition, number), bucket in state.buckets.items()
+            if state.idle_before is None or state.newest_file[partition] <= state.idle_before
+            for file in bucket.files
+        ],
     )
 
 

@@ -12,7 +12,6 @@ GOLDEN = Path(__file__).parents[4] / "golden"
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
 REFUSED = {
     "deletion_vectors": "deletion-vectors.enabled",
-    "postpone": "bucket=-2 (postpone buckets)",
     "row_tracking": "row-tracking.enabled",
 }
 """What may be refused until the issue on the whole format is done, and under which name."""
@@ -39,8 +38,9 @@ def test_rows_stay_and_the_table_is_clean(golden, version, name, strategy):
         return
     assert ran.code in (0, 3), ran.err
     # Compaction makes +I of +U, in Java too: the values are what must stay.
-    latest = table.expected["reads"]["latest"]["rows"]
-    assert values(read_rows(table.warehouse)) == values(latest)
+    if name != "postpone":  # where compaction is what makes rows visible
+        latest = table.expected["reads"]["latest"]["rows"]
+        assert values(read_rows(table.warehouse)) == values(latest)
     for read, java in table.expected["reads"].items():
         what, _, which = read.partition("-")
         if what in ("snapshot", "tag", "branch"):
@@ -51,7 +51,8 @@ def test_rows_stay_and_the_table_is_clean(golden, version, name, strategy):
         assert verified.code == 0, verified.out
     if ran.code == 0:
         assert report["after"]["files"] <= report["before"]["files"]
-        (snapshot,) = report["snapshots"]
+        *moved, snapshot = report["snapshots"]
+        assert len(moved) == (name == "postpone" and strategy == "full")
         after = caretaker("files", "db.t", "-w", table.warehouse, "--json").json
         assert after["snapshot"] == snapshot
     if strategy == "full":
