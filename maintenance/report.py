@@ -138,6 +138,7 @@ class Report:
     findings: tuple[Mapping[str, object], ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
     parts: tuple[Mapping[str, object], ...] = ()
+    warnings: tuple[str, ...] = ()
     error: BaseException | None = None
 
     @property
@@ -172,6 +173,7 @@ class Report:
             "findings": [dict(f) for f in self.findings],
             "details": dict(self.details),
             "parts": [dict(p) for p in self.parts],
+            "warnings": list(self.warnings),
             "plan": None if self.plan is None else dict(self.plan),
             "error": None if self.error is None else error_json(self.error),
         }
@@ -199,6 +201,8 @@ class Report:
         yield from _detail_lines(self.details, "  ")
         for part in self.parts:
             yield from _part_lines(part)
+        for warning in self.warnings:
+            yield f"  warning {warning}"
         if self.seconds:
             spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
             yield f"  seconds {spent}"

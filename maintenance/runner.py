@@ -11,13 +11,20 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from maintenance.arguments import shown_arguments
 from maintenance.engine import Engine, LocalEngine
 from maintenance.environment import system_environment
 from maintenance.guards import Guards
+from maintenance.history.entry import (
+    Actor,
+    History,
+    entries_of_report,
+    entry_of_failed_plan,
+    entry_of_plan,
+)
 from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
@@ -27,6 +34,7 @@ from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, t
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, PaimonError, StalePlan
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import lacking
 from paimon_core.retry import backoff_millis
 from paimon_core.table.open import open_table
 
@@ -41,7 +49,8 @@ _MOST_WAIT_MILLIS = 10_000
 class RunRequest:
     """One job on one table.
 
-    `arguments` are typed values (`Job.read_arguments`).  `file_io_options` configure the store.
+    `arguments` are typed values (`Job.read_arguments`).  `default_options` are table options that
+    hold where the table sets none.  `file_io_options` configure the store.
     `max_attempts` bounds the plans made when concurrent commits win.
     """
 
@@ -51,6 +60,7 @@ class RunRequest:
     arguments: Mapping[str, object]
     branch: str | None = None
     file_io_options: Mapping[str, str] | None = None
+    default_options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     force: bool = False
     verify: bool = True
@@ -63,30 +73,43 @@ class RunRequest:
         dynamic = (
             {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
         )
-        return open_table(
+        opened = open_table(
             self.warehouse,
             self.table,
             branch=self.branch,
             dynamic_options={**self.job.table_options, **dynamic},
             file_io_options=self.file_io_options,
         )
+        supplied = lacking(opened.options, self.default_options)
+        if not supplied:
+            return opened
+        return replace(opened, dynamic_options={**supplied, **opened.dynamic_options}).refreshed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What runs of one process share: where units run, clocks and ids, who watches, counters."""
+    """What runs of one process share: where units run, clocks and ids, who watches, counters.
+
+    Every plan, run and skip goes to `history`; None: nobody remembers.
+    """
 
     engine: Engine = field(default_factory=LocalEngine)
     env: Environment = field(default_factory=system_environment)
     progress: Progress = field(default_factory=Quiet)
     metrics: Metrics = field(default_factory=Metrics)
+    history: History | None = None
 
 
 def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
     """The plan that a run would start from; nothing is changed and no engine is started."""
     around = around or Surroundings()
     run = _Run(request, around)
-    _, plan = run.make_plan()
+    try:
+        _, plan = run.make_plan()
+    except Exception as e:
+        _remember_plan(run, e)
+        raise
+    _remember_plan(run, plan)
     return plan
 
 
@@ -98,7 +121,7 @@ def run_table(request: RunRequest, around: Surroundings | None = None) -> Report
         run.go()
     except Exception as e:  # noqa: BLE001 - every failure becomes a report
         run.fail(e)
-    report = run.report()
+    report = _remembered(run.report(), around)
     around.metrics.record(report, now_millis=around.env.now_millis())
     logger.info(
         "table=%s job=%s run_id=%s snapshot=%s status=%s",
@@ -109,6 +132,38 @@ def run_table(request: RunRequest, around: Surroundings | None = None) -> Report
         report.status,
     )
     return report
+
+
+def _remembered(report: Report, around: Surroundings) -> Report:
+    """The report, with a warning if it could not be put into the history."""
+    if around.history is None:
+        return report
+    entries = entries_of_report(
+        report.to_json(), at_millis=around.env.now_millis(), actor=Actor.here()
+    )
+    warning = around.history.record(entries)
+    return report if warning is None else replace(report, warnings=(*report.warnings, warning))
+
+
+def _remember_plan(run: _Run, found: Plan | Exception) -> None:
+    """Put a plan, or why there is none, into the history; what goes wrong there is logged."""
+    request, around = run.request, run.around
+    if around.history is None:
+        return
+    common: dict[str, Any] = {
+        "job": request.job.name,
+        "warehouse": request.warehouse,
+        "branch": request.branch,
+        "arguments": shown_arguments(request.arguments),
+        "run_id": run.run_id,
+        "at_millis": around.env.now_millis(),
+        "actor": Actor.here(),
+    }
+    if isinstance(found, Exception):
+        entry = entry_of_failed_plan(found, table=request.table, **common)
+    else:
+        entry = entry_of_plan(found, seconds=sum(run.seconds.values()), **common)
+    around.history.record([entry])
 
 
 class _Run:

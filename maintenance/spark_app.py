@@ -54,6 +54,8 @@ _SHARED = (
     "verify",
     "max_attempts",
     "max_rewrite",
+    "max_deleted_share",
+    "default_options",
 )
 
 
@@ -131,7 +133,10 @@ def run_batch(batch: Mapping[str, object], results: str, *, master: str | None =
 
 def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunRequest | Exception:
     """What one run asks for, or why it cannot be asked."""
-    from maintenance.guards import Guards  # noqa: PLC0415 - needs the path
+    from maintenance.guards import (  # noqa: PLC0415 - needs the path
+        DEFAULT_MAX_DELETED_SHARE,
+        Guards,
+    )
     from maintenance.registry import job_named  # noqa: PLC0415 - needs the path
     from maintenance.runner import DEFAULT_MAX_ATTEMPTS, RunRequest  # noqa: PLC0415 - as above
     from paimon_core.options import parse_memory_size  # noqa: PLC0415 - as above
@@ -144,6 +149,7 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
             **cast("Mapping[str, object]", run.get("arguments") or {}),
         }
         limit = told["max_rewrite"]
+        share = cast("float | None", told["max_deleted_share"])
         return RunRequest(
             job=job,
             warehouse=str(told["warehouse"]),
@@ -154,8 +160,10 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
             dry_run=bool(told["dry_run"]),
             force=bool(told["force"]),
             verify=told["verify"] is not False,
+            default_options=_text_map(told["default_options"]),
             guards=Guards(
-                max_rewrite_bytes=None if limit is None else parse_memory_size(str(limit))
+                max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else float(share),
+                max_rewrite_bytes=None if limit is None else parse_memory_size(str(limit)),
             ),
             max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
         )

@@ -174,9 +174,7 @@ def lacking(own: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]
 
 def _names_of(key: str) -> tuple[str, ...]:
     options = (o for o in globals().values() if isinstance(o, Option))
-    return next(
-        (names for o in options if key in (names := (o.key, *o.fallback_keys))), (key,)
-    )
+    return next((names for o in options if key in (names := (o.key, *o.fallback_keys))), (key,))
 
 
 def _names(text: str) -> tuple[str, ...]:

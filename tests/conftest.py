@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))]:
         del os.environ[name]
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    # Nor does a test write into the caller's history.
+    os.environ["CARETAKER_HISTORY_URL"] = "none"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

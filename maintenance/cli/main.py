@@ -25,6 +25,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "plan": "maintenance.cli.plan",
     "run": "maintenance.cli.run",
     "verify": "maintenance.cli.verify",
+    "history": "maintenance.cli.history",
+    "policy": "maintenance.cli.policy",
 }
 
 

@@ -35,6 +35,7 @@ A table is named DATABASE.TABLE inside a warehouse: a folder or an object store'
   look     caretaker inspect db.orders -w /lake       is the table healthy, and what to do
            caretaker read db.orders -w /lake --limit 5
            caretaker verify db.orders -w /lake        is everything there that should be
+           caretaker history db.orders                what was done to it, by whom
   plan     caretaker plan compact db.orders -w /lake  what a run would do; changes nothing
   act      caretaker run compact db.orders -w /lake   do it
            caretaker run compact 'db.*' -w /lake --excluding 'db\\.tmp_.*'
@@ -77,6 +78,8 @@ def build_parser() -> Parser:
         "Plans, checks the guards, executes, commits, verifies and reports.",
     )
     _verify(commands)
+    _history(commands)
+    _policy(commands)
     demo = commands.add_parser(
         "demo",
         help="make a lake, start Airflow and let it compact the lake with Spark",
@@ -123,6 +126,10 @@ def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE") -> None:
         default=[],
         help="an option of the object store, for example s3.endpoint=http://minio:9000; repeatable",
     )
+    _output_options(parser)
+
+
+def _output_options(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument(
         "-v", "--verbose", action="count", default=0, help="log to standard error; -vv logs files"
@@ -224,6 +231,68 @@ def _verify(commands: Commands[Parser]) -> None:
     )
 
 
+def _history(commands: Commands[Parser]) -> None:
+    parser = _command(
+        commands,
+        "history",
+        "what was planned, run and skipped on which table, by whom, and how it ended",
+        "Prints the newest entries, newest first. They are kept in the database that the\n"
+        "environment variable CARETAKER_HISTORY_URL names (an SQLAlchemy URL; none: no history),\n"
+        "by default a file under ~/.local/state/caretaker.",
+        (
+            "caretaker history db.orders",
+            "caretaker history 'db.*' --job expire_snapshots --limit 50",
+            "caretaker history --failed --json",
+        ),
+    )
+    parser.add_argument("table", metavar="TABLE", nargs="?", help="DATABASE.TABLE, or 'db.*'")
+    parser.add_argument("--job", metavar="J", help="only this job")
+    parser.add_argument("--run-id", metavar="ID", help="only this run")
+    parser.add_argument("--failed", action="store_true", help="only what failed")
+    parser.add_argument(
+        "--limit", metavar="N", type=_not_negative, default=20, help="at most so many (default: 20)"
+    )
+    parser.add_argument("--url", metavar="URL", help="the database, an SQLAlchemy URL")
+    _output_options(parser)
+
+
+def _policy(commands: Commands[Parser]) -> None:
+    parser = commands.add_parser(
+        "policy",
+        help="check a policy file, or show what it says of a table",
+        description="A policy says which tables get which jobs, when and how (docs/policy.md).",
+        allow_abbrev=False,
+    )
+    inner = parser.add_subparsers(dest="policy_command", metavar="COMMAND", required=True)
+    check = _command(
+        inner,
+        "check",
+        "check a policy file",
+        "Reads the whole file; the first thing that is wrong is named with file, line and key.",
+        ("caretaker policy check policy.yaml",),
+    )
+    check.add_argument("file", metavar="FILE")
+    _output_options(check)
+    show = _command(
+        inner,
+        "show",
+        "what holds for one table",
+        "With a warehouse, also says which of the options the table sets itself.",
+        ("caretaker policy show sales.orders --policy policy.yaml -w /lake",),
+    )
+    _common(show)
+    _policy_option(show)
+
+
+def _policy_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="the policy: arguments, guards and options for each table (default: "
+        "$CARETAKER_POLICY, if set)",
+    )
+
+
 def _selection(parser: Parser) -> None:
     parser.add_argument(
         "--including",
@@ -270,6 +339,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
     own = parser.add_argument_group("arguments of the job")
     for argument in job.arguments:
         _job_option(own, argument)
+    _policy_option(parser)
     if command == "run":
         _run_options(parser)
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.parser import MASTER_VARIABLE
-from maintenance.cli.plan import job_arguments
 from maintenance.cli.progress import progress_for
-from maintenance.cli.target import storage_of, tables_of, warehouse_of
+from maintenance.cli.request import requests_of, typed_arguments
 from maintenance.exit_codes import ExitCode, combined
 from maintenance.job import Progress
 from maintenance.registry import job_named
 from maintenance.tables import is_pattern
 from paimon_core.errors import InvalidArgument
-from paimon_core.options import parse_memory_size
 
 if TYPE_CHECKING:
     from maintenance.engine import Engine
@@ -26,46 +25,44 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the job on each table; one table's failure does not stop the others."""
     from maintenance.environment import system_environment  # noqa: PLC0415 - fast start
-    from maintenance.guards import Guards  # noqa: PLC0415 - fast start
+    from maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from maintenance.metrics import Metrics  # noqa: PLC0415 - fast start
     from maintenance.runner import (  # noqa: PLC0415 - fast start
         DEFAULT_MAX_ATTEMPTS,
-        RunRequest,
         Surroundings,
         run_table,
     )
 
     job = job_named(args.job)
-    arguments = job_arguments(job, args)
-    guards = Guards(max_rewrite_bytes=_size(args.max_rewrite))
+    requests = list(requests_of(job, args, output))
     many = is_pattern(args.table)
-    tables = tables_of(args)
     metrics = Metrics()
     env = system_environment(_zone(args.timezone))
+    arguments = job.read_arguments(typed_arguments(job, args))
     engine = _engine(args, arguments.get("parallelism"))
+    history = open_history()
     reports: list[Report] = []
     try:
-        for table in tables:
-            request = RunRequest(
-                job=job,
-                warehouse=warehouse_of(args),
-                table=table,
-                arguments=arguments,
-                branch=args.branch,
-                file_io_options=storage_of(args),
+        for meant in requests:
+            request = replace(
+                meant,
                 dry_run=args.dry_run,
                 force=args.force,
                 verify=not args.no_verify,
-                guards=guards,
                 max_attempts=args.max_attempts or DEFAULT_MAX_ATTEMPTS,
             )
+            table = request.table
             with progress_for(table) as bars:
                 progress: Progress = bars
                 report = run_table(
                     request,
-                    Surroundings(engine=engine, env=env, progress=progress, metrics=metrics),
+                    Surroundings(
+                        engine=engine, env=env, progress=progress, metrics=metrics, history=history
+                    ),
                 )
             reports.append(report)
+            for warning in report.warnings:
+                output.note(f"warning: {warning}")
             if report.error is not None:
                 output.note((f"{table}: " if many else "") + error_line(report.error))
             if many and not output.json:
@@ -96,15 +93,6 @@ def _engine(args: argparse.Namespace, parallelism: object) -> Engine:
     from maintenance.spark import SparkEngine  # noqa: PLC0415 - fast start
 
     return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE), parallelism=wanted)
-
-
-def _size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_memory_size(text)
-    except InvalidArgument as e:
-        raise InvalidArgument(f"argument --max-rewrite: {e.message}") from e
 
 
 def _zone(name: str | None) -> str | None:

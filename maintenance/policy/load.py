@@ -43,6 +43,24 @@ _TOP: Final = frozenset({"version", "rules"})
 _RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "jobs"})
 _JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards"})
 _GUARDS: Final = frozenset({"max_deleted_share", "max_rewrite"})
+_OPTIONS: Final = (
+    "snapshot.",
+    "changelog.num-retained.",
+    "changelog.time-retained",
+    "tag.",
+    "consumer.",
+    "partition.expiration-",
+    "partition.timestamp-",
+    "partition.mark-done-",
+    "compaction.",
+    "num-sorted-run.",
+    "target-file-size",
+    "commit.",
+    "manifest.",
+    "sink.process-time-zone",
+    "sink.watermark-time-zone",
+)
+"""How the options begin that say how a table is looked after; all others say what it is."""
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -107,7 +125,14 @@ def _patterns(place: Place) -> tuple[str, ...]:
 
 
 def _options(place: Place) -> dict[str, str]:
-    return {key: value.text() for key, value in place.entries().items()}
+    found = {}
+    for key, value in place.entries().items():
+        if not key.startswith(_OPTIONS):
+            value.wrong(
+                f"{key!r} says what a table is, not how it is looked after: set it on the table"
+            )
+        found[key] = value.text()
+    return found
 
 
 def _guards(place: Place) -> GuardPolicy:

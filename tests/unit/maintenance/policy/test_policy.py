@@ -167,9 +167,14 @@ HEAD = "version: 1\nrules:\n"
             "not a memory size",
         ),
         (
-            HEAD + "  - tables: db.*\n    options: {a: [1]}",
-            "p.yaml:4: rules[0].options.a:",
+            HEAD + "  - tables: db.*\n    options: {tag.creation-delay: [1]}",
+            "p.yaml:4: rules[0].options.tag.creation-delay:",
             "expected a single value",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    options: {bucket: 4}",
+            "p.yaml:4: rules[0].options.bucket:",
+            "says what a table is",
         ),
     ],
 )
@@ -180,9 +185,9 @@ def test_an_error_names_file_line_and_key(text, place, reason):
 
 
 def test_values_are_taken_as_they_are_written():
-    text = HEAD + "  - tables: d.*\n    options: {a: 010, b: 12:30, c: 2024-01-31, d: off}"
+    text = HEAD + "  - tables: d.*\n    options: {tag.a: 010, tag.b: 12:30, tag.c: 2024-01-31}"
     found = read_policy(text, "p.yaml").for_table("d.t").options
-    assert found == {"a": "010", "b": "12:30", "c": "2024-01-31", "d": "off"}
+    assert found == {"tag.a": "010", "tag.b": "12:30", "tag.c": "2024-01-31"}
 
 
 def test_a_missing_file_is_not_found(tmp_path):

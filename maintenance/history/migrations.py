@@ -1,0 +1,100 @@
+"""The history's tables, version by version; a migration is never changed once it was released.
+
+`caretaker_history_version` holds one row: the version of the database.  Each migration runs in one
+transaction with the update of that row; a lock keeps two processes from migrating at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import sqlalchemy as sa
+
+_POSTGRES_LOCK: Final = 7_241_906_183
+VERSION_TABLE: Final = "caretaker_history_version"
+_BIG: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""SQLite numbers rows only where the type is INTEGER."""
+
+VERSIONS: Final = sa.Table(
+    VERSION_TABLE, sa.MetaData(), sa.Column("version", sa.Integer, nullable=False)
+)
+
+
+def _first(connection: sa.Connection) -> None:
+    """Version 1: one table of entries."""
+    sa.Table(
+        "caretaker_history",
+        sa.MetaData(),
+        sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        sa.Column("event", sa.String(8), nullable=False),
+        sa.Column("job", sa.String(64), nullable=False),
+        sa.Column("part_of", sa.String(64)),
+        sa.Column("table_name", sa.String(512), nullable=False),
+        sa.Column("branch", sa.String(256)),
+        sa.Column("warehouse", sa.Text, nullable=False),
+        sa.Column("run_id", sa.String(64), nullable=False),
+        sa.Column("status", sa.String(32), nullable=False),
+        sa.Column("exit_code", sa.Integer),
+        sa.Column("origin", sa.String(32), nullable=False),
+        sa.Column("actor", sa.String(512), nullable=False),
+        sa.Column("engine", sa.String(32)),
+        sa.Column("snapshot_before", sa.BigInteger),
+        sa.Column("snapshots", sa.Text, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("seconds", sa.Float),
+        sa.Column("files_before", sa.BigInteger),
+        sa.Column("files_after", sa.BigInteger),
+        sa.Column("bytes_before", sa.BigInteger),
+        sa.Column("bytes_after", sa.BigInteger),
+        sa.Column("rows_before", sa.BigInteger),
+        sa.Column("rows_after", sa.BigInteger),
+        sa.Column("arguments", sa.Text, nullable=False),
+        sa.Column("details", sa.Text, nullable=False),
+        sa.Column("error_type", sa.String(128)),
+        sa.Column("error", sa.Text),
+        sa.Column("next_step", sa.Text),
+    ).create(connection)
+
+
+def _second(connection: sa.Connection) -> None:
+    """Version 2: indexes for the questions that are asked: of a table, of a job, of a run."""
+    entries = sa.Table("caretaker_history", sa.MetaData(), autoload_with=connection)
+    for name, columns in (
+        ("caretaker_history_by_table", ("table_name", "id")),
+        ("caretaker_history_by_job", ("job", "id")),
+        ("caretaker_history_by_run", ("run_id",)),
+    ):
+        sa.Index(name, *(entries.c[c] for c in columns)).create(connection)
+
+
+MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (_first, _second)
+LATEST: Final = len(MIGRATIONS)
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The database's version; 0 for one that holds no history yet."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return 0
+    return int(connection.execute(sa.select(VERSIONS.c.version)).scalar_one_or_none() or 0)
+
+
+def migrate(connection: sa.Connection, *, to: int = LATEST) -> int:
+    """Bring the database to the version, in the connection's open transaction; its version then.
+
+    One that a newer Caretaker made is left as it is.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+    found = version_of(connection)
+    if found >= to:
+        return found
+    if found == 0:
+        VERSIONS.create(connection, checkfirst=True)
+        connection.execute(VERSIONS.delete())
+        connection.execute(VERSIONS.insert().values(version=0))
+    for number in range(found, to):
+        MIGRATIONS[number](connection)
+    connection.execute(VERSIONS.update().values(version=to))
+    return to

@@ -1,0 +1,296 @@
+"""The history: every plan, run and skip, in SQLite and in PostgreSQL, also from many processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from command_line import caretaker
+from lakes import Lake
+
+from maintenance.history import migrations
+from maintenance.history.entry import Actor, Entry, entries_of_report
+from maintenance.history.store import SqlHistory, open_history, state_folder
+from maintenance.registry import job_named
+from maintenance.report import Status
+from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from paimon_core.errors import InvalidArgument, NotFound
+
+ROOT = Path(__file__).resolve().parents[4]
+ENTRY = Entry(
+    at_millis=1_700_000_000_000,
+    event="run",
+    job="compact",
+    table="db.t",
+    warehouse="/lake",
+    status="success",
+    run_id="r1",
+    branch="b",
+    part_of="maintain",
+    exit_code=0,
+    origin="cli",
+    actor="me",
+    engine="local",
+    snapshot_before=2**40,
+    snapshots=(2**40 + 1,),
+    attempts=2,
+    seconds=1.5,
+    files_before=10,
+    files_after=1,
+    bytes_before=2**45,
+    bytes_after=7,
+    rows_before=3,
+    rows_after=3,
+    arguments={"strategy": "full", "partitions": [{"dt": "ü"}]},
+    details={"a": [1, 2]},
+    error_type="X",
+    error="what % happened\n'twice'",
+    next_step="again",
+)
+
+
+def request(lake: Lake, job_name: str, **arguments: object) -> RunRequest:
+    job = job_named(job_name)
+    return RunRequest(
+        job=job,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=job.read_arguments(arguments),
+    )
+
+
+def test_an_entry_comes_back_as_it_was(url):
+    history = SqlHistory(url)
+    history.add([ENTRY, replace(ENTRY, table="db.u", error=None, seconds=None)])
+    assert history.newest(table="db.t") == [ENTRY]
+    assert [e.table for e in history.newest()] == ["db.u", "db.t"]
+    assert history.newest(table="db.u")[0].error is None
+
+
+def test_questions(url):
+    history = SqlHistory(url)
+    names = ["db.a", "db.b", "dbx.a", "d_.a", "db.a%"]
+    history.add([replace(ENTRY, table=n, run_id=n, job=j) for n in names for j in ("x", "y")])
+    assert {e.table for e in history.newest(table="db.*")} == {"db.a", "db.b", "db.a%"}
+    assert {e.table for e in history.newest(table="d_.*")} == {"d_.a"}
+    assert {e.table for e in history.newest(table="db.a")} == {"db.a"}
+    assert [e.job for e in history.newest(table="db.a", job="y")] == ["y"]
+    assert {e.table for e in history.newest(run_id="db.b")} == {"db.b"}
+    assert history.newest(status="failed") == []
+    assert len(history.newest(limit=3)) == 3
+
+
+def test_a_database_of_an_older_version_is_brought_up(url):
+    history = SqlHistory(url)
+    if "sqlite" in url:
+        Path(sa.make_url(url).database or "").parent.mkdir()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        assert migrations.migrate(connection, to=1) == 1
+    history.add([ENTRY])
+    with engine.connect() as connection:
+        assert migrations.version_of(connection) == migrations.LATEST
+        indexes = sa.inspect(connection).get_indexes("caretaker_history")
+    assert {i["name"] for i in indexes} == {
+        "caretaker_history_by_table",
+        "caretaker_history_by_job",
+        "caretaker_history_by_run",
+    }
+    assert SqlHistory(url).newest() == [ENTRY]
+
+
+def test_a_failing_migration_leaves_the_version_before(url, monkeypatch):
+    def fails(_: sa.Connection) -> None:
+        raise RuntimeError("half way")
+
+    SqlHistory(url).add([ENTRY])
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, fails))
+    engine = sa.create_engine(url)
+    with pytest.raises(RuntimeError), engine.begin() as connection:
+        migrations.migrate(connection, to=migrations.LATEST + 1)
+    with engine.connect() as connection:
+        assert migrations.version_of(connection) == migrations.LATEST
+
+
+WRITER = """\
+import sys
+from dataclasses import replace
+from maintenance.history.entry import Entry
+from maintenance.history.store import SqlHistory
+
+history = SqlHistory(sys.argv[1])
+for i in range(10):
+    history.add([Entry(at_millis=i, event="run", job="j", table=f"db.t{sys.argv[2]}",
+                       warehouse="w", status="success", run_id=str(i))])
+"""
+
+
+def test_many_processes_write_at_once_into_a_new_database(url):
+    def write(number: int) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER, url, str(number)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stderr
+
+    with ThreadPoolExecutor(4) as pool:
+        errors = [e for e in pool.map(write, range(4)) if e]
+    assert errors == []
+    found = SqlHistory(url).newest(limit=1000)
+    assert len(found) == 40
+    assert {e.table for e in found} == {f"db.t{n}" for n in range(4)}
+
+
+def test_plans_runs_and_skips_are_remembered(url, tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key()
+    lake.fill(3)
+    history = SqlHistory(url)
+    around = Surroundings(history=history)
+    plan_table(request(lake, "compact"), around)
+    report = run_table(request(lake, "compact"), around)
+    run_table(request(lake, "compact"), around)
+    skipped, ran, planned = history.newest(table="db.t")
+    assert [e.event for e in (planned, ran, skipped)] == ["plan", "run", "skip"]
+    assert [e.status for e in (planned, ran, skipped)] == ["planned", "success", "nothing_to_do"]
+    assert ran.run_id == report.run_id
+    assert ran.snapshots == report.snapshots
+    assert (ran.snapshot_before, planned.snapshot_before) == (3, 3)
+    assert (ran.files_before, ran.files_after) == (3, 1)
+    assert ran.seconds is not None
+    assert ran.details["seconds"]
+    assert ran.actor
+
+
+def test_steps_of_a_job_have_their_own_lines(url, tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    lake.fill(3)
+    history = SqlHistory(url)
+    report = run_table(request(lake, "maintain"), Surroundings(history=history))
+    (expired,) = history.newest(table="db.t", job="expire_snapshots")
+    assert expired.part_of == "maintain"
+    assert expired.run_id == report.run_id
+    assert expired.details["expired_snapshots"] == [1, 2]
+    (consumers,) = history.newest(job="expire_consumers")
+    assert consumers.event == "skip"
+    assert consumers.details == {"why": "consumer.expiration-time is not set"}
+
+
+def test_failures_are_remembered(url, tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.from_the_future("db.t")
+    history = SqlHistory(url)
+    around = Surroundings(history=history)
+    with pytest.raises(Exception, match="telepathy"):
+        plan_table(request(lake, "compact"), around)
+    run_table(request(lake, "compact"), around)
+    ran, planned = history.newest(status="failed")
+    assert (planned.event, ran.event) == ("plan", "run")
+    assert planned.exit_code == ran.exit_code == 4
+    assert "telepathy" in str(ran.error)
+    assert ran.error_type == "UnsupportedFeature"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "sqlite:////proc/nowhere/history.db",
+        "postgresql+psycopg://nobody@127.0.0.1:1/none",
+        "nonsense://x",
+        "no url",
+    ],
+)
+def test_a_history_that_cannot_be_written_fails_no_job(broken, tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    lake.fill(2)
+    report = run_table(request(lake, "compact"), Surroundings(history=SqlHistory(broken)))
+    assert report.status is Status.SUCCESS
+    (warning,) = report.warnings
+    assert warning.startswith("the history could not be written: ")
+    assert report.to_json()["warnings"] == [warning]
+    plan_table(request(lake, "compact"), Surroundings(history=SqlHistory(broken)))
+
+
+def test_passwords_stay_out_of_messages():
+    with pytest.raises(InvalidArgument) as caught:
+        SqlHistory("nonsense://me:secret@host/db").newest()
+    assert "secret" not in str(caught.value)
+
+
+def test_where_the_history_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", "none")
+    assert open_history() is None
+    monkeypatch.delenv("CARETAKER_HISTORY_URL")
+    monkeypatch.setenv("CARETAKER_STATE", str(tmp_path))
+    history = open_history()
+    assert history is not None
+    assert history.url == f"sqlite:///{tmp_path}/history.db"
+    assert state_folder({"XDG_STATE_HOME": "/s"}) == Path("/s/caretaker")
+
+
+def test_airflow_is_named_as_the_actor():
+    environ = {"AIRFLOW_CTX_DAG_ID": "caretaker_compact", "AIRFLOW_CTX_DAG_RUN_ID": "manual__1"}
+    assert Actor.here(environ) == Actor(origin="airflow", name="caretaker_compact manual__1")
+    assert Actor.here({"CARETAKER_ACTOR": "ci"}) == Actor(origin="cli", name="ci")
+
+
+def test_long_details_are_cut(tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    lake.fill(2)
+    report = run_table(request(lake, "compact")).to_json()
+    report["details"] = {"many": list(range(1000)), "long": "x" * 100_000, "short": 1}
+    (entry,) = entries_of_report(report, at_millis=1, actor=Actor(origin="o", name="n"))
+    assert len(json.dumps(entry.to_json())) < 3000
+    assert entry.details["short"] == 1
+    assert entry.details["many"][-1] == "... 900 more"
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(monkeypatch, tmp_path):
+    monkeypatch.delenv("CARETAKER_HISTORY_URL")
+    monkeypatch.setenv("CARETAKER_STATE", str(tmp_path / "state"))
+
+
+@pytest.mark.usefixtures("state")
+def test_the_command_line_writes_and_shows_it(tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key()
+    lake.fill(3)
+    none = caretaker("history")
+    assert none.code == 2
+    assert "no history yet" in none.err
+    caretaker("plan", "compact", "db.t", "-w", lake.warehouse)
+    caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    caretaker(
+        "run", "rollback", "db.t", "-w", lake.warehouse, "--snapshot", 99, "--engine", "local"
+    )
+    shown = caretaker("history", "db.t")
+    assert shown.code == 0
+    assert "compact" in shown.out
+    assert "3 -> 1 files" in shown.out
+    entries = caretaker("history", "db.t", "--json").json["entries"]
+    assert [e["event"] for e in entries] == ["run", "run", "plan"]
+    assert caretaker("history", "--failed", "--json").json["entries"][0]["job"] == "rollback"
+    assert caretaker("history", "--job", "compact", "--limit", 1).out.count("\n") == 1
+
+
+@pytest.mark.usefixtures("state")
+def test_nothing_is_written_by_asking(tmp_path):
+    with pytest.raises(NotFound):
+        SqlHistory(f"sqlite:///{tmp_path}/x/history.db").newest()
+    assert not (tmp_path / "x").exists()

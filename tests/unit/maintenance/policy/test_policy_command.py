@@ -1,0 +1,115 @@
+"""Policies at the command line: check, show, and what they change about plans and runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import caretaker
+from lakes import Lake
+
+from maintenance.spark_app import run_batch
+
+POLICY = """\
+version: 1
+rules:
+  - name: all
+    tables: "*.*"
+    options:
+      snapshot.num-retained.min: 1
+      snapshot.num-retained.max: 2
+    guards: { max_rewrite: 1 b }
+    jobs:
+      expire_snapshots: { arguments: { max_deletes: 1 } }
+      maintain: { schedule: "@hourly" }
+  - name: quiet
+    tables: db.quiet
+    jobs: { maintain: off, expire_snapshots: off }
+"""
+OWN = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "4"}
+
+
+@pytest.fixture
+def policy(tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return file
+
+
+@pytest.fixture
+def lake(tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.t")
+    lake.primary_key("db.own", **OWN)
+    lake.primary_key("db.quiet")
+    for name in ("db.t", "db.own", "db.quiet"):
+        lake.fill(6, name=name)
+    return lake
+
+
+def ids(lake, name):
+    return lake.table(name).snapshots.ids()
+
+
+def test_check(policy):
+    ran = caretaker("policy", "check", policy)
+    assert ran.code == 0
+    assert "2 rules, all right" in ran.out
+    shown = caretaker("policy", "check", policy, "--json").json
+    assert shown["schedules"] == [
+        {"job": "maintain", "schedule": "@hourly", "tables": ["*.*", "db.quiet"]}
+    ]
+    policy.write_text(POLICY.replace("max_deletes: 1", "max_deletes: many"))
+    wrong = caretaker("policy", "check", policy)
+    assert wrong.code == 2
+    assert f"{policy}:10: rules[0].jobs.expire_snapshots.arguments.max_deletes" in wrong.err
+
+
+def test_show(policy, lake):
+    shown = caretaker(
+        "policy", "show", "db.own", "--policy", policy, "-w", lake.warehouse, "--json"
+    ).json
+    assert shown["rules"] == ["all"]
+    assert shown["set_by_the_table"] == OWN
+    text = caretaker("policy", "show", "db.quiet", "--policy", policy).out
+    assert "maintain: off" in text
+    assert caretaker("policy", "show", "db.t").code == 2
+
+
+def test_the_tables_own_options_come_first_and_arguments_reach_the_steps(policy, lake):
+    words = ("run", "maintain", "db.*", "-w", lake.warehouse, "--policy", policy)
+    ran = caretaker(*words, "--engine", "local", "--json")
+    assert ran.code == 0, ran.err
+    assert "db.quiet: the policy switches maintain off" in ran.err
+    assert [r["table"] for r in ran.json["reports"]] == ["db.own", "db.t"]
+    # One at a time, by the policy's max_deletes.
+    assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([2, 3, 4, 5, 6], [2, 3, 4, 5, 6])
+    # What is typed comes first; at most two stay by the policy, four by the table itself.
+    more = ("--step-argument", "expire_snapshots.max_deletes=9")
+    caretaker(*words, "--engine", "local", *more)
+    assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([5, 6], [3, 4, 5, 6])
+    assert len(ids(lake, "db.quiet")) == 6
+
+
+def test_guards_of_the_policy(policy, lake, monkeypatch):
+    monkeypatch.setenv("CARETAKER_POLICY", str(policy))
+    words = ("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    stopped = caretaker(*words)
+    assert stopped.code == 6
+    assert caretaker(*words, "--max-rewrite", "1 gb").code == 0
+
+
+def test_batches_of_a_spark_application_take_a_policys_words(lake, tmp_path):
+    batch = {
+        "warehouse": str(lake.warehouse),
+        "job": "expire_snapshots",
+        "runs": [
+            {"table": "db.t", "default_options": {"snapshot.num-retained.max": "3"}},
+            {"table": "db.own", "default_options": {"snapshot.num-retained.max": "3"}},
+        ],
+        "arguments": {"retain_min": 1},
+    }
+    assert run_batch(batch, str(tmp_path / "results")) == 0
+    assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([4, 5, 6], [3, 4, 5, 6])
+    report = json.loads((tmp_path / "results" / "db.t.json").read_text())
+    assert report["details"]["expired_snapshots"] == [1, 2, 3]
