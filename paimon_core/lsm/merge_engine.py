@@ -51,10 +51,10 @@ class MergeSlice:
 
     `batch` holds the rows run after run; it may carry columns that are not the table's (say, the
     position of a row in its file).  `order` None means that the rows stand in merge order already;
-    `starts` None that every key has one row.  `parts` says which run the rows come from: pairs of
-    (run, row count), in the order of `batch`.  `through` marks the groups that a merge function
-    sees although they have one row, None: no group (Java: merges with a lookup do not go through
-    `ReducerMergeFunctionWrapper`).
+    else, rows that it leaves out do not count.  `starts` None: every key has one row.  `parts` says
+    which run the rows come from: pairs of (run, row count), in the order of `batch`.  `through`
+    marks the groups that a merge function sees although they have one row, None: no group (Java:
+    merges with a lookup do not go through `ReducerMergeFunctionWrapper`).
     """
 
     batch: pa.RecordBatch
@@ -109,7 +109,7 @@ class MergeSlice:
         """The place after the last row of each group."""
         if self.starts is None:
             return np.arange(1, self.row_count + 1)
-        return np.append(self.starts[1:], self.row_count)
+        return np.append(self.starts[1:], self.row_count if self.order is None else len(self.order))
 
     def last_rows(self) -> Rows:
         """The last row of each group, as row numbers of `batch`."""
