@@ -46,6 +46,7 @@ TAG_PREFIX: Final = "tag-"
 BRANCH_PREFIX: Final = "branch-"
 CONSUMER_PREFIX: Final = "consumer-"
 BUCKET_PREFIX: Final = "bucket-"
+_COMPACTED_CHANGELOG: Final = "compacted-changelog-"
 
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
 _ESCAPED: Final = re.compile("%([0-9a-fA-F]{2})")
@@ -234,6 +235,41 @@ def table_paths(
 def bucket_name(bucket: int) -> str:
     """The folder of a bucket: "bucket-3", and "bucket-postpone" for -2."""
     return f"{BUCKET_PREFIX}{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Some bytes of a file: where it lies, from which byte on, and how many."""
+
+    path: str
+    offset: int
+    length: int
+
+
+def compacted_changelog(path: str) -> FileSlice | None:
+    """Where the bytes of a changelog file that Flink joined to others lie; None for other files.
+
+    Java: `CompactedChangelogPathResolver`; JAVA_RULES F6.  Changelog files of several buckets lie
+    one after the other in the first one's folder.  `compacted-changelog-UUID$1-1024.cc-orc` is the
+    first 1024 bytes of bucket 1's file of that name, `...$1-1024-4096-512.cc-orc`, in any bucket,
+    the 512 bytes from 4096 on of the same file.
+    """
+    folder, _, name = path.rpartition("/")
+    if not name.startswith(_COMPACTED_CHANGELOG) or "$" not in name:
+        return None
+    stem, dot, ending = name.partition(".")
+    prefix, _, place = stem.partition("$")
+    try:
+        bucket, first, *rest = map(int, place.split("-"))
+    except ValueError:
+        return None
+    if not rest:
+        return FileSlice(path, 0, first)
+    if len(rest) != 2:
+        return None
+    buckets = folder.rpartition("/")[0]
+    real = f"{buckets}/{bucket_name(bucket)}/{prefix}${bucket}-{first}{dot}{ending}"
+    return FileSlice(real, *rest)
 
 
 def spec_path(values: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Options
+from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS: Final = 65_536
@@ -38,6 +39,8 @@ _OWN_COMPRESSION: Final = {
     "avro": "avro.codec",
 }
 """Options of the formats themselves, which outrank `file.compression`."""
+_COMPACTED_PREFIX: Final = "cc-"
+"""Begins the format's name where Flink joined changelog files."""
 _COMPRESS_EXTENSIONS: Final = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 
 
@@ -47,7 +50,7 @@ def format_of(file_name: str) -> str:
     if len(parts) > 2 and parts[-1] in _COMPRESS_EXTENSIONS:
         return parts[-2]
     if len(parts) > 1:
-        return parts[-1]
+        return parts[-1].removeprefix(_COMPACTED_PREFIX)
     raise CorruptTable("a data file's name does not tell its format", file=file_name)
 
 
@@ -72,7 +75,7 @@ def read_batches(
     if file_format not in ("parquet", "orc", "avro"):
         raise UnsupportedFeature(f"file format {file_format}", file=path)
     try:
-        with _open(io, path) as source:
+        with open_data_file(io, path) as source:
             match file_format:
                 case "parquet":
                     yield from read_parquet(
@@ -100,7 +103,20 @@ def read_batches(
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
 
 
-def _open(io: FileIO, path: str) -> pa.NativeFile:
+def open_data_file(io: FileIO, path: str) -> pa.NativeFile:
+    """The file for reading; of changelog files that Flink joined only the part that is meant.
+
+    CorruptTable if that part lies beyond the file's end.
+    """
+    piece = compacted_changelog(path)
+    if piece is not None:
+        with io.open_input(piece.path) as whole:
+            part = whole.read_at(piece.length, piece.offset)
+        if len(part) != piece.length:
+            raise CorruptTable(
+                f"a changelog file ends before byte {piece.offset + piece.length}", file=path
+            )
+        return pa.BufferReader(part)
     source = io.open_input(path)
     if io.parallelism > 1 and source.size() <= _WHOLE_BELOW:
         with source:

@@ -25,13 +25,12 @@ from paimon_core.manifest.data_file import (
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import read_entries
 from paimon_core.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
-
-_COMPACTED_CHANGELOG = "compacted-changelog-"
 
 
 class Role(StrEnum):
@@ -189,21 +188,9 @@ def data_files(
 
 
 def resolved_changelog_path(path: str) -> str:
-    """Where the bytes of a file lie (Java: `CompactedChangelogPathResolver`; JAVA_RULES F6).
-
-    `compacted-changelog-UUID$1-1024-0-512.x` in any bucket is a slice of bucket 1's file
-    `compacted-changelog-UUID$1-1024.x`; every other path stands for itself.
-    """
-    folder, _, name = path.rpartition("/")
-    if not name.startswith(_COMPACTED_CHANGELOG) or "$" not in name:
-        return path
-    stem, dot, ending = name.partition(".")
-    prefix, _, place = stem.partition("$")
-    parts = place.split("-")
-    if len(parts) != 4:
-        return path
-    buckets = folder.rpartition("/")[0]
-    return f"{buckets}/bucket-{parts[0]}/{prefix}${parts[0]}-{parts[1]}{dot}{ending}"
+    """Where the bytes of a file lie: slices that Flink made lie in another file."""
+    piece = compacted_changelog(path)
+    return path if piece is None else piece.path
 
 
 def is_appended(entry: ManifestEntry) -> bool:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.data_format import open_data_file
 from paimon_core.io.file_io import FileIO
 
 _AVRO_MAGIC = b"Obj\x01"
@@ -21,9 +22,9 @@ def count_rows(io: FileIO, path: str) -> int | None:
 
     CorruptTable if the file is no file of its format.
     """
-    extension = path.rpartition(".")[2]
+    extension = path.rpartition(".")[2].removeprefix("cc-")
     try:
-        with io.open_input(path) as source:
+        with open_data_file(io, path) as source:
             if extension == "parquet":
                 return int(pq.read_metadata(source).num_rows)
             if extension == "orc":

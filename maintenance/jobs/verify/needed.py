@@ -13,6 +13,7 @@ from maintenance.jobs.verify.references import Reference
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+from paimon_core.paths import FileSlice, compacted_changelog
 
 _FILES_AT_ONCE = 10_000
 """Files whose rows are counted before their counts are compared: bounds what is in memory."""
@@ -22,7 +23,8 @@ _FILES_AT_ONCE = 10_000
 class Needed:
     """A file, the first reference that needs it, and what is known of it.
 
-    `size` and `rows` are None where nobody wrote them down.
+    `size` and `rows` are None where nobody wrote them down.  `path` is what the manifest names;
+    with `part` its bytes are these of another file (JAVA_RULES F6).
     """
 
     path: str
@@ -32,6 +34,12 @@ class Needed:
     bucket: int
     size: int | None = None
     rows: int | None = None
+    part: FileSlice | None = None
+
+    @property
+    def stored(self) -> str:
+        """The path of the file that is on disk."""
+        return self.path if self.part is None else self.part.path
 
 
 @dataclass(slots=True)
@@ -57,7 +65,13 @@ class NeededFiles:
         if path in self._files:
             return False
         self._files[path] = Needed(
-            path, reference, missing, *place, size=file.file_size, rows=file.row_count
+            path,
+            reference,
+            missing,
+            *place,
+            size=file.file_size,
+            rows=file.row_count,
+            part=compacted_changelog(path),
         )
         for extra in file.extra_files:
             beside = paths.extra_file(*place, file, extra)
@@ -84,7 +98,7 @@ class NeededFiles:
 
     def look(self, *, count: bool) -> None:
         """Look for all of them; with `count`, also whether they hold the rows they should."""
-        self.inventory.prefetch(self._files)
+        self.inventory.prefetch(need.stored for need in self._files.values())
         present = [need for need in self._files.values() if self._is_there(need)]
         if not count:
             return
@@ -94,14 +108,27 @@ class NeededFiles:
 
     def _is_there(self, need: Needed) -> bool:
         self.collector.checked["files"] += 1
-        found = self.inventory.size(need.path)
+        found = self.inventory.size(need.stored)
         if found is None:
-            self._error(need, need.missing, f"{need.path} is missing")
+            self._error(need, need.missing, f"{need.stored} is missing")
             return False
+        if need.part is not None:
+            return self._holds_part(need, need.part, found)
         self.collector.checked["bytes"] += found
         if need.size is not None and found != need.size:
             told = f"{need.path} has {found:,} bytes, the manifest says {need.size:,}"
             self._error(need, Problem.WRONG_SIZE, told)
+        return True
+
+    def _holds_part(self, need: Needed, part: FileSlice, found: int) -> bool:
+        self.collector.checked["bytes"] += part.length
+        if part.length != need.size or part.offset + part.length > found:
+            told = (
+                f"{part.path} has {found:,} bytes, the manifest needs {need.size or 0:,} from byte "
+                f"{part.offset:,} on"
+            )
+            self._error(need, Problem.WRONG_SIZE, told)
+            return False
         return True
 
     def _compare_rows(self, needs: Sequence[Needed]) -> None:
