@@ -16,7 +16,9 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import Snapshot
@@ -133,8 +135,21 @@ class StreamScan:
         return found
 
 
+def _least_level(table: FileStoreTable) -> int:
+    """Below this level lies what a later compaction will tell in its changelog."""
+    if not table.has_primary_key:
+        return 0
+    match table.options.value(CHANGELOG_PRODUCER):
+        case "lookup":
+            return 1
+        case "full-compaction":
+            return number_of_levels(table.options) - 1
+        case _:
+            return 0
+
+
 def read_plan(table: FileStoreTable, plan: StreamPlan) -> Iterator[pa.RecordBatch]:
     """The rows of a plan: `_VALUE_KIND` and all columns, changes in the order of their snapshots."""
     if plan.whole is not None:
-        return read_table(table, plan.whole)
+        return read_table(table, plan.whole, min_level=_least_level(table))
     return read_changes(table, plan.changes, table.schema.names)

@@ -54,18 +54,20 @@ def read_table(
     predicate: Predicate | None = None,
     limit: int | None = None,
     keep_deletes: bool = False,
+    min_level: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in no promised order.
 
     Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete come too
-    (kinds 1 -U, 3 -D), as an audit log shows them.  Memory stays bounded by a few batches of each sorted run of
-    one section.  UnsupportedFeature before the first batch if the table needs what is not known.
+    (kinds 1 -U, 3 -D), as an audit log shows them.  Files below `min_level` are not looked at:
+    by default those of level 0, where batch reads wait for compaction, and none elsewhere.  Memory stays bounded by a few batches of each sorted run of one section.  UnsupportedFeature
+    before the first batch if the table needs what is not known.
     """
     check_readable(table)
     check_snapshot_readable(table, snapshot)
     wanted = _wanted(table, columns)
     # Checked above and at once, not when the first batch is asked for.
-    rows = _read(table, snapshot, wanted, predicate, keep_deletes=keep_deletes)
+    rows = _read(table, snapshot, wanted, predicate, keep_deletes=keep_deletes, min_level=min_level)
     return _limited(rows, limit)
 
 
@@ -90,9 +92,14 @@ def _read(
     predicate: Predicate | None,
     *,
     keep_deletes: bool,
+    min_level: int | None,
 ) -> Iterator[pa.RecordBatch]:
+    if min_level is None:
+        min_level = least_level(table.options) if table.has_primary_key else 0
     entries = [
-        e for e in scan_files(table, snapshot, predicate=predicate) if e.bucket != POSTPONE_BUCKET
+        e
+        for e in scan_files(table, snapshot, predicate=predicate)
+        if e.bucket != POSTPONE_BUCKET and e.file.level >= min_level
     ]
     needed = set(wanted.names) | (fields_of(predicate) if predicate is not None else set())
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
@@ -102,23 +109,27 @@ def _read(
     engine = merge_engine_for(table) if table.has_primary_key else None
     for files in buckets.values():
         left = files if predicate is None else _by_file_indexes(table, files, predicate)
-        for batch in read_bucket(
-            table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes
-        ):
-            chosen = batch
-            if predicate is not None:
-                chosen = batch.filter(evaluate(predicate, batch))
-            if chosen.num_rows:
-                yield chosen.select([VALUE_KIND, *wanted.names])
+        rows = read_bucket(table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes)
+        yield from chosen_rows(rows, wanted.names, predicate)
+
+
+def chosen_rows(
+    batches: Iterator[pa.RecordBatch],
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that match, `limit` at most: `_VALUE_KIND` and the columns in this order."""
+    matching = batches if predicate is None else (b.filter(evaluate(predicate, b)) for b in batches)
+    return _limited((b.select([VALUE_KIND, *columns]) for b in matching if b.num_rows), limit)
 
 
 def _by_file_indexes(
     table: FileStoreTable, entries: list[ManifestEntry], predicate: Predicate
 ) -> list[ManifestEntry]:
     if table.has_primary_key:
-        skip_level_0 = skips_level_0(table.options)
-        files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
-        if not never_merges(files, never_merged=skip_level_0):
+        files = [e.file for e in entries]
+        if not never_merges(files, never_merged=skips_level_0(table.options)):
             return entries
     return without_ruled_out(table, entries, predicate)
 
@@ -132,7 +143,7 @@ def read_bucket(
     engine: ChosenEngine | None = None,
     keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one bucket: `_VALUE_KIND` and at least the `needed` columns.
+    """The merged rows of these files of one bucket: `_VALUE_KIND`, at least the `needed` columns.
 
     `vectors` are the deleted positions of its data files, by file name.
     """
@@ -195,9 +206,9 @@ def _merged(
         vectors=vectors,
         with_levels=chosen.with_levels,
     )
-    skip_level_0 = skips_level_0(table.options)
-    files = [e.file for e in entries if e.file.level > 0 or not skip_level_0]
-    for split in batch_splits(files, schema.key_type, schema.options, never_merged=skip_level_0):
+    files = [e.file for e in entries]
+    never_merged = skips_level_0(table.options)
+    for split in batch_splits(files, schema.key_type, schema.options, never_merged=never_merged):
         if split.raw and not keep_deletes:
             for file in split.files:
                 for batch in reader.file(file, BATCH_ROWS):
@@ -206,6 +217,11 @@ def _merged(
             continue
         for section in interval_partition(split.files, schema.key_type):
             yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
+
+
+def least_level(options: Options) -> int:
+    """The lowest level that a batch read of a primary-key table looks at."""
+    return 1 if skips_level_0(options) else 0
 
 
 def skips_level_0(options: Options) -> bool:
