@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import os
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
 
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
+
+_LOCAL_TIME: Final = Path("/etc/localtime")
+
+
+def machine_zone() -> tzinfo:
+    """The zone of this machine: $TZ, else what /etc/localtime is; at the least, its offset now."""
+    name = os.environ.get("TZ", "").removeprefix(":") or str(_LOCAL_TIME.resolve())
+    try:
+        return ZoneInfo(name.rpartition("zoneinfo/")[2])
+    except (OSError, ValueError):
+        return datetime.now().astimezone().tzinfo or UTC
 
 
 def parse_wall_clock(text: str) -> int:

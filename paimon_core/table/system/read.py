@@ -1,0 +1,131 @@
+"""Reads system tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, tzinfo
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.read.table_read import read_table
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.system.changes import (
+    AUDIT_LOG,
+    BINLOG,
+    audit_log,
+    audit_log_type,
+    binlog,
+    binlog_type,
+    check_plain,
+)
+from paimon_core.table.system.content import BUCKETS, FILES, MANIFESTS, PARTITIONS
+from paimon_core.table.system.definition import Row, SystemRead, SystemTable
+from paimon_core.table.system.versions import (
+    AGGREGATION_FIELDS,
+    BRANCHES,
+    CONSUMERS,
+    OPTIONS,
+    SCHEMAS,
+    SNAPSHOTS,
+    STATISTICS,
+    TAGS,
+)
+from paimon_core.types.arrow import arrow_schema, column_from_internal
+from paimon_core.types.data_types import RowType
+
+SEPARATOR: Final = "$"
+_BRANCH: Final = "branch_"
+_ROWS_AT_ONCE: Final = 4096
+
+SYSTEM_TABLES: Final[Mapping[str, SystemTable]] = {
+    "snapshots": SNAPSHOTS,
+    "schemas": SCHEMAS,
+    "options": OPTIONS,
+    "tags": TAGS,
+    "branches": BRANCHES,
+    "consumers": CONSUMERS,
+    "statistics": STATISTICS,
+    "aggregation_fields": AGGREGATION_FIELDS,
+    "files": FILES,
+    "manifests": MANIFESTS,
+    "partitions": PARTITIONS,
+    "buckets": BUCKETS,
+}
+VIEWS: Final = (AUDIT_LOG, BINLOG)
+
+
+def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
+    """The table, the branch and the system table of "db.t$branch_b$snapshots".
+
+    InvalidArgument for names of other shapes.
+    """
+    table, *parts = identifier.split(SEPARATOR)
+    branch = None
+    if parts and parts[0].startswith(_BRANCH):
+        branch = parts.pop(0).removeprefix(_BRANCH)
+    if len(parts) > 1 or not all([table, *parts]) or branch == "":
+        raise InvalidArgument(
+            f"not a table name: {identifier!r} "
+            "(expected DATABASE.TABLE, with $branch_NAME and $SYSTEM_TABLE after it at most)"
+        )
+    return table, branch, parts[0].lower() if parts else None
+
+
+def read_system_table(
+    table: FileStoreTable, name: str, snapshot: Snapshot | None, *, zone: tzinfo = UTC
+) -> tuple[RowType, Iterator[pa.RecordBatch]]:
+    """Columns and rows of `table$name` as of a snapshot (None: the table has none).
+
+    Batches hold `_VALUE_KIND` and all columns, as `read_table`'s do.  `zone` is that of wall clock
+    times.  NotFound if there is no such system table; UnsupportedFeature as `read_table`.
+    """
+    if name in VIEWS:
+        return _view(table, name, snapshot)
+    system = SYSTEM_TABLES.get(name)
+    if system is None:
+        raise NotFound(
+            f"there is no system table {name!r}; "
+            f"there are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
+            table=table.name,
+        )
+    read = SystemRead(table=table, snapshot=snapshot, zone=zone)
+    row_type = system.row_type(with_2_0=read.with_2_0)
+    return row_type, _batches(system.rows(read), row_type)
+
+
+def _view(
+    table: FileStoreTable, name: str, snapshot: Snapshot | None
+) -> tuple[RowType, Iterator[pa.RecordBatch]]:
+    check_plain(table)
+    row_type = table.schema.row_type
+    rows: Iterator[pa.RecordBatch] = iter(())
+    if snapshot is not None:
+        rows = read_table(table, snapshot, keep_deletes=True)
+    if name == AUDIT_LOG:
+        return audit_log_type(row_type), audit_log(rows, row_type)
+    return binlog_type(row_type), binlog(rows, row_type, packed=False)
+
+
+def _batches(rows: Iterable[Row], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(row_type).insert(0, pa.field(VALUE_KIND, pa.int8()))
+    held: list[Row] = []
+
+    def batch() -> pa.RecordBatch:
+        columns = [
+            column_from_internal([row[i] for row in held], t) for i, t in enumerate(row_type.types)
+        ]
+        kinds = pa.array(np.zeros(len(held), np.int8))
+        return pa.RecordBatch.from_arrays([kinds, *columns], schema=schema)
+
+    for row in rows:
+        held.append(row)
+        if len(held) == _ROWS_AT_ONCE:
+            yield batch()
+            held.clear()
+    if held:
+        yield batch()
