@@ -28,11 +28,12 @@ def select_tables(
     including: Sequence[str] = (),
     excluding: Sequence[str] = (),
     file_io_options: Mapping[str, str] | None = None,
+    may_be_none: bool = False,
 ) -> list[str]:
     """The tables meant, sorted.  A plain name is returned as it is, whether or not it exists.
 
     A table matches if any including pattern does (or there is none) and no excluding one does.
-    InvalidArgument for a broken pattern, or when nothing matches.
+    InvalidArgument for a broken pattern, or when nothing matches unless there `may_be_none`.
     """
     included, excluded = _compiled(including), _compiled(excluding)
     if "." not in name:
@@ -59,7 +60,7 @@ def select_tables(
         for table in sorted(found)
         if fnmatch.fnmatchcase(table, name) and _passes(table, included, excluded)
     ]
-    if not chosen:
+    if not chosen and not may_be_none:
         raise InvalidArgument(
             f"no table of warehouse {warehouse} matches {name!r}"
             + (" and the including and excluding patterns" if included or excluded else ""),

@@ -69,6 +69,8 @@ def _task(step: Step, shape: DagShape, settings: Settings, tasks: dict[str, Any]
     common |= {
         "job": shape.job,
         "storage": dict(settings.storage),
+        "policy": settings.policy,
+        "schedule": shape.policy_schedule,
         "timezone": settings.timezone,
     }
     if step.kind is Kind.PLAN:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maintenance.job import Job
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings
 
 
-def job_docs(job: Job, page: Page, *, schedule: str, settings: Settings) -> str:
-    """What the job does, what protects data, dry run, undo, and what to do when it fails."""
+def job_docs(
+    job: Job,
+    page: Page,
+    *,
+    schedule: str,
+    settings: Settings,
+    tables: Sequence[str] = (),
+) -> str:
+    """What the job does, what protects data, dry run, undo, and what to do when it fails.
+
+    `tables` are the patterns of a policy's DAG.
+    """
     when = f"`{schedule}`" if schedule else "only when triggered"
     parts = [
         f"### {job.name.replace('_', ' ').capitalize()}: {job.summary}\n",
         f"Runs {when}, at most once at a time; new DAGs are paused until you unpause them.\n",
+        _policy(job, settings, tables),
         f"**What it does.** {job.changes}\n",
         f"**What protects data.** {job.protects} {_REFUSES}\n",
         page.notes,
@@ -22,6 +35,25 @@ def job_docs(job: Job, page: Page, *, schedule: str, settings: Settings) -> str:
         _fails(job, page),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _policy(job: Job, settings: Settings, tables: Sequence[str]) -> str:
+    if settings.policy is None:
+        return ""
+    if not tables:
+        return f"**Policy.** {_BESIDE.format(file=settings.policy, job=job.name)}\n"
+    shown = ", ".join(f"`{pattern}`" for pattern in tables)
+    return f"**Policy.** {_SERVES.format(file=settings.policy, shown=shown, job=job.name)}\n"
+
+
+_BESIDE = """\
+Guards, options and arguments of `{file}` hold where the form says nothing. When it runs by itself
+is the policy's affair too: see the DAGs `caretaker_policy_{job}...`, if there are any."""
+
+_SERVES = """\
+Runs on those tables of {shown} for which `{file}` names this schedule, with the arguments, guards
+and options that it gives each of them; a table's own options come first. `caretaker policy show
+DB.TABLE` tells what holds for a table. To run with other arguments, trigger `caretaker_{job}`."""
 
 
 def _steps(page: Page, settings: Settings) -> str:

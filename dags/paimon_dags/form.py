@@ -62,6 +62,19 @@ def form_fields(
     )
 
 
+def policy_fields(page: Page, settings: Settings, patterns: tuple[str, ...]) -> tuple[Field, ...]:
+    """The form of a policy's DAG: which of its tables, and safety; arguments are the policy's."""
+    warehouse, tables = _tables(page, settings)
+    tables = replace(
+        tables,
+        help="One database.table or pattern a line. Of these, the run takes those for which the "
+        "policy names this schedule.",
+        default=list(patterns),
+    )
+    narrower = [field for field in _NARROWER if field.name != "branch"]
+    return (warehouse, tables, _DRY_RUN, *narrower, *_limits(page, settings))
+
+
 def _tables(page: Page, settings: Settings) -> list[Field]:
     return [
         Field(

@@ -5,17 +5,23 @@ A job that never rewrites data has no Spark step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from maintenance.job import Job
 from maintenance.registry import JOBS, job_named
 from paimon_dags.docs import job_docs
-from paimon_dags.form import form_fields
-from paimon_dags.pages import Page, all_pages
+from paimon_dags.form import form_fields, policy_fields
+from paimon_dags.pages import BY_HAND, Page, all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError
 from paimon_dags.shape import DagShape, Kind, Step
 
+if TYPE_CHECKING:
+    from maintenance.policy.model import Scheduled
+
 PLAN_RETRIES = 2
+_WORDS = {"-": "to", "*": "x", "/": "by", ",": ".", "#": "nth", "?": "any", "@": ""}
 
 
 def job_shapes(settings: Settings) -> Iterator[DagShape]:
@@ -26,9 +32,43 @@ def job_shapes(settings: Settings) -> Iterator[DagShape]:
     if unknown:
         message = f"[jobs.{unknown[0]}]: no job is called so (there are: {', '.join(sorted(JOBS))})"
         raise SettingsError(message)
-    for page in all_pages(JOBS):
+    pages = {page.job: page for page in all_pages(JOBS)}
+    for page in pages.values():
         if settings.job(page.job).enabled:
             yield job_shape(page, settings)
+    if settings.policy is not None:
+        from maintenance.policy.load import load_policy  # noqa: PLC0415 - only where there is one
+
+        for scheduled in load_policy(settings.policy).schedules():
+            if settings.job(scheduled.job).enabled:
+                yield policy_shape(scheduled, pages[scheduled.job], settings)
+
+
+def policy_shape(scheduled: Scheduled, page: Page, settings: Settings) -> DagShape:
+    """The DAG that runs the job whenever this schedule of the policy fires, on its tables."""
+    job = job_named(page.job)
+    return DagShape(
+        dag_id=f"caretaker_policy_{job.name}__{_slug(scheduled.schedule)}",
+        job=job.name,
+        title=f"Caretaker policy: {job.name.replace('_', ' ')}, {scheduled.schedule}",
+        summary=job.summary,
+        docs=job_docs(
+            job, page, schedule=scheduled.schedule, settings=settings, tables=scheduled.tables
+        ),
+        fields=policy_fields(page, settings, scheduled.tables),
+        steps=_steps(job, page, settings.job(page.job)),
+        schedule=scheduled.schedule,
+        tags=("caretaker", "policy", page.area),
+        parallel_batches=settings.parallel_batches,
+        policy_schedule=scheduled.schedule,
+    )
+
+
+def _slug(schedule: str) -> str:
+    """The schedule in the letters of a DAG's id: "*/30 * * * *" is "xby30-x-x-x-x"."""
+    for sign, word in _WORDS.items():
+        schedule = schedule.replace(sign, word)
+    return re.sub(r"[^\w.-]+", "-", schedule.strip())
 
 
 def job_shape(page: Page, settings: Settings) -> DagShape:
@@ -36,6 +76,9 @@ def job_shape(page: Page, settings: Settings) -> DagShape:
     job = job_named(page.job)
     own = settings.job(page.job)
     schedule = page.schedule if own.schedule is None else own.schedule
+    if settings.policy is not None and own.schedule is None:
+        # The policy says when; this DAG stays, for triggering the job with its whole form.
+        schedule = BY_HAND
     shape = DagShape(
         dag_id=page.dag_id,
         job=job.name,

@@ -308,7 +308,35 @@ to main meanwhile stops the job; it is not tried again by itself.
 """,
 )
 
+MAINTAIN = Page(
+    job="maintain",
+    schedule="5 * * * *",
+    first=("compact", "also", "without"),
+    notes="""\
+**Unpause this one, or the single jobs** that it is made of, not both: they would only find that
+there is nothing left to do. What is due is what the options of each table ask for
+(`snapshot.time-retained`, `partition.expiration-time`, `tag.automatic-creation`, ...) and, for
+tables that have none, the policy. A run of a single step by hand, at any time, does no harm.
+
+**The report** says for each table what every step did. A step that failed stops only the steps
+that might delete what it should have kept.
+""",
+)
+RESCALE = Page(
+    job="rescale",
+    area="buckets",
+    first=("bucket_num", "target_bytes", "partitions", "restore"),
+    retries=0,
+    notes="""\
+**Stop the writers first**, and start them again after it: one that is open keeps the old number of
+buckets. Readers go on. *Dry run* without *Bucket num* and with *Target bytes* proposes a number.
+Interrupted? Trigger again with the same form: partitions that are done are left out. Runbook:
+`docs/runbooks/rescale.md`.
+""",
+)
+
 PAGES = (
+    MAINTAIN,
     COMPACT,
     COMPACT_MANIFEST,
     EXPIRE_SNAPSHOTS,
@@ -316,6 +344,7 @@ PAGES = (
     EXPIRE_PARTITIONS,
     DROP_PARTITION,
     MARK_PARTITION_DONE,
+    RESCALE,
     CREATE_TAG,
     REPLACE_TAG,
     RENAME_TAG,

@@ -9,6 +9,7 @@ schedule is a reviewed change like any other::
     batch_size = "20 gb"                 # bytes to read that one Spark application gets at most
     batch_tables = 50
     parallel_batches = 4                 # Spark applications at the same time, for each DAG
+    policy = "/etc/caretaker.yaml"       # default: the environment's CARETAKER_POLICY
     pool = "caretaker"                   # of the steps that work; must exist; default: default_pool
     results = "s3://lake/.caretaker"     # only needed when drivers run on the cluster
     packages = "/opt/caretaker.zip"      # paimon_core and maintenance for executors
@@ -43,6 +44,7 @@ from typing import cast
 from paimon_airflow.batches import parse_size
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
+POLICY_VARIABLE = "CARETAKER_POLICY"
 
 
 class SettingsError(ValueError):
@@ -69,6 +71,7 @@ class Settings:
     """What all DAGs share.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
 
     warehouse: str | None = None
+    policy: str | None = None
     spark_connection: str = "spark_default"
     batch_size: str = "20 gb"
     batch_tables: int = 50
@@ -110,6 +113,7 @@ def settings_from(
     _known(common, own, f"{where}: [caretaker]")
     _typed(common, Settings(), f"{where}: [caretaker]")
     common.setdefault("warehouse", environ.get(WAREHOUSE_VARIABLE) or None)
+    common.setdefault("policy", environ.get(POLICY_VARIABLE) or None)
     settings = Settings(
         **common,  # type: ignore[arg-type]  # checked by _typed
         storage={k: str(v) for k, v in _table(raw, "storage", where).items()},

@@ -81,6 +81,8 @@ class DagShape:
     tags: tuple[str, ...] = ()
     max_active_runs: int = 1
     parallel_batches: int | None = None
+    policy_schedule: str | None = None
+    """The schedule of the policy that this DAG serves: a run is about tables that have it."""
 
     def __post_init__(self) -> None:
         """Refuse a shape that Airflow could not run: double names, steps before what they need."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
@@ -16,6 +16,7 @@ from paimon_airflow.results import TableResult, from_error, from_report
 
 if TYPE_CHECKING:
     from maintenance.plan import Plan
+    from maintenance.policy.model import Policy, TablePolicy
     from maintenance.runner import RunRequest, Surroundings
 
 PLANNING_THREADS = 8
@@ -31,7 +32,8 @@ class Request:
     """What the form asks for, on the storage of the settings.
 
     `arguments` are raw, under the job's own names.  `timezone` is what partitions' idle times and
-    the like are measured in; None: the process's own.
+    the like are measured in; None: the process's own.  What the policy says of a table holds where
+    nothing is given here; with `schedule`, only tables take part for which it names that schedule.
     """
 
     job: str
@@ -47,6 +49,53 @@ class Request:
     batch_bytes: int
     storage: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
+    policy: Policy | None = None
+    schedule: str | None = None
+
+    def of_table(self, table: str) -> TablePolicy:
+        """What the policy says of the table; nothing without a policy."""
+        from maintenance.policy.model import TablePolicy  # noqa: PLC0415 - only when a task runs
+
+        return TablePolicy(table=table) if self.policy is None else self.policy.for_table(table)
+
+    def includes(self, table: str, *, by_name: bool) -> bool:
+        """Whether the policy lets the job run on the table; who is named by hand always may."""
+        if self.policy is None:
+            return True
+        if self.schedule is not None:
+            return self.policy.runs_on(table, self.job, self.schedule)
+        return by_name or self.of_table(table).job(self.job).enabled
+
+    def given(self, table: str) -> TableRun:
+        """What one run on the table is given: the form's word, else the policy's."""
+        policy = self.of_table(table)
+        guards = policy.job(self.job).guards
+        return TableRun(
+            arguments={**policy.arguments_of(self.job), **self.arguments},
+            default_options=policy.options,
+            max_rewrite=self.max_rewrite or guards.max_rewrite,
+            max_deleted_share=guards.max_deleted_share,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRun:
+    """What differs from table to table within one request."""
+
+    arguments: Mapping[str, object]
+    default_options: Mapping[str, str]
+    max_rewrite: str | None
+    max_deleted_share: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """The parts that say something, as a batch's runs have them."""
+        parts = {
+            "arguments": dict(self.arguments),
+            "default_options": dict(self.default_options),
+            "max_rewrite": self.max_rewrite,
+            "max_deleted_share": self.max_deleted_share,
+        }
+        return {name: value for name, value in parts.items() if value not in (None, {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +115,15 @@ def request_from(
     *,
     storage: Mapping[str, str],
     timezone: str | None,
+    policy: str | None = None,
+    schedule: str | None = None,
 ) -> Request:
     """The request that the DAG run's params make; InvalidArgument if they make none.
 
     The form's schema was checked before; what only the job knows is checked here.
     """
-    from maintenance.registry import job_named  # noqa: PLC0415 - only when a task runs
+    from maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
+    from maintenance.registry import job_named  # noqa: PLC0415
     from paimon_core.errors import InvalidArgument
 
     definition = job_named(job)
@@ -106,6 +158,8 @@ def request_from(
         batch_bytes=batch_bytes,
         storage=storage,
         timezone=timezone,
+        policy=None if policy is None else load_policy(policy),
+        schedule=schedule,
     )
 
 
@@ -114,20 +168,24 @@ def _texts(params: Mapping[str, object], name: str) -> tuple[str, ...]:
 
 
 def list_tables(request: Request) -> list[str]:
-    """The tables that the request's patterns mean, sorted; InvalidArgument if there are none."""
-    from maintenance.tables import select_tables  # noqa: PLC0415 - only when a task runs
+    """The tables that the request's patterns mean, sorted; InvalidArgument if there are none.
+
+    On a policy's schedule there may be none: its rules may be older than the tables.
+    """
+    from maintenance.tables import is_pattern, select_tables  # noqa: PLC0415 - when a task runs
 
     found: set[str] = set()
     for pattern in request.patterns:
-        found.update(
-            select_tables(
-                request.warehouse,
-                pattern,
-                including=request.including,
-                excluding=request.excluding,
-                file_io_options=request.storage,
-            )
+        tables = select_tables(
+            request.warehouse,
+            pattern,
+            including=request.including,
+            excluding=request.excluding,
+            file_io_options=request.storage,
+            may_be_none=request.schedule is not None,
         )
+        by_name = not is_pattern(pattern)
+        found.update(table for table in tables if request.includes(table, by_name=by_name))
     return sorted(found)
 
 
@@ -184,30 +242,40 @@ def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableRes
 
 
 def _run_request(request: Request, table: str) -> RunRequest:
-    from maintenance.guards import Guards  # noqa: PLC0415 - only when a task runs
+    from maintenance.guards import (  # noqa: PLC0415 - only when a task runs
+        DEFAULT_MAX_DELETED_SHARE,
+        Guards,
+    )
     from maintenance.registry import job_named  # noqa: PLC0415
     from maintenance.runner import RunRequest  # noqa: PLC0415
+    from paimon_core.options import parse_memory_size
 
     job = job_named(request.job)
-    limit = None if request.max_rewrite is None else parse_size(request.max_rewrite)
+    given = request.given(table)
+    limit, share = given.max_rewrite, given.max_deleted_share
     return RunRequest(
         job=job,
         warehouse=request.warehouse,
         table=table,
-        arguments=job.read_arguments(request.arguments),
+        arguments=job.read_arguments(given.arguments),
+        default_options=given.default_options,
         branch=request.branch,
         file_io_options=request.storage,
         dry_run=request.dry_run,
         force=request.force,
-        guards=Guards(max_rewrite_bytes=limit),
+        guards=Guards(
+            max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else share,
+            max_rewrite_bytes=None if limit is None else parse_memory_size(limit),
+        ),
     )
 
 
 def _surroundings(request: Request) -> Surroundings:
     from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
+    from maintenance.history.store import open_history  # noqa: PLC0415
     from maintenance.runner import Surroundings  # noqa: PLC0415
 
-    return Surroundings(env=system_environment(request.timezone))
+    return Surroundings(env=system_environment(request.timezone), history=open_history())
 
 
 def application_args(request: Request, tables: Sequence[str], results: str) -> list[str]:
@@ -222,10 +290,8 @@ def application_args(request: Request, tables: Sequence[str], results: str) -> l
         "result_storage": dict(request.storage),
         "branch": request.branch,
         "timezone": request.timezone,
-        "arguments": dict(request.arguments),
         "force": request.force,
-        "max_rewrite": request.max_rewrite,
-        "tables": list(tables),
+        "runs": [{"table": table, **request.given(table).to_json()} for table in tables],
     }
     told = {name: value for name, value in batch.items() if value not in (None, {}, False)}
     return ["--batch", json.dumps(told), "--results", results]
@@ -234,7 +300,7 @@ def application_args(request: Request, tables: Sequence[str], results: str) -> l
 def read_reports(
     request: Request, folder: str, tables: Sequence[str]
 ) -> dict[str, Mapping[str, object]]:
-    """The reports that the Spark application left in this folder, by table."""
+    """The reports that the Spark application left in this folder, by table; for the history too."""
     from paimon_core.io.open import open_file_io
 
     io, root = open_file_io(folder, request.storage or None)
@@ -243,4 +309,19 @@ def read_reports(
         file = f"{root}/{table}.json"
         if io.exists(file):
             reports[table] = json.loads(io.read_bytes(file))
+    _remember(reports.values())
     return reports
+
+
+def _remember(reports: Iterable[Mapping[str, object]]) -> None:
+    """Put the reports of an application into this worker's history: a cluster has none."""
+    from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
+    from maintenance.history.entry import Actor, entries_of_report  # noqa: PLC0415
+    from maintenance.history.store import open_history  # noqa: PLC0415
+
+    history = open_history()
+    if history is None:
+        return
+    now, actor = system_environment().now_millis(), Actor.here()
+    for report in reports:
+        history.record(entries_of_report(report, at_millis=now, actor=actor))

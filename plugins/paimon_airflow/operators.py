@@ -51,7 +51,10 @@ _MOST_REPORTED = 500
 
 
 class _JobStep(BaseOperator):
-    """A step of one job.  `storage` configures the store, `timezone` is the tables' own."""
+    """A step of one job.  `storage` configures the store, `timezone` is the tables' own.
+
+    `policy` is a file; with `schedule` the step is about tables that have this schedule in it.
+    """
 
     def __init__(
         self,
@@ -59,10 +62,14 @@ class _JobStep(BaseOperator):
         job: str,
         storage: Mapping[str, str] | None = None,
         timezone: str | None = None,
+        policy: str | None = None,
+        schedule: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.job = job
+        self.policy = policy
+        self.schedule = schedule
         self.storage = dict(storage or {})
         self.timezone = timezone
 
@@ -70,7 +77,12 @@ class _JobStep(BaseOperator):
         """The request of this run; a wrong one fails the task for good."""
         with _for_good():
             return jobs.request_from(
-                self.job, context["params"], storage=self.storage, timezone=self.timezone
+                self.job,
+                context["params"],
+                storage=self.storage,
+                timezone=self.timezone,
+                policy=self.policy,
+                schedule=self.schedule,
             )
 
 

@@ -68,6 +68,7 @@ def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran
         conf: Mapping[str, object],
         *,
         job: str = "compact",
+        dag_id: str = "",
         retries: int = 0,
         **settings: str | int,
     ) -> Ran:
@@ -79,7 +80,7 @@ def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran
         file.with_suffix(".toml").write_text(
             "\n".join(["[caretaker]", *common, f"[jobs.{job}]", *own])
         )
-        dag = runpy.run_path(str(file))[f"caretaker_{job}"]
+        dag = runpy.run_path(str(file))[dag_id or f"caretaker_{job}"]
         return _finished(dag.test(run_conf=dict(conf)))
 
     return run

@@ -120,6 +120,7 @@ def test_what_destroys_by_hand_is_planned_again_but_not_done_again_by_itself():
 def test_only_what_the_options_of_a_table_bound_runs_on_a_schedule():
     scheduled = {page.job for page in PAGES if not page.by_hand}
     assert scheduled == {
+        "maintain",
         "compact",
         "compact_manifest",
         "expire_snapshots",

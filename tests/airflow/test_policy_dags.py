@@ -1,0 +1,163 @@
+"""DAGs made of a policy: which there are, and what a run of one does to which table."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+
+from maintenance.history.store import open_history
+from paimon_airflow import jobs
+from paimon_dags.job_shape import job_shapes
+from paimon_dags.settings import Settings, settings_from
+from paimon_dags.shape import DagShape, Kind
+
+POLICY = """
+version: 1
+rules:
+  - name: everything
+    tables: "*.*"
+    options: { snapshot.num-retained.min: 1, snapshot.num-retained.max: 4 }
+    guards: { max_deleted_share: 0.9 }
+    jobs:
+      maintain: { schedule: "5 * * * *" }
+      compact:
+        schedule: "*/30 * * * *"
+        arguments: { strategy: minor }
+        guards: { max_rewrite: 10 gb }
+  - name: archive
+    tables: archive.*
+    jobs:
+      maintain: { schedule: "@daily", arguments: { without: expire_partitions } }
+      compact: off
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return str(file)
+
+
+@pytest.fixture
+def shapes(policy) -> dict[str, DagShape]:
+    found = job_shapes(Settings(warehouse="/lake", policy=policy))
+    return {shape.dag_id: shape for shape in found}
+
+
+def test_each_schedule_of_a_job_is_a_dag_and_the_jobs_own_run_by_hand(shapes):
+    made = {dag_id: s.schedule for dag_id, s in shapes.items() if s.policy_schedule}
+    assert made == {
+        "caretaker_policy_maintain__5-x-x-x-x": "5 * * * *",
+        "caretaker_policy_compact__xby30-x-x-x-x": "*/30 * * * *",
+        "caretaker_policy_maintain__daily": "@daily",
+    }
+    assert {s.schedule for s in shapes.values() if not s.policy_schedule} == {None}
+    assert [s.kind for s in shapes["caretaker_policy_compact__xby30-x-x-x-x"].steps] == [
+        Kind.PLAN,
+        Kind.IN_PROCESS,
+        Kind.ON_SPARK,
+        Kind.REPORT,
+    ]
+
+
+def test_its_form_is_about_tables_and_its_page_names_the_file(shapes, policy):
+    dag = shapes["caretaker_policy_maintain__daily"]
+    assert dag.arguments == ()
+    assert dag.field("tables").default == ["*.*", "archive.*"]
+    assert f"`{policy}` names this schedule" in dag.docs
+    assert f"`{policy}` hold where the form says nothing" in shapes["caretaker_compact"].docs
+
+
+def test_a_schedule_of_the_settings_still_counts(policy):
+    raw = {"caretaker": {"policy": policy}, "jobs": {"compact": {"schedule": "@weekly"}}}
+    shapes = {s.dag_id: s for s in job_shapes(settings_from(raw, environ={}))}
+    assert shapes["caretaker_compact"].schedule == "@weekly"
+    assert shapes["caretaker_expire_snapshots"].schedule is None
+
+
+def test_the_environment_names_the_policy_too():
+    assert settings_from({}, environ={"CARETAKER_POLICY": "/p.yaml"}).policy == "/p.yaml"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path / "lake")
+    for name in ("sales.a", "sales.b", "archive.old"):
+        kept = {"snapshot_num__retained_min": "1", "snapshot_num__retained_max": "8"}
+        made.primary_key(name, **(kept if name == "sales.b" else {}))
+        made.fill(10, rows=3, name=name)
+    return made
+
+
+def request(lake: Lake, policy: str, job: str = "compact", **parts: object) -> jobs.Request:
+    params = {"warehouse": str(lake.warehouse), "tables": ["*.*"], "batch_size": "1 gb"}
+    given = {k: v for k, v in parts.items() if k != "schedule"}
+    return jobs.request_from(
+        job,
+        {**params, **given},
+        storage={},
+        timezone=None,
+        policy=policy,
+        schedule=parts.get("schedule"),
+    )
+
+
+def test_a_run_takes_the_tables_that_have_its_schedule(lake, policy):
+    def found(job: str, **parts: object) -> list[str]:
+        return jobs.list_tables(request(lake, policy, job, **parts))
+
+    assert found("compact", schedule="*/30 * * * *") == ["sales.a", "sales.b"]
+    assert found("maintain", schedule="@daily") == ["archive.old"]
+    assert found("maintain", schedule="@daily", tables=["gone.*"]) == []
+    # By hand, a pattern leaves out what is off; a table that is named is meant.
+    assert found("compact") == ["sales.a", "sales.b"]
+    assert found("compact", tables=["archive.old"]) == ["archive.old"]
+
+
+def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
+    asked = request(lake, policy, where="k > 1", max_rewrite="1 gb")
+    _, batch, _, _ = jobs.application_args(asked, ["sales.a"], "/results")
+    (run,) = json.loads(batch)["runs"]
+    assert run == {
+        "table": "sales.a",
+        "arguments": {"strategy": "minor", "where": "k > 1"},
+        "default_options": {
+            "snapshot.num-retained.min": "1",
+            "snapshot.num-retained.max": "4",
+        },
+        "max_rewrite": "1 gb",
+        "max_deleted_share": 0.9,
+    }
+
+
+@pytest.mark.airflow
+@pytest.mark.slow
+def test_maintenance_by_policy_and_its_history(run_dag, lake, policy, monkeypatch, tmp_path):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    ran = run_dag(
+        {"warehouse": str(lake.warehouse)},
+        job="maintain",
+        dag_id="caretaker_policy_maintain__5-x-x-x-x",
+        policy=policy,
+    )
+    assert ran.state == "success", ran.report
+    assert ran.tasks["on_spark"] == "skipped"
+    kept = {
+        name: len(list(lake.table(name).snapshots.all()))
+        for name in ("sales.a", "sales.b", "archive.old")
+    }
+    # The policy's retention, the table's own, and a table of another schedule.
+    assert kept == {"sales.a": 4, "sales.b": 8, "archive.old": 10}
+    done = next(t for t in ran.report["tables"] if t["table"] == "sales.a")
+    assert any(line.startswith("expire_snapshots: ") for line in done["lines"])
+    history = open_history()
+    assert history is not None
+    entries = history.newest(table="sales.a", job="expire_snapshots")
+    assert (entries[0].part_of, entries[0].status) == ("maintain", "success")
+    assert entries[0].origin == "airflow", os.environ
+    assert entries[0].actor.startswith("caretaker_policy_maintain__5-x-x-x-x ")
