@@ -15,6 +15,7 @@ from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from maintenance.jobs.rescale.definition import RESCALE
 from maintenance.jobs.tags.definition import TAG_JOBS
+from maintenance.jobs.verify.definition import REPAIR_JOBS
 from maintenance.jobs.versions.definition import VERSION_JOBS
 from paimon_core.errors import InvalidArgument
 
@@ -30,6 +31,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         RESCALE,
         *ORPHAN_JOBS,
         *VERSION_JOBS,
+        *REPAIR_JOBS,
     )
 }
 MAINTAIN: Final = maintain_job(_SINGLE)

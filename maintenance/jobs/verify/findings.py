@@ -48,6 +48,8 @@ class Repair(StrEnum):
     """What could put a finding right; the jobs that do it plan first, like all others."""
 
     REWRITE_HINT = "rewrite_hint"
+    CORRECT_SIZES = "correct_sizes"
+    MOVE_DOWN = "move_down"
     REMOVE_UNEXISTING_FILES = "remove_unexisting_files"
     ROLL_BACK = "roll_back"
     RESCALE = "rescale"

@@ -47,7 +47,7 @@ def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
                     partition=partition_text(table, partition),
                     bucket=bucket,
                     file=right,
-                    repair=Repair.ROLL_BACK,
+                    repair=Repair.MOVE_DOWN,
                 )
 
 

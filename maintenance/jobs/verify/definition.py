@@ -1,0 +1,78 @@
+"""What the jobs that repair tables are called, take and promise; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from maintenance.arguments import Argument, Kind
+from maintenance.job import Job, Steps
+
+SAFE: Final = ("rewrite_hint", "reset_consumer", "correct_sizes")
+"""Repairs that lose nothing."""
+ON_DEMAND: Final = ("move_down", "remove_unexisting_files", "delete_reference")
+"""Repairs that an operator should have asked for."""
+
+REPAIRS: Final = Argument(
+    name="repairs",
+    flag="repair",
+    aliases=("repair",),
+    kind=Kind.TEXTS,
+    default=SAFE,
+    help=f"which repairs, of {', '.join((*SAFE, *ON_DEMAND))}",
+    example="rewrite_hint,remove_unexisting_files",
+)
+
+
+def _load(module: str, name: str) -> Steps[Any, Any, Any, Any]:
+    found = import_module(f"maintenance.jobs.verify.{module}")
+    steps: Steps[Any, Any, Any, Any] = vars(found)[name]
+    return steps
+
+
+REPAIR: Final = Job(
+    name="repair",
+    summary="put right what verify finds, as far as that can be put right",
+    changes=(
+        "Verifies the table, then, as asked for: rewrite_hint writes LATEST and EARLIEST anew; "
+        "reset_consumer moves consumers that wait for what has expired, or is not there yet, to "
+        "the nearest snapshot; correct_sizes notes the true sizes of manifest lists in their "
+        "snapshot; move_down puts files of one level whose keys overlap into level 0, where "
+        "readers merge them; remove_unexisting_files takes missing data files out of the newest "
+        "snapshot; delete_reference deletes tags and changelogs that cannot be read any more."
+    ),
+    protects=(
+        "No data file is deleted. Whatever is done was found again right before, and a repair that "
+        "gives something up is done only if asked for by name."
+    ),
+    undo=(
+        "move_down, remove_unexisting_files: rollback to the snapshot before. reset_consumer: "
+        "reset_consumer with the position that the report names. The others: none is needed."
+    ),
+    arguments=(REPAIRS,),
+    examples=(
+        "caretaker plan repair db.orders -w /lake",
+        "caretaker run repair db.orders -w /lake --repair rewrite_hint",
+        "caretaker run repair db.orders -w /lake --repair remove_unexisting_files",
+    ),
+    load=partial(_load, "repair", "REPAIR"),
+)
+REMOVE_UNEXISTING_FILES: Final = Job(
+    name="remove_unexisting_files",
+    summary="take data files that are missing on storage out of the newest snapshot",
+    changes=(
+        "Commits one OVERWRITE snapshot that deletes the entries of live data files that are not "
+        "there any more, so that the table can be read again. The rows in them are lost already."
+    ),
+    protects=(
+        "A file is missing only if its folder's listing and a request for it both say so, now and "
+        "right before the commit. A storage error stops the job. Guards stop it if more than their "
+        "share of the table would go."
+    ),
+    undo="rollback to the snapshot before, if the files come back.",
+    arguments=(),
+    examples=("caretaker plan remove_unexisting_files db.orders -w /lake",),
+    load=partial(_load, "lost_files", "STEPS"),
+)
+REPAIR_JOBS: Final = (REPAIR, REMOVE_UNEXISTING_FILES)

@@ -1,0 +1,355 @@
+"""Every repair: planned, done, verified, done once, and left alone when it was not asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from failing_io import FailingFileIO, Trigger, When
+from lakes import ENV, Lake
+
+import maintenance.runner
+from maintenance.jobs.verify.check import check_table
+from maintenance.jobs.verify.findings import Problem, Severity
+from maintenance.registry import job_named
+from maintenance.report import Report, Status
+from maintenance.runner import RunRequest, plan_table, run_table
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.errors import GuardTripped, InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.read.table_read import read_table
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import CommitKind
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_core.table.open import open_table, open_table_at
+
+
+def request(lake: Lake, job: str = "repair", *, force: bool = False, **arguments: object):
+    found = job_named(job)
+    return RunRequest(
+        job=found,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=found.read_arguments(arguments),
+        force=force,
+    )
+
+
+def repair(lake: Lake, *repairs: str, force: bool = False) -> Report:
+    return run_table(request(lake, force=force, **({"repairs": list(repairs)} if repairs else {})))
+
+
+def problems(lake: Lake) -> set[Problem]:
+    return {f.problem for f in check_table(lake.table()).findings}
+
+
+def rows(lake: Lake) -> list[dict[str, object]]:
+    table = lake.table()
+    found = [r for b in read_table(table, table.snapshots.latest()) for r in b.to_pylist()]
+    return sorted(found, key=str)
+
+
+def live_paths(table: FileStoreTable) -> list[Path]:
+    entries = scan_files(table, table.latest_or_not_found())
+    return [Path(table.paths.data_file(e.partition, e.bucket, e.file)) for e in entries]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.primary_key(buckets=2)
+    for i in range(4):
+        lake.append({"k": [i * 10, i * 10 + 1, i * 10 + 2], "v": ["a", "b", "c"]})
+    return lake
+
+
+# --- what breaks a table ------------------------------------------------------------------------
+
+
+def wrong_hints(lake: Lake) -> None:
+    folder = Path(lake.table().paths.snapshot_dir)
+    (folder / "EARLIEST").write_text("3")
+    (folder / "LATEST").write_text("2")
+
+
+def lost_consumers(lake: Lake) -> None:
+    table = lake.table()
+    table.snapshots.delete(1)
+    table.snapshots.write_earliest_hint(2)
+    table.consumers.set("behind", 1)
+    table.consumers.set("ahead", 99)
+    table.consumers.set("fine", 3)
+
+
+def wrong_sizes(lake: Lake) -> None:
+    table = lake.table()
+    snapshot = table.snapshots.get(3)
+    wrong = replace(snapshot, base_manifest_list_size=7, delta_manifest_list_size=1)
+    Path(table.paths.snapshot(3)).write_text(snapshot_to_json(wrong))
+
+
+def lost_file(lake: Lake) -> None:
+    live_paths(lake.table())[0].unlink()
+
+
+def overlap(lake: Lake) -> None:
+    """All files go straight to level 1, unchecked."""
+    table = lake.table()
+    files = scan_files(table, table.latest_or_not_found())
+    up = [replace(e, file=e.file.upgraded(1)) for e in files]
+    changes = Changes((*(e.as_delete() for e in files), *up))
+    lake.append({"k": [1, 2, 11], "v": ["new", "new", "new"]})
+    commit_changes(
+        table,
+        lambda _: changes,
+        CommitRequest(user="broken", kind=CommitKind.COMPACT, check=False),
+        env=ENV,
+    )
+    more = [e for e in scan_files(table, table.latest_or_not_found()) if e.file.level == 0]
+    again = Changes(
+        (*(e.as_delete() for e in more), *(replace(e, file=e.file.upgraded(1)) for e in more))
+    )
+    commit_changes(
+        table,
+        lambda _: again,
+        CommitRequest(user="broken2", kind=CommitKind.COMPACT, check=False),
+        env=ENV,
+    )
+
+
+def broken_tag(lake: Lake) -> None:
+    table = lake.table()
+    text = snapshot_to_json(replace(table.snapshots.get(2), base_manifest_list="gone"))
+    Path(table.paths.tag("bad")).parent.mkdir(exist_ok=True)
+    Path(table.paths.tag("bad")).write_text(text)
+    Path(table.paths.tag("worse")).write_text("{")
+
+
+def unreadable_newest(lake: Lake) -> None:
+    Path(lake.table().paths.snapshot(4)).write_text("{")
+
+
+CASES = {
+    "hints": (wrong_hints, Problem.WRONG_HINT, "rewrite_hint"),
+    "consumers": (lost_consumers, Problem.STALE_CONSUMER, "reset_consumer"),
+    "sizes": (wrong_sizes, Problem.WRONG_SIZE, "correct_sizes"),
+    "lost_file": (lost_file, Problem.MISSING_DATA_FILE, "remove_unexisting_files"),
+    "overlap": (overlap, Problem.KEY_OVERLAP, "move_down"),
+    "tag": (broken_tag, Problem.UNREADABLE, "delete_reference"),
+    "snapshot": (unreadable_newest, Problem.UNREADABLE, "delete_reference"),
+}
+SAFE = ("rewrite_hint", "reset_consumer", "correct_sizes")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_repair_is_planned_done_and_done_once(case, lake):
+    breaks, problem, name = CASES[case]
+    breaks(lake)
+    assert problem in problems(lake)
+    plan = plan_table(request(lake, repairs=[name]))
+    assert not plan.is_empty
+    assert problem in problems(lake)
+    report = repair(lake, name)
+    assert report.status is Status.SUCCESS, report.error
+    assert report.details["repaired"]
+    # Older snapshots need the lost file still; the newest does not.
+    left = {f.problem for f in check_table(lake.table()).findings if f.snapshot == latest(lake)}
+    assert left == set()
+    if name != "remove_unexisting_files":
+        assert problems(lake) == set()
+    assert repair(lake, name).status is Status.NOTHING_TO_DO
+
+
+def latest(lake: Lake) -> int:
+    return lake.table().latest_or_not_found().id
+
+
+@pytest.mark.parametrize("case", [c for c, (_, _, name) in CASES.items() if name not in SAFE])
+def test_what_gives_something_up_waits_to_be_asked_for(case, lake):
+    breaks, _, name = CASES[case]
+    breaks(lake)
+    report = repair(lake)
+    assert report.status is Status.NOTHING_TO_DO
+    plan = plan_table(request(lake))
+    assert any(f"--repair {name}" in k.why for k in plan.kept)
+
+
+def test_a_sound_table_needs_nothing(lake):
+    assert repair(lake).status is Status.NOTHING_TO_DO
+    assert plan_table(request(lake)).kept == ()
+
+
+def test_consumers_go_to_the_nearest_snapshot(lake):
+    lost_consumers(lake)
+    repair(lake)
+    assert {c.id: c.next_snapshot for c in lake.table().consumers.all()} == {
+        "behind": 2,
+        "ahead": 5,
+        "fine": 3,
+    }
+
+
+def test_a_consumer_that_moved_since_stays(lake):
+    from maintenance.jobs.verify.fixes import ConsumerFix
+
+    lost_consumers(lake)
+    table = lake.table()
+    old = table.consumers.get("behind")
+    table.consumers.set("behind", 4)
+    fixed = ConsumerFix(branch=table, consumer=old, why="").apply(user="u", env=ENV)
+    assert fixed.text == ""
+    assert table.consumers.get("behind").next_snapshot == 4
+
+
+def test_rows_of_a_lost_file_are_gone_and_the_others_are_there(lake):
+    before = rows(lake)
+    table = lake.table()
+    lost = scan_files(table, table.latest_or_not_found())[0]
+    Path(table.paths.data_file(lost.partition, lost.bucket, lost.file)).unlink()
+    report = run_table(request(lake, "remove_unexisting_files"))
+    assert report.status is Status.SUCCESS, report.error
+    assert report.snapshots == (5,)
+    assert table.snapshots.get(5).commit_kind is CommitKind.OVERWRITE
+    assert len(rows(lake)) == len(before) - lost.file.row_count
+    assert run_table(request(lake, "remove_unexisting_files")).status is Status.NOTHING_TO_DO
+
+
+def test_a_file_that_comes_back_before_the_commit_stays(lake):
+    from maintenance.jobs.verify.lost_files import remove_lost
+
+    table = lake.table()
+    live = scan_files(table, table.latest_or_not_found())
+    assert remove_lost(table, live, user="u", env=ENV) is None
+    assert table.latest_or_not_found().id == 4
+
+
+def test_many_lost_files_trip_the_guard(lake):
+    for path in live_paths(lake.table()):
+        path.unlink()
+    for job, arguments in (
+        ("remove_unexisting_files", {}),
+        ("repair", {"repairs": ["remove_unexisting_files"]}),
+    ):
+        report = run_table(request(lake, job, **arguments))
+        assert isinstance(report.error, GuardTripped)
+    assert run_table(request(lake, "remove_unexisting_files", force=True)).status is Status.SUCCESS
+    assert rows(lake) == []
+
+
+def test_a_read_that_fails_calls_nothing_missing(lake, monkeypatch):
+    lost_file(lake)
+    asked = request(lake, "remove_unexisting_files")
+    right = plan_table(asked).to_json()["actions"]
+    counter = Trigger(reads=True)
+    use_failing_io(monkeypatch, counter)
+    plan_table(asked)
+    for at in range(counter.count):
+        use_failing_io(monkeypatch, Trigger(at=at, reads=True, dead=True))
+        with suppress(OSError):
+            assert plan_table(asked).to_json()["actions"] == right
+
+
+def test_overlapping_files_are_merged_again(lake):
+    overlap(lake)
+    repair(lake, "move_down")
+    values = {r["k"]: r["v"] for r in rows(lake)}
+    assert len(rows(lake)) == len(values) == 12
+    assert {values[k] for k in (1, 2, 11)} == {"new"}
+    levels = {e.file.level for e in scan_files(lake.table(), lake.table().snapshots.latest())}
+    assert 0 in levels
+
+
+def test_unknown_repairs_are_refused(lake):
+    with pytest.raises(InvalidArgument, match="'everything' is not one of rewrite_hint"):
+        plan_table(request(lake, repairs=["everything"]))
+
+
+def test_what_nothing_repairs_is_listed_with_what_to_do(lake):
+    table = lake.table()
+    path = table.paths.manifest(table.latest_or_not_found().delta_manifest_list)
+    Path(path).unlink()
+    plan = plan_table(request(lake))
+    assert plan.is_empty
+    assert any("missing_manifest_list" in k.what and "rollback" in k.why for k in plan.kept)
+
+
+def test_branches_are_repaired_as_well(lake):
+    lake.table().tags.create(__tag(lake))
+    report = run_table(request(lake, "create_branch", branch_name="b", tag="t"))
+    assert report.status is Status.SUCCESS, report.error
+    branch = lake.table().snapshots.of_branch("b")
+    hint = Path(branch.paths.snapshot_dir) / "LATEST"
+    hint.write_text("77")
+    assert Problem.WRONG_HINT in problems(lake)
+    repair(lake)
+    assert problems(lake) == set()
+
+
+def __tag(lake: Lake):
+    from paimon_core.refs.tags import Tag
+
+    return Tag("t", lake.table().latest_or_not_found())
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+def use_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
+    def opened(warehouse: str, name: str, **options: object) -> FileStoreTable:
+        root = open_table(warehouse, name).root
+        return open_table_at(FailingFileIO(trigger), root, name)
+
+    monkeypatch.setattr(maintenance.runner, "open_table", opened)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_repair_that_dies_anywhere_is_finished_by_the_next(
+    case, when: When, tmp_path, monkeypatch
+):
+    breaks, problem, name = CASES[case]
+    origin = Lake(tmp_path / "origin")
+    origin.primary_key(buckets=2)
+    for i in range(4):
+        origin.append({"k": [i * 10, i * 10 + 1, i * 10 + 2], "v": ["a", "b", "c"]})
+    breaks(origin)
+    clean = _copy(origin, tmp_path / "clean")
+    counter = Trigger()
+    use_failing_io(monkeypatch, counter)
+    repair(clean, name)
+    assert counter.count > 0
+    wanted = rows(clean)
+    for at in range(counter.count):
+        lake = _copy(origin, tmp_path / f"{at}")
+        use_failing_io(monkeypatch, Trigger(at=at, when=when, dead=True))
+        repair(lake, name)
+        monkeypatch.undo()
+        report = repair(lake, name)
+        assert report.status in (Status.SUCCESS, Status.NOTHING_TO_DO), report.error
+        found = check_table(lake.table()).findings
+        worst = [f for f in found if f.severity is Severity.ERROR and f.snapshot == latest(lake)]
+        assert worst == [], at
+        assert problem not in {f.problem for f in found} or name == "remove_unexisting_files"
+        assert rows(lake) == wanted
+        shutil.rmtree(lake.warehouse)
+
+
+def _copy(lake: Lake, to: Path) -> Lake:
+    shutil.copytree(lake.warehouse, to)
+    return Lake(to)
+
+
+def test_the_plan_is_json(lake):
+    lost_file(lake)
+    wrong_hints(lake)
+    told = json.loads(json.dumps(plan_table(request(lake)).to_json()))
+    assert {f["problem"] for f in told["details"]["findings"]} == {
+        "missing_data_file",
+        "wrong_hint",
+    }
