@@ -15,7 +15,6 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
-    DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     Options,
@@ -130,8 +129,6 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(ROW_TRACKING_ENABLED):
         yield "row-tracking.enabled"
-    if options.value(DELETION_VECTORS_ENABLED) and table.has_primary_key:
-        yield "deletion-vectors.enabled"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:

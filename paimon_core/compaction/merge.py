@@ -20,7 +20,7 @@ ask for.  Whoever maintains deletion vectors is told every record that was found
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -90,8 +90,12 @@ class UnitMerge:
         return self._told(sections, has_new=has_new)
 
     def file(self, file: DataFileMeta) -> Iterator[Told]:
-        """The same for one file that moves up as it is: only what is told matters."""
-        return self._told([(SortedRun((file,)),)], has_new=file.level == 0)
+        """The same for one file that moves up as it is: only what is told matters.
+
+        It is one slice of a unit that does this, so it does it for all keys.
+        """
+        whole = replace(self, unit=replace(self.unit, key_range=None))
+        return whole._told([(SortedRun((file,)),)], has_new=file.level == 0)  # noqa: SLF001
 
     def _told(self, sections: Sequence[Section], *, has_new: bool) -> Iterator[Told]:
         # One reader and one lookup for all sections: they come in key order.

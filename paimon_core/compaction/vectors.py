@@ -86,7 +86,9 @@ def with_index_files(
     stays = {f.file_name for f in result.after}
     rewritten = {f.file_name for f in result.before} - stays
     kept = frozenset(live) - rewritten
-    added = {s.data_file: _positions(s) for s in result.superseded}
+    added: dict[str, Positions] = {}
+    for s in result.superseded:  # the slices of a bucket may each name a file
+        added[s.data_file] = _joined(added.get(s.data_file), _positions(s))
     if table.bucket_mode is BucketMode.UNAWARE:
         touched = [f for f in index_files if not _names(f).isdisjoint(rewritten | added.keys())]
     elif added or any(not _names(f) <= kept for f in index_files):
@@ -97,7 +99,7 @@ def with_index_files(
         return result
     vectors = _read(table, result.partition, result.bucket, only_of(touched, kept))
     for name, positions in added.items():
-        vectors[name] = union(vectors[name], positions) if name in vectors else positions
+        vectors[name] = _joined(vectors.get(name), positions)
     return replace(
         result,
         new_index_files=_written(table, result, vectors, new_uuid),
@@ -111,6 +113,10 @@ def _names(index_file: IndexFileMeta) -> frozenset[str]:
 
 def _positions(superseded: SupersededRows) -> Positions:
     return np.array(BitMap64.deserialize(superseded.positions).to_array(), dtype=np.int64)
+
+
+def _joined(known: Positions | None, more: Positions) -> Positions:
+    return more if known is None else union(known, more)
 
 
 def _read(

@@ -36,7 +36,6 @@ COMMIT = {
 }
 COMPACT = {
     "row-tracking.enabled": "true",
-    "deletion-vectors.enabled": "true",
 }
 
 

@@ -298,7 +298,12 @@ def _told_apart(
     keys = {key for key, _ in batch.failed}
     planned: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
     for unit in plan.units:
-        planned[unit.partition, unit.bucket] += (*unit.rewritten_files, *unit.moved_files)
+        looked_up = (f for run in unit.above for f in run.files)
+        planned[unit.partition, unit.bucket] += (
+            *unit.rewritten_files,
+            *unit.moved_files,
+            *looked_up,
+        )
     stale = set(stale_buckets(table, {key: planned[key] for key in keys}, plan.vector_files, {}))
     failed = [f for key, f in batch.failed if key not in stale]
     return failed, [_label(plan, key) for key in sorted(stale)]

@@ -11,7 +11,6 @@ GOLDEN = Path(__file__).parents[4] / "golden"
 
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
 REFUSED = {
-    "deletion_vectors": "deletion-vectors.enabled",
     "row_tracking": "row-tracking.enabled",
 }
 """What may be refused until the issue on the whole format is done, and under which name."""
