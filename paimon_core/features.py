@@ -144,6 +144,16 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled"
 
 
+def unsortable_features(table: FileStoreTable) -> Iterator[str]:
+    """The names of features without which this table's rows cannot be clustered anew."""
+    yield from unreadable_features(table)
+    yield from _uncommittable(table)
+    if table.bucket_mode is not BucketMode.UNAWARE:
+        yield f"bucket={table.options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
+    if table.options.value(ROW_TRACKING_ENABLED):
+        yield "row-tracking.enabled"
+
+
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     for key in _REFUSED_TO_WRITE:
@@ -200,6 +210,11 @@ def check_compactable(table: FileStoreTable) -> None:
 def check_rescalable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what the table needs to be rescaled."""
     _refuse(table, unrescalable_features(table), "rescaled")
+
+
+def check_sortable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming what the table needs to be sorted."""
+    _refuse(table, unsortable_features(table), "sorted")
 
 
 def check_committable(table: FileStoreTable) -> None:

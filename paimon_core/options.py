@@ -259,6 +259,17 @@ MANIFEST_FULL_COMPACTION_SIZE: Final = Option(
     "manifest.full-compaction-threshold-size", parse_memory_size, 16 * MB
 )
 
+# --- clustering ---------------------------------------------------------------------------------
+SORT_RANGE_STRATEGY: Final = Option("sort-compaction.range-strategy", _lower, "size")
+SORT_SAMPLE_MAGNIFICATION: Final = Option("sort-compaction.local-sample.magnification", int, 1000)
+ZORDER_TEXT_BYTES: Final = Option("zorder.var-length-contribution", int, 8)
+CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
+    "clustering.columns", _names, (), ("sink.clustering.by-columns",)
+)
+CLUSTERING_STRATEGY: Final = Option(
+    "clustering.strategy", _lower, "auto", ("sink.clustering.strategy",)
+)
+
 # --- merging ------------------------------------------------------------------------------------
 MERGE_ENGINE: Final = Option("merge-engine", _lower, "deduplicate")
 IGNORE_DELETE: Final = Option(
