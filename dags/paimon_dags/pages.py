@@ -334,6 +334,28 @@ Interrupted? Trigger again with the same form: partitions that are done are left
 `docs/runbooks/rescale.md`.
 """,
 )
+REPAIR = Page(
+    job="repair",
+    area="repair",
+    first=("repairs",),
+    rewrites=False,
+    retries=0,
+    notes="""\
+**Dry run first**: it verifies the table, and says for each finding what the repair would change.
+Pause what else maintains the table until it is whole. Without *Repairs* only those are made that
+lose nothing. Runbook: `docs/runbooks/broken-table.md`.
+""",
+)
+REMOVE_UNEXISTING_FILES = Page(
+    job="remove_unexisting_files",
+    area="repair",
+    rewrites=False,
+    retries=0,
+    notes="""\
+**Bring the files back if you can** (versions of the store, a backup): same name, same bytes. This
+job gives their rows up. Older values of the same keys show again.
+""",
+)
 
 PAGES = (
     MAINTAIN,
@@ -363,6 +385,8 @@ PAGES = (
     RENAME_BRANCH,
     DELETE_BRANCH,
     FAST_FORWARD,
+    REPAIR,
+    REMOVE_UNEXISTING_FILES,
 )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from maintenance.demo.kept import Kept
+from maintenance.registry import JOBS
 from paimon_core.errors import InvalidArgument, MaintenanceError
 
 USER = "admin"
@@ -31,7 +32,9 @@ _REQUEST_SECONDS = 30.0
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
 # The demo's own: nothing runs but what the demo triggers, and it fails soon.
-[jobs.compact]
+"""
+_JOB_SETTINGS = """\
+[jobs.{job}]
 schedule = false
 retries = 0
 """
@@ -82,7 +85,8 @@ def start_airflow(
     dags.mkdir(exist_ok=True)
     # A folder of its own, so that nobody's caretaker.toml has a say.
     shutil.copy(root / "dags" / "caretaker.py", dags)
-    (dags / "caretaker.toml").write_text(_SETTINGS, encoding="utf-8")
+    settings = "".join([_SETTINGS, *(_JOB_SETTINGS.format(job=job) for job in JOBS)])
+    (dags / "caretaker.toml").write_text(settings, encoding="utf-8")
     env = _environment(place, root=root, warehouse=warehouse, cores=cores)
     command = [sys.executable, "-m", "airflow", "standalone"]
     return Kept(command, env=env, log=home / "standalone.log"), place
@@ -101,6 +105,8 @@ def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dic
         **inherited,
         "AIRFLOW_HOME": str(place.home),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
+        "CARETAKER_HISTORY_URL": f"sqlite:///{place.home}/history.db",
+        "CARETAKER_POLICY": "",
         "CARETAKER_WAREHOUSE": warehouse,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

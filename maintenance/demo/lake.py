@@ -32,8 +32,8 @@ WRITERS: Final = 4
 COMMITS: Final = 10
 """Commits of each writer to the orders; it commits three times as often to the log."""
 
-_DAYS: Final = ("2026-03-01", "2026-03-02", "2026-03-03")
-_BUCKETS: Final = 4
+DAYS: Final = ("2026-03-01", "2026-03-02", "2026-03-03")
+_BUCKETS: Final = 5
 _ORDERS_A_COMMIT: Final = 3_000
 _VIEWS_A_COMMIT: Final = 1_000
 _ORDER_IDS: Final = 60_000
@@ -153,12 +153,12 @@ def _orders(random: np.random.Generator, round_: int) -> tuple[pa.Table, np.ndar
     price = random.integers(199, 49_999, n)
     discount = (price * random.choice([0.0, 0.05, 0.1, 0.25], n)).astype(np.int64)
     # A key must always fall into the same day.
-    created = _START_MILLIS + (ids % len(_DAYS)) * 86_400_000 + ids * 997 % 86_400_000
+    created = _START_MILLIS + (ids % len(DAYS)) * 86_400_000 + ids * 997 % 86_400_000
     paid = created + random.integers(1_000, 600_000, n)
     status = random.choice(["created", "paid", "packed", "shipped", "delivered"], n)
     columns = {
         "order_id": pa.array(ids, pa.int64()),
-        "dt": _pick(_DAYS, ids % len(_DAYS)),
+        "dt": _pick(DAYS, ids % len(DAYS)),
         "customer_id": pa.array(ids * 7919 % 9_000, pa.int64()),
         "product_id": pa.array(random.integers(1, 4_000, n), pa.int64()),
         "sku": _named("SKU-", random.integers(1, 4_000, n)),
@@ -193,6 +193,13 @@ def _orders(random: np.random.Generator, round_: int) -> tuple[pa.Table, np.ndar
     kinds = random.choice([_INSERT, _UPDATE], n).astype(np.int8)
     kinds[random.random(n) < _DELETED_SHARE] = _DELETE
     return pa.table(columns), kinds
+
+
+def orders_of(day: str) -> tuple[pa.Table, np.ndarray]:
+    """Rows of that day alone, and their kinds: for a write that nobody commits."""
+    rows, kinds = _orders(np.random.default_rng(7), 0)
+    wanted = np.flatnonzero(np.array(rows.column("dt").to_pylist()) == day)
+    return rows.take(pa.array(wanted)), kinds[wanted]
 
 
 def _views(random: np.random.Generator, writer: int) -> pa.Table:

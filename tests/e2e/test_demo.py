@@ -106,9 +106,18 @@ def test_the_main_job_on_a_lake_made_for_it(start):
     port = a_free_port()
     demo = start("--exit", "--port", str(port))
     assert demo.wait() == 0, demo.text
-    assert "Made a lake of 600 files in 160 commits" in demo.text
+    assert "Made a lake of 720 files in 160 commits" in demo.text
     assert "DAG caretaker_compact ended with success" in demo.text
     assert "The same rows, in fewer files." in demo.text
+    figures = [line.split() for line in demo.text.splitlines()]
+    assert ["tags", "none", "end-of-week"] in figures
+    assert ["partitions", "3", "2"] in figures
+    assert ["snapshots", "42", "(1", "to", "42)", "23", "(20", "to", "42)"] in figures
+    assert ["consumers", "nightly-report", "none"] in figures
+    assert ["snapshots", "23", "(20", "to", "42)", "1", "(42", "to", "42)"] in figures
+    assert ["buckets", "of", "2026-03-03", "5", "10"] in figures
+    assert ["files", "of", "no", "snapshot", "10", "0"] in figures
+    assert "caretaker verify: clean." in demo.text
     assert demo.left_behind() == []
     assert is_free(port)
     assert list(demo.scratch.glob("caretaker-demo-*")) == []

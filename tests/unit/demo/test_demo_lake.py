@@ -19,8 +19,8 @@ def test_writers_make_small_files_that_compaction_may_merge(tmp_path, capsys):
     once = measure(warehouse, lake.ORDERS)
     lake.write(warehouse, 1, 1)
     orders, views = measure(warehouse, lake.ORDERS), measure(warehouse, lake.VIEWS)
-    assert (once.files, once.sorted_runs) == (12, 1.0)
-    assert (orders.files, orders.sorted_runs) == (24, 2.0)
+    assert (once.files, once.sorted_runs) == (15, 1.0)
+    assert (orders.files, orders.sorted_runs) == (30, 2.0)
     assert once.rows < orders.rows < 2 * once.rows
     assert (views.files, views.sorted_runs, views.rows) == (6, None, 6_000)
     assert capsys.readouterr().out.count("\n") == 8
