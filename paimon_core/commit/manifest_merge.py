@@ -12,10 +12,12 @@ they became many or hold many deletions:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.merge_entries import merge_entries
+from paimon_core.options import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 
 Read = Callable[[ManifestFileMeta], Iterable[ManifestEntry]]
 Write = Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
@@ -29,6 +31,16 @@ class MergeThresholds:
     target_size: int
     min_count: int
     full_size: int
+
+
+def with_full_merge(table: FileStoreTable) -> FileStoreTable:
+    """The handle whose commits merge all manifests of the base, so that no deletion is left there.
+
+    A commit that adds a file again must do so: Java first gathers the deletions of all manifests,
+    whatever their order, and would take the file for deleted (`AbstractFileStoreScan`).
+    """
+    eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"}
+    return replace(table, schema=table.schema.with_options(eager))
 
 
 def merge_manifests(

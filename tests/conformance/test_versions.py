@@ -152,6 +152,32 @@ def test_as_latest_and_on(table: Table, oracle: Oracle) -> None:
     assert_no_leftovers(table.warehouse)
 
 
+def test_java_sees_files_that_were_deleted_and_come_back(oracle: Oracle, tmp_path: Path) -> None:
+    """Java applies deletions of all manifests to all additions, whatever their order."""
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"]}
+    oracle(
+        [
+            {**create, "options": {"bucket": "1", "write-only": "true"}},
+            {"op": "write", "rows": [[1, "a"]]},
+            {"op": "write", "rows": [[2, "b"]]},
+            {"op": "compact", "full": True},
+        ]
+    )
+    job = job_named("rollback_to_as_latest")
+    report = run_table(
+        RunRequest(
+            job=job,
+            warehouse=str(tmp_path),
+            table="db.t",
+            arguments=job.read_arguments({"snapshot": 2}),
+        )
+    )
+    assert report.error is None
+    assert [r[1] for r in oracle.rows()] == [1, 2]
+
+
 def test_branches(table: Table, oracle: Oracle) -> None:
     oracle.defaults(**table.at)
     assert table.run("create_branch", branch_name="b", tag="t4").error is None

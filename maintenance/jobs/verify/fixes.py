@@ -17,6 +17,7 @@ from maintenance.jobs.verify.references import RefKind
 from maintenance.metadata_job import Action
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound
@@ -260,7 +261,7 @@ class OverlapFix:
         down = [replace(e, file=replace(e.file, level=0)) for e in moving]
         changes = Changes((*(e.as_delete() for e in moving), *down))
         made = commit_changes(
-            self.branch,
+            with_full_merge(self.branch),
             lambda _: changes,
             CommitRequest(user=user, kind=CommitKind.COMPACT),
             env=env,

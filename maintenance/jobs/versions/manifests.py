@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from maintenance.job import Committed, RunContext
@@ -11,14 +10,11 @@ from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
 from maintenance.plan import SnapshotPin, human_bytes
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import (
-    MANIFEST_FULL_COMPACTION_SIZE,
-    MANIFEST_MERGE_MIN_COUNT,
-    MANIFEST_TARGET_SIZE,
-)
+from paimon_core.options import MANIFEST_TARGET_SIZE
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import CommitKind
 
@@ -55,9 +51,8 @@ def make(
 
 def apply(table: FileStoreTable, _: MetadataPlan[None], context: RunContext) -> Committed:
     """One COMPACT snapshot without changes, whose base is merged as far as it goes."""
-    eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"}
     snapshot = commit_changes(
-        replace(table, schema=table.schema.with_options(eager)),
+        with_full_merge(table),
         lambda _: Changes((), (), ()),
         CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT),
         env=context.env,

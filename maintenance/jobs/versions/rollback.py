@@ -12,6 +12,7 @@ from maintenance.plan import Effect, Kept, SnapshotPin, human_bytes
 from maintenance.times import parse_instant
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.features import check_committable
@@ -282,7 +283,7 @@ def apply_as_latest(
 ) -> Committed:
     """One OVERWRITE snapshot; what others commit meanwhile is replaced as well."""
     snapshot = commit_changes(
-        table,
+        with_full_merge(table),
         lambda latest: _difference(table, latest, plan.work),
         CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
         env=context.env,
