@@ -13,7 +13,7 @@ Java these are the n assigners of a job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -129,38 +129,32 @@ class PartitionBuckets:
     def _fill(self, hashes: Hashes, group: int) -> Buckets:
         result = np.empty(len(hashes), np.int64)
         done = 0
-        while done < len(hashes):
-            bucket = self._open_bucket(group)
-            if bucket is None:
-                result[done:] = self._overflow(hashes[done:], group)
-                break
+        for bucket in self._with_room(group):
             count = self.counts.get(bucket, 0)
             taken = min(len(hashes) - done, max(1, self.rules.target_rows) - count)
             result[done : done + taken] = bucket
             self.counts[bucket] = count + taken
             self.changed.add(bucket)
             done += taken
-        return result
-
-    def _open_bucket(self, group: int) -> int | None:
-        """The first bucket of the group with room, or a new one; None if there are enough."""
-        step, target = self.rules.groups, max(1, self.rules.target_rows)
-        mine = sorted(b for b in self.counts if b % step == group)
-        for bucket in mine:
-            if self.counts[bucket] < target:
-                return bucket
-        most = _MOST_BUCKETS if self.rules.most_buckets is None else self.rules.most_buckets
-        taken = set(mine)
-        for bucket in range(group, most, step):
-            if bucket not in taken:
-                return bucket
+            if done == len(hashes):
+                return result
         if self.rules.most_buckets is None:
             raise InvalidArgument(
                 f"a partition of table {self.table} would need more than {_MOST_BUCKETS} buckets",
                 table=self.table,
                 next_step="raise dynamic-bucket.target-row-num",
             )
-        return None
+        result[done:] = self._overflow(hashes[done:], group)
+        return result
+
+    def _with_room(self, group: int) -> Iterator[int]:
+        """The group's buckets that are not full, then new ones, as long as there may be some."""
+        step, target = self.rules.groups, max(1, self.rules.target_rows)
+        known = sorted(b for b in self.counts if b % step == group)
+        yield from [b for b in known if self.counts[b] < target]
+        most = _MOST_BUCKETS if self.rules.most_buckets is None else self.rules.most_buckets
+        taken = set(known)
+        yield from (b for b in range(group, most, step) if b not in taken)
 
     def _overflow(self, hashes: Hashes, group: int) -> Buckets:
         mine = np.array(sorted(b for b in self.counts if b % self.rules.groups == group))
