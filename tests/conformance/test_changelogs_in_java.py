@@ -25,7 +25,7 @@ COLUMNS = [
     {"name": "l", "type": "ARRAY<INT>"},
 ]
 KEYS = 60
-ROUNDS = 5
+ROUNDS = 6
 
 FULL = {"changelog-producer": "full-compaction"}
 LOOKUP = {"changelog-producer": "lookup"}
@@ -41,6 +41,8 @@ GROUPS = {
 }
 SUM = {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}
 FIRST = {"merge-engine": "first-row", "ignore-delete": "true"}
+VECTORS = {"deletion-vectors.enabled": "true"}
+WIDE = VECTORS | {"deletion-vectors.bitmap64": "true"}
 TABLES: dict[str, dict[str, str]] = {
     "full": FULL,
     "full_deduplicate": FULL | DEDUPLICATE,
@@ -68,6 +70,14 @@ TABLES: dict[str, dict[str, str]] = {
     "lookup_first": LOOKUP | FIRST,
     "first": FIRST,
     "forced_sum": SUM | {"force-lookup": "true"},
+    "vectors": VECTORS,
+    "vectors_sequence": WIDE | {"sequence.field": "s"},
+    "vectors_formats": VECTORS | {"file.format.per.level": "0:avro", "file.format": "orc"},
+    "vectors_sum": VECTORS | SUM,
+    "vectors_lookup": VECTORS | LOOKUP | DEDUPLICATE,
+    "vectors_lookup_sequence": VECTORS | LOOKUP | {"sequence.field": "s"},
+    "vectors_lookup_partial": WIDE | LOOKUP | PARTIAL,
+    "vectors_lookup_groups": VECTORS | LOOKUP | GROUPS,
     "forced_groups": GROUPS | {"force-lookup": "true", "changelog-producer": "input"},
 }
 
@@ -111,12 +121,13 @@ def build(kind: str) -> list[dict[str, Any]]:
             "op": "create_table",
             "columns": COLUMNS,
             "primary_keys": ["k", "j"],
-            # Picks must not depend on encoded sizes, which differ.
+            # Picks must not depend on encoded sizes, which differ; so each makes a level.
             "options": {
                 "bucket": "1",
                 "write-only": "true",
                 "num-sorted-run.compaction-trigger": "30",
                 "num-levels": "6",
+                "compaction.size-ratio": "-99",
             }
             | TABLES[kind],
         }

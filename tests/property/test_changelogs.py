@@ -158,6 +158,7 @@ def expected_changes(
     st.booleans(),
     st.sampled_from([1 << 40, 2000, 700]),
     st.sampled_from([64, 2]),
+    st.sampled_from(["1", "-99"]),
 )
 def test_a_compaction_tells_what_changed(
     producer: str,
@@ -166,11 +167,13 @@ def test_a_compaction_tells_what_changed(
     deduplicate: bool,  # noqa: FBT001 - drawn
     slice_bytes: int,
     fan_in: int,
+    size_ratio: str,
 ) -> None:
     options, merge, kinds = ENGINES[engine]
     if engine == "first-row" and producer == "full-compaction":
         return
-    told_options = {"changelog-producer": producer}
+    # The small ratio takes no run for its size alone, so that each compaction makes a level.
+    told_options = {"changelog-producer": producer, "compaction.size-ratio": size_ratio}
     # A lookup takes all of level 0 if sizes decide nothing; full compactions take turns with minor.
     trigger = "100" if producer == "lookup" else "3"
     told_options["num-sorted-run.compaction-trigger"] = trigger
