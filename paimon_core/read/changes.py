@@ -27,13 +27,17 @@ def has_changelog(table: FileStoreTable) -> bool:
     return table.has_primary_key and table.options.value(CHANGELOG_PRODUCER) != "none"
 
 
-def changes_of(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry] | None:
+def changes_of(
+    table: FileStoreTable, snapshot: Snapshot, mode: str = "auto"
+) -> list[ManifestEntry] | None:
     """The files that hold what the snapshot changed; None for one that changed nothing to tell.
+
+    `mode`: "delta" and "changelog" ask for the one or the other, "auto" for what the table has.
 
     Compactions and overwrites of tables without changelog move rows, or replace them without
     saying so, and are passed over as in Java.
     """
-    if has_changelog(table):
+    if mode == "changelog" or (mode == "auto" and has_changelog(table)):
         if snapshot.changelog_manifest_list is None:
             return None
         return scan_changelog(table, snapshot)
@@ -52,7 +56,12 @@ def changes_of(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]
 
 
 def read_between(
-    table: FileStoreTable, start: int, end: int, *, columns: Sequence[str] | None = None
+    table: FileStoreTable,
+    start: int,
+    end: int,
+    *,
+    columns: Sequence[str] | None = None,
+    mode: str = "auto",
 ) -> Iterator[pa.RecordBatch]:
     """What the snapshots after `start`, up to and including `end`, changed: `_VALUE_KIND` + columns.
 
@@ -65,22 +74,22 @@ def read_between(
             f"table {table.name} holds snapshots {earliest} to {latest}, not all of {start} to {end}",
             table=table.name,
         )
-    return _read_range(table, range(start + 1, end + 1), columns or table.schema.names)
+    return _read_range(table, range(start + 1, end + 1), columns or table.schema.names, mode)
 
 
 def _read_range(
-    table: FileStoreTable, ids: range, columns: Collection[str]
+    table: FileStoreTable, ids: range, columns: Collection[str], mode: str
 ) -> Iterator[pa.RecordBatch]:
     newest = table.latest_or_not_found()
     # Java 1.4 does not look at level 0 here where a batch read would not either; 2.0 does.
     skip_level_0 = skips_level_0(table.options) and not newest.written_by_2_0
     for snapshot_id in ids:
         snapshot = table.snapshots.get(snapshot_id)
-        if has_changelog(table) and snapshot.commit_kind is CommitKind.OVERWRITE:
-            continue
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            continue  # tells nothing, as delta or as changelog
         entries = [
             e
-            for e in changes_of(table, snapshot) or []
+            for e in changes_of(table, snapshot, mode) or []
             if e.bucket != POSTPONE_BUCKET and not (skip_level_0 and e.file.level == 0)
         ]
         yield from read_changes(table, entries, columns)

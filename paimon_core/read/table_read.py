@@ -8,7 +8,7 @@ merged, newest last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -55,19 +55,32 @@ def read_table(
     limit: int | None = None,
     keep_deletes: bool = False,
     min_level: int | None = None,
+    keep: Callable[[ManifestEntry], bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in no promised order.
 
     Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete come too
     (kinds 1 -U, 3 -D), as an audit log shows them.  Files below `min_level` are not looked at:
-    by default those of level 0, where batch reads wait for compaction, and none elsewhere.  Memory stays bounded by a few batches of each sorted run of one section.  UnsupportedFeature
-    before the first batch if the table needs what is not known.
+    by default those of level 0, where batch reads wait for compaction, and none elsewhere; nor are
+    those that `keep` does not want.  Memory stays bounded by a few batches of each sorted run of
+    one section.  UnsupportedFeature before the first batch if the table needs what is not known.
     """
     check_readable(table)
     check_snapshot_readable(table, snapshot)
     wanted = _wanted(table, columns)
     # Checked above and at once, not when the first batch is asked for.
-    rows = _read(table, snapshot, wanted, predicate, keep_deletes=keep_deletes, min_level=min_level)
+    lowest = min_level
+    if lowest is None:
+        lowest = least_level(table.options) if table.has_primary_key else 0
+
+    def read(entry: ManifestEntry) -> bool:
+        return (
+            entry.bucket != POSTPONE_BUCKET
+            and entry.file.level >= lowest
+            and (keep is None or keep(entry))
+        )
+
+    rows = _read(table, snapshot, wanted, predicate, read, keep_deletes=keep_deletes)
     return _limited(rows, limit)
 
 
@@ -90,17 +103,11 @@ def _read(
     snapshot: Snapshot,
     wanted: RowType,
     predicate: Predicate | None,
+    keep: Callable[[ManifestEntry], bool],
     *,
     keep_deletes: bool,
-    min_level: int | None,
 ) -> Iterator[pa.RecordBatch]:
-    if min_level is None:
-        min_level = least_level(table.options) if table.has_primary_key else 0
-    entries = [
-        e
-        for e in scan_files(table, snapshot, predicate=predicate)
-        if e.bucket != POSTPONE_BUCKET and e.file.level >= min_level
-    ]
+    entries = [e for e in scan_files(table, snapshot, predicate=predicate) if keep(e)]
     needed = set(wanted.names) | (fields_of(predicate) if predicate is not None else set())
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in entries:

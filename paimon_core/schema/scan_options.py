@@ -25,7 +25,7 @@ _DEFAULT_MODES: Final = (
     ((_SNAPSHOT, _TAG, _WATERMARK, _VERSION), "from-snapshot"),
     ((_FILE_TIME,), "from-file-creation-time"),
     ((_CREATION_TIME,), "from-creation-timestamp"),
-    ((_BETWEEN, _BETWEEN_TIME), "incremental"),
+    ((_BETWEEN, _BETWEEN_TIME, _AUTO_TAG), "incremental"),
 )
 # Mode -> of which options exactly one must be set, and which must not be.
 _RULES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -45,6 +45,16 @@ _ELSEWHERE: Final = (_MILLIS, _FILE_TIME, _TIMESTAMP, _SNAPSHOT, _TAG, *_INCREME
 _OTHER_MODES: Final = frozenset(
     {"latest", "latest-full", "full", "compacted-full", "from-creation-timestamp"}
 )
+
+
+def scan_mode(options: Mapping[str, str]) -> str:
+    """Where a scan starts: `scan.mode`, or what other options tell; else "latest-full"."""
+    mode = options.get("scan.mode", "default").strip().lower()
+    if mode == "full":
+        return "latest-full"
+    if mode != "default":
+        return mode
+    return next((m for keys, m in _DEFAULT_MODES if any(k in options for k in keys)), "latest-full")
 
 
 def check_scan_options(options: Mapping[str, str]) -> None:

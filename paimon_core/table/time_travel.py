@@ -1,10 +1,11 @@
-"""A table as of a snapshot, tag or moment (Java: `table/source/snapshot/TimeTravelUtil`).
+"""A table as of a snapshot, tag, moment or watermark (Java: `table/source/snapshot/TimeTravelUtil`).
 
 Reading the past means reading with the *schema* of that time, under the options of today.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from paimon_core.errors import InvalidArgument, NotFound
@@ -18,15 +19,19 @@ def travel(
     snapshot: int | None = None,
     tag: str | None = None,
     timestamp_millis: int | None = None,
+    watermark: int | None = None,
 ) -> tuple[FileStoreTable, Snapshot | None]:
     """The table under the schema of the chosen snapshot, and that snapshot.
 
     Nothing chosen: the newest snapshot under the newest schema, None for an empty table.  A moment
-    means the last snapshot committed at or before it.  NotFound names what is there instead.
+    means the last snapshot committed at or before it, a watermark (milliseconds) the first snapshot
+    that has reached it.  NotFound names what is there instead.
     """
-    chosen = [c for c in (snapshot, tag, timestamp_millis) if c is not None]
+    chosen = [c for c in (snapshot, tag, timestamp_millis, watermark) if c is not None]
     if len(chosen) > 1:
-        raise InvalidArgument("choose one of snapshot, tag and timestamp", table=table.name)
+        raise InvalidArgument(
+            "choose one of snapshot, tag, timestamp and watermark", table=table.name
+        )
     if snapshot is not None:
         found = table.snapshots.get(snapshot)
     elif tag is not None:
@@ -40,9 +45,46 @@ def travel(
                 next_step="choose a later time; `caretaker inspect` shows the earliest snapshot",
             )
         found = at
+    elif watermark is not None:
+        found = at_watermark(table, watermark)
     else:
         return table, table.snapshots.latest()
     return at_snapshot(table, found), found
+
+
+def at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:
+    """A snapshot that has reached this watermark; NotFound if none has come so far.
+
+    The first that is beyond it, unless halving meets one that has just this watermark before (as in
+    Java: `SnapshotManager.laterOrEqualWatermark`).  Watermarks never go back, and snapshots from
+    before the first one have none.
+    """
+    ids = table.snapshots.ids()
+    found: Snapshot | None = None
+    low = bisect_left(ids, True, key=lambda i: table.snapshots.get(i).watermark is not None)
+    high = len(ids) - 1
+    if low <= high:
+        first = table.snapshots.get(ids[low])
+        if (first.watermark or 0) >= watermark:
+            return first
+    while low <= high:
+        middle = (low + high) // 2
+        snapshot = table.snapshots.get(ids[middle])
+        reached = snapshot.watermark or 0
+        if reached < watermark:
+            low = middle + 1
+            continue
+        found = snapshot
+        if reached == watermark:
+            break
+        high = middle - 1
+    if found is None:
+        raise NotFound(
+            f"no snapshot of table {table.name} has reached the watermark {watermark}",
+            table=table.name,
+            next_step="choose an earlier watermark, or wait for the writers",
+        )
+    return found
 
 
 def at_snapshot(table: FileStoreTable, snapshot: Snapshot) -> FileStoreTable:

@@ -1,0 +1,98 @@
+"""The periods of automatic tags, and what the tags are called (Java: `tag/TagPeriodHandler`).
+
+A tag stands for a period that is over: "2024-01-31 12" for what happened from twelve to one.  All
+times are milliseconds of a wall clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import (
+    TAG_CREATION_DELAY,
+    TAG_CREATION_PERIOD,
+    TAG_CREATION_PERIOD_DURATION,
+    TAG_PERIOD_FORMATTER,
+    Options,
+)
+
+_HOUR: Final = 3_600_000
+_DAY: Final = 24 * _HOUR
+_HOURLY: Final = {
+    "with_dashes": "%Y-%m-%d %H",
+    "without_dashes": "%Y%m%d %H",
+    "without_dashes_and_spaces": "%Y%m%d%H",
+}
+_DAILY: Final = {
+    "with_dashes": "%Y-%m-%d",
+    "without_dashes": "%Y%m%d",
+    "without_dashes_and_spaces": "%Y%m%d",
+}
+_DIGITS: Final = {"%Y": r"\d{4}", "%m": r"\d\d", "%d": r"\d\d", "%H": r"\d\d", "%M": r"\d\d"}
+
+
+@dataclass(frozen=True, slots=True)
+class TagPeriod:
+    """A period in milliseconds, and how the names of its tags are written (as in strftime)."""
+
+    millis: int
+    name_format: str
+    delay: int = 0
+
+    @classmethod
+    def of(cls, options: Options) -> TagPeriod:
+        """The period that a table's options say; InvalidArgument for one that cannot be."""
+        delay = options.value(TAG_CREATION_DELAY)
+        duration = options.value(TAG_CREATION_PERIOD_DURATION)
+        if duration is not None:
+            return cls(duration, "%Y%m%d%H%M", delay)
+        formatter = options.value(TAG_PERIOD_FORMATTER)
+        if formatter not in _HOURLY:
+            raise InvalidArgument(f"tag.period-formatter {formatter!r} is unknown")
+        match options.value(TAG_CREATION_PERIOD):
+            case "daily":
+                period = cls(_DAY, _DAILY[formatter], delay)
+            case "hourly":
+                period = cls(_HOUR, _HOURLY[formatter], delay)
+            case "two-hours":
+                # Java takes no notice of the formatter here.
+                period = cls(2 * _HOUR, _HOURLY["with_dashes"], delay)
+            case other:
+                raise InvalidArgument(f"tag.creation-period {other!r} is unknown")
+        return period
+
+    def __post_init__(self) -> None:
+        if self.millis <= 0 or self.delay >= self.millis:
+            raise InvalidArgument(
+                f"tag.creation-delay ({self.delay} ms) must be less than the period "
+                f"({self.millis} ms)"
+            )
+
+    def name_of(self, time: int) -> str:
+        """The tag of the period that begins at `time`."""
+        return datetime.fromtimestamp(time // 1000, UTC).strftime(self.name_format)
+
+    def time_of(self, name: str) -> int | None:
+        """When the period of this tag begins; None if it is no name of an automatic tag."""
+        if self.name_format in _DAILY.values():
+            name = name.partition(" ")[0]
+        pattern = re.sub("%[YmdHM]", lambda m: _DIGITS[m.group()], self.name_format)
+        if not re.fullmatch(pattern, name, re.ASCII):
+            return None
+        try:
+            time = datetime.strptime(name, self.name_format).replace(tzinfo=UTC)
+        except ValueError:
+            return None
+        return int(time.timestamp()) * 1000
+
+    def last_complete(self, time: int) -> int:
+        """The beginning of the last period that is over at `time`."""
+        return time // self.millis * self.millis - self.millis
+
+    def is_due(self, period: int, time: int) -> bool:
+        """Whether the period that begins at `period` is over at `time`, and the delay too."""
+        return time - self.delay >= period + self.millis

@@ -1,0 +1,320 @@
+"""A batch read as the `scan.*` and `incremental-*` options of a table say.
+
+Java: `table/source/AbstractDataTableScan.createStartingScanner`, `TimeTravelUtil`.
+
+=========================  ==========================================================================
+scan.mode                  what is read
+=========================  ==========================================================================
+latest-full, latest, full  the newest snapshot
+compacted-full             the newest snapshot made by a (full) compaction, else the newest
+from-snapshot, ...-full    that of `scan.snapshot-id`, `scan.tag-name`, `scan.watermark`
+from-timestamp             the last one committed at or before `scan.timestamp[-millis]`
+from-file-creation-time    files of the newest made at or after `scan.file-creation-time-millis`
+from-creation-timestamp    the first snapshot at or after the time, or files made since
+incremental                `incremental-between[-timestamp]`, `incremental-to-auto-tag`
+=========================  ==========================================================================
+
+Options hold for one handle: `open_table(..., dynamic_options={...})`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import CHANGELOG_PRODUCER, parse_bool
+from paimon_core.predicate import Predicate
+from paimon_core.read.changes import read_between
+from paimon_core.read.incremental import read_diff
+from paimon_core.read.table_read import chosen_rows, read_table
+from paimon_core.refs.tag_period import TagPeriod
+from paimon_core.refs.tags import Tag
+from paimon_core.schema.scan_options import check_scan_options, scan_mode
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.table.time_travel import at_snapshot, travel
+from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp, utc_to_local
+
+NANOS_OF_MILLI: Final = 1_000_000
+INCREMENTAL_MODES: Final = ("auto", "delta", "changelog", "diff")
+_DELTA_COMMITS: Final = "full-compaction.delta-commits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What to read of `table`, whose schema is that of the time.
+
+    `whole` is a snapshot (its files made before `since`, epoch milliseconds, are left out);
+    `between` the ids of a range of changes, start exclusive, and `mode` which; `diff` two
+    snapshots to compare.  Nothing at all: no rows.
+    """
+
+    table: FileStoreTable
+    whole: Snapshot | None = None
+    since: int | None = None
+    between: tuple[int, int] | None = None
+    mode: str = "auto"
+    diff: tuple[Snapshot, Snapshot] | None = None
+
+
+def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
+    """What the table's options ask for.
+
+    `zone` is that of times written as text.  SchemaError for options that contradict each other,
+    InvalidArgument or NotFound for what cannot be read.
+    """
+    options = table.options
+    version = options.get("scan.version")
+    if version is not None:
+        return _version(table, version)
+    check_scan_options(options)
+    mode = scan_mode(options)
+    latest = table.snapshots.latest()
+    match mode:
+        case "latest-full" | "latest":
+            return Batch(table=table, whole=latest)
+        case "compacted-full":
+            return Batch(table=table, whole=_compacted(table, latest))
+        case "from-timestamp":
+            at = _millis(options.get("scan.timestamp-millis"), options.get("scan.timestamp"), zone)
+            return _at(*travel(table, timestamp_millis=at))
+        case "from-snapshot" | "from-snapshot-full":
+            return _from_snapshot(table)
+        case "from-file-creation-time":
+            since = _number(options["scan.file-creation-time-millis"])
+            return Batch(table=table, whole=latest, since=since)
+        case "from-creation-timestamp":
+            return _since_creation(table, latest, _number(options["scan.creation-time-millis"]))
+        case "incremental":
+            return _incremental(table, zone)
+    raise InvalidArgument(f"scan.mode={mode} is none of a batch read", table=table.name)
+
+
+def read_batch(
+    batch: Batch,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    limit: int | None = None,
+    keep_deletes: bool = False,
+    zone: tzinfo = UTC,
+) -> Iterator[pa.RecordBatch]:
+    """The rows, as `read_table` gives them; changes with their kinds, unmerged.
+
+    `zone` is that of the creation times of files.
+    """
+    table = batch.table
+    names = table.schema.names if columns is None else columns
+    if batch.diff is not None:
+        before, after = batch.diff
+        rows = read_diff(
+            table, before, after, columns=names, predicate=predicate, keep_deletes=keep_deletes
+        )
+        return chosen_rows(rows, names, None, limit)
+    if batch.between is not None:
+        start, end = batch.between
+        changes = read_between(table, start, end, mode=batch.mode)
+        return chosen_rows(changes, names, predicate, limit)
+    if batch.whole is None:
+        return iter(())
+    since = None if batch.since is None else _local_millis(batch.since, zone)
+    return read_table(
+        table,
+        batch.whole,
+        columns=columns,
+        predicate=predicate,
+        limit=limit,
+        keep_deletes=keep_deletes,
+        keep=None if since is None else lambda e: (e.file.creation_time or 0) >= since,
+    )
+
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+def _version(table: FileStoreTable, version: str) -> Batch:
+    """`scan.version`: a tag's name, "watermark-N", or a snapshot's id, in this order."""
+    if table.tags.exists(version):
+        return _at(*travel(table, tag=version))
+    if version.startswith("watermark-"):
+        return _at(*travel(table, watermark=_number(version.removeprefix("watermark-"))))
+    if version.isdigit():
+        return _at(*travel(table, snapshot=int(version)))
+    raise NotFound(f"table {table.name} has no version {version!r}", table=table.name)
+
+
+def _from_snapshot(table: FileStoreTable) -> Batch:
+    options = table.options
+    snapshot, watermark = options.get("scan.snapshot-id"), options.get("scan.watermark")
+    return _at(
+        *travel(
+            table,
+            snapshot=None if snapshot is None else _number(snapshot),
+            tag=options.get("scan.tag-name"),
+            watermark=None if watermark is None else _number(watermark),
+        )
+    )
+
+
+def _at(table: FileStoreTable, snapshot: Snapshot | None) -> Batch:
+    return Batch(table=table, whole=snapshot)
+
+
+def _compacted(table: FileStoreTable, latest: Snapshot | None) -> Snapshot | None:
+    """The newest snapshot that a full compaction made, as far as its identifier tells."""
+    every = table.options.get(_DELTA_COMMITS)
+    full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
+    commits = _number(every) if every is not None else 1
+    for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
+        found = table.snapshots.get_or_none(snapshot_id)
+        if found is None or found.commit_kind is not CommitKind.COMPACT:
+            continue
+        identifier = found.commit_identifier
+        if not full or identifier % commits == 0 or identifier == BATCH_COMMIT_IDENTIFIER:
+            return found
+    return latest
+
+
+def _since_creation(table: FileStoreTable, latest: Snapshot | None, millis: int) -> Batch:
+    before = table.snapshots.at_or_before_time(millis - 1)
+    if before is not None:
+        first = table.snapshots.get_or_none(before.id + 1)
+        if first is not None:
+            return _at(at_snapshot(table, first), first)
+    return Batch(table=table, whole=latest, since=millis)
+
+
+# --- between ------------------------------------------------------------------------------------
+
+
+def incremental_mode(table: FileStoreTable) -> str:
+    """`incremental-between-scan-mode`; InvalidArgument for one that is none."""
+    mode = table.options.get("incremental-between-scan-mode", "auto").strip().lower()
+    if mode not in INCREMENTAL_MODES:
+        raise InvalidArgument(
+            f"there is no incremental-between-scan-mode {mode!r}; "
+            f"there are {', '.join(INCREMENTAL_MODES)}"
+        )
+    return mode
+
+
+def _incremental(table: FileStoreTable, zone: tzinfo) -> Batch:
+    options = table.options
+    mode = incremental_mode(table)
+    between = options.get("incremental-between")
+    if between is not None:
+        as_snapshots = parse_bool(options.get("incremental-between-tag-to-snapshot", "false"))
+        return _between(table, *_pair(between), mode, tags_as_snapshots=as_snapshots)
+    times = options.get("incremental-between-timestamp")
+    if times is not None:
+        start, end = (
+            _millis(t if t.lstrip("-").isdigit() else None, t, zone) for t in _pair(times)
+        )
+        return _between_times(table, start, end, mode)
+    return _to_auto_tag(table, options["incremental-to-auto-tag"])
+
+
+def _pair(text: str) -> tuple[str, str]:
+    parts = [p.strip() for p in text.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise InvalidArgument(f"expected a start and an end, FROM,TO, found {text!r}")
+    return parts[0], parts[1]
+
+
+def _between(
+    table: FileStoreTable, start: str, end: str, mode: str, *, tags_as_snapshots: bool
+) -> Batch:
+    first, last = table.tags.get_or_none(start), table.tags.get_or_none(end)
+    if first is not None and last is not None:
+        return _between_tags(table, first, last, mode, as_snapshots=tags_as_snapshots)
+    if not (start.isdigit() and end.isdigit()):
+        raise InvalidArgument(
+            f"{start!r} and {end!r} are neither two tags nor two snapshots of table {table.name}",
+            table=table.name,
+        )
+    from_id, to_id = int(start), int(end)
+    _check_order(table, from_id, to_id)
+    if from_id == to_id or table.snapshots.earliest_id() is None:
+        return Batch(table=table)
+    if mode == "diff":
+        pair = table.snapshots.get(from_id), table.snapshots.get(to_id)
+        return Batch(table=table, diff=pair)
+    return Batch(table=table, between=(from_id, to_id), mode=mode)
+
+
+def _check_order(table: FileStoreTable, start: int, end: int) -> None:
+    if end < start:
+        raise InvalidArgument(f"the end, {end}, lies before the start, {start}", table=table.name)
+
+
+def _between_tags(
+    table: FileStoreTable, first: Tag, last: Tag, mode: str, *, as_snapshots: bool
+) -> Batch:
+    start, end = first.snapshot, last.snapshot
+    if as_snapshots:
+        if mode == "diff":
+            raise InvalidArgument("tags taken as snapshots cannot be compared: scan mode diff")
+        return Batch(table=table, between=(start.id, end.id), mode=mode)
+    _check_order(table, start.id, end.id)
+    return Batch(table=table, diff=None if start.id == end.id else (start, end))
+
+
+def _between_times(table: FileStoreTable, start: int, end: int, mode: str) -> Batch:
+    earliest, latest = table.snapshots.earliest(), table.snapshots.latest()
+    if earliest is None or latest is None:
+        return Batch(table=table)
+    _check_order(table, start, end)
+    if start == end or start > latest.time_millis or end < earliest.time_millis:
+        return Batch(table=table)
+    first = table.snapshots.at_or_before_time(start)
+    last = table.snapshots.at_or_before_time(end) or latest
+    if mode == "diff":
+        return Batch(table=table, diff=(first or earliest, last))
+    return Batch(
+        table=table, between=(earliest.id - 1 if first is None else first.id, last.id), mode=mode
+    )
+
+
+def _to_auto_tag(table: FileStoreTable, name: str) -> Batch:
+    """What changed since the automatic tag before this one; nothing if one of them is missing."""
+    period = TagPeriod.of(table.options)
+    time = period.time_of(name)
+    if time is None:
+        raise InvalidArgument(f"{name!r} is no name of an automatic tag of table {table.name}")
+    end = table.tags.get_or_none(name)
+    timed = [(period.time_of(t.name), t) for t in table.tags.all()]
+    earlier = [(t, tag) for t, tag in timed if t is not None and t < time]
+    if end is None or not earlier:
+        return Batch(table=table)
+    _, start = max(earlier, key=lambda pair: pair[0])
+    return Batch(table=table, diff=(start.snapshot, end.snapshot))
+
+
+# --- times --------------------------------------------------------------------------------------
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as e:
+        raise InvalidArgument(f"not a whole number: {text!r}") from e
+
+
+def _millis(millis: str | None, text: str | None, zone: tzinfo) -> int:
+    """Epoch milliseconds of a number, or of a wall clock time such as "2024-01-31 12:00:00"."""
+    if millis is not None:
+        return _number(millis)
+    try:
+        nanos = parse_sql_timestamp(text or "", 3)
+    except ValueError as e:
+        raise InvalidArgument(f"not a time: {text!r}") from e
+    return local_to_utc(nanos, zone) // NANOS_OF_MILLI
+
+
+def _local_millis(epoch_millis: int, zone: tzinfo) -> int:
+    return utc_to_local(epoch_millis * NANOS_OF_MILLI, zone) // NANOS_OF_MILLI
