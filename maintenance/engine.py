@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,26 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine started; it can be called at any time, and twice."""
+
+
+@runtime_checkable
+class ShuffleEngine(Engine, Protocol):
+    """An engine that can also bring together what units on different executors found."""
+
+    def run_shuffle(
+        self,
+        units: Sequence[WorkUnit],
+        split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+        join: Callable[[int, Iterator[bytes]], bytes],
+        *,
+        ranges: int,
+    ) -> list[UnitResult]:
+        """One result a range (numbers below `ranges`) that got any chunk, at `index` its number.
+
+        `split` gives chunks of a unit, each with the number of its range; `join` gets all chunks of
+        one range, in any order.  Errors of `join` are results; an error of `split`, or of the
+        engine, is raised.
+        """
 
 
 def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitResult:

@@ -14,6 +14,7 @@ from maintenance.jobs.maintain.definition import maintain_job
 from maintenance.jobs.partitions.definition import PARTITION_JOBS
 from maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from maintenance.jobs.rescale.definition import RESCALE
+from maintenance.jobs.sort_compact.definition import SORT_COMPACT
 from maintenance.jobs.tags.definition import TAG_JOBS
 from maintenance.jobs.verify.definition import REPAIR_JOBS
 from maintenance.jobs.versions.definition import VERSION_JOBS
@@ -29,6 +30,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         *CONSUMER_JOBS,
         *PARTITION_JOBS,
         RESCALE,
+        SORT_COMPACT,
         *ORPHAN_JOBS,
         *VERSION_JOBS,
         *REPAIR_JOBS,

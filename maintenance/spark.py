@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -43,6 +44,8 @@ _TELLING: Final = re.compile(r"worker exited|ExecutorLost|OutOfMemory|Caused by:
 _LONGEST_REASON: Final = 300
 _WATCH_SECONDS: Final = 0.5
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
+_ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_CHUNKS_AT_ONCE: Final = 16
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit: master and configuration are its affair then."""
 
@@ -131,6 +134,30 @@ class SparkEngine:
             for result in results:
                 on_done(result)
         return results
+
+    def run_shuffle(
+        self,
+        units: Sequence[WorkUnit],
+        split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+        join: Callable[[int, Iterator[bytes]], bytes],
+        *,
+        ranges: int,
+    ) -> list[UnitResult]:
+        """One result a range (see `maintenance.engine.ShuffleEngine`)."""
+        session = self.session()
+        slots = self.parallelism or _slots(session)
+        sizes = [u.expected_bytes for u in units]
+        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
+        tasks = pack(range(len(units)), count, lambda i: sizes[i])
+        logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
+        try:
+            return _shuffled(session, units, tasks, split, join, ranges)
+        except Exception as e:
+            logger.debug("the Spark job of a shuffle failed", exc_info=True)
+            raise SparkUnavailable(
+                f"the Spark job that brings rows together failed: {_reason(e)}",
+                next_step="look at the executors' logs; then run again",
+            ) from e
 
     def session(self) -> SparkSession:
         """The session, started now if it was not; SparkUnavailable if it cannot be."""
@@ -241,6 +268,15 @@ def _collect(
 ) -> list[UnitResult]:
     """The results of all units of these tasks, in one Spark job."""
     rows = _distributed(session, units, tasks).mapInArrow(OnExecutor(run), _RESULT_SCHEMA).toArrow()
+    results = _results(rows)
+    expected = sum(len(t) for t in tasks)
+    if len(results) != expected:
+        raise SparkUnavailable(f"Spark returned {len(results)} results of {expected} units")
+    return results
+
+
+def _results(rows: pa.Table) -> list[UnitResult]:
+    """Rows of `_RESULT_SCHEMA` as results, by index."""
     results = [
         UnitResult(
             index=row["index"],
@@ -250,9 +286,6 @@ def _collect(
         )
         for row in rows.to_pylist()
     ]
-    expected = sum(len(t) for t in tasks)
-    if len(results) != expected:
-        raise SparkUnavailable(f"Spark returned {len(results)} results of {expected} units")
     return sorted(results, key=lambda r: r.index)
 
 
@@ -316,6 +349,36 @@ def _distributed(
     return frame.repartition(len(tasks), "task")
 
 
+def _shuffled(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+    join: Callable[[int, Iterator[bytes]], bytes],
+    ranges: int,
+) -> list[UnitResult]:
+    """Units to chunks, chunks of a range to one task, and its result."""
+    # Chunks are up to some megabytes each: many of them in one Arrow batch would not fit.
+    before = session.conf.get(_ARROW_BATCH, None)
+    session.conf.set(_ARROW_BATCH, str(_CHUNKS_AT_ONCE))
+    try:
+        chunks = _distributed(session, units, tasks).mapInArrow(
+            SplitOnExecutor(split), "range int, chunk binary"
+        )
+        if hasattr(chunks, "repartitionById"):
+            together = chunks.repartitionById(ranges, "range")
+        else:
+            # Before Spark 4.1: by hash, so that some ranges may share a task, one after the other.
+            together = chunks.repartition(ranges, "range").sortWithinPartitions("range")
+        rows = together.mapInArrow(JoinOnExecutor(join), _RESULT_SCHEMA).toArrow()
+    finally:
+        if before is None:
+            session.conf.unset(_ARROW_BATCH)
+        else:
+            session.conf.set(_ARROW_BATCH, before)
+    return _results(rows)
+
+
 def _one_by_one(
     session: SparkSession,
     units: Sequence[WorkUnit],
@@ -367,6 +430,45 @@ class OnExecutor:
             payloads = batch.column("payload")
             for position, index in enumerate(indexes):
                 yield _result_batch(run_unit(index, payloads[position].as_py(), self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOnExecutor:
+    """What a task does with its units: yields their chunks as they come."""
+
+    split: Callable[[bytes], Iterator[tuple[int, bytes]]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch, of one row, a chunk."""
+        import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
+
+        for batch in batches:
+            for payload in batch.column("payload"):
+                for number, chunk in self.split(payload.as_py()):
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([number], pa.int32()), pa.array([chunk], pa.binary())],
+                        names=["range", "chunk"],
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOnExecutor:
+    """What a task does with the chunks of its ranges, which come one range after the other."""
+
+    join: Callable[[int, Iterator[bytes]], bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One result batch, of one row, a range."""
+        chunks = (
+            (number, chunk)
+            for batch in batches
+            for number, chunk in zip(batch.column("range"), batch.column("chunk"), strict=True)
+        )
+        for number, group in groupby(chunks, lambda pair: int(pair[0].as_py())):
+            yield _result_batch(self._one(number, (chunk.as_py() for _, chunk in group)))
+
+    def _one(self, number: int, chunks: Iterator[bytes]) -> UnitResult:
+        return run_unit(number, b"", lambda _: self.join(number, chunks))
 
 
 def _result_batch(result: UnitResult) -> pa.RecordBatch:

@@ -1,0 +1,1 @@
+"""Like rows brought together (Paimon's procedure `compact` with `order_strategy`)."""

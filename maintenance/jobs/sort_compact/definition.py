@@ -1,0 +1,118 @@
+"""What `sort_compact` is called, takes and promises; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maintenance.arguments import Argument, Kind
+from maintenance.job import Job, Steps
+
+ORDER_STRATEGY = Argument(
+    name="order_strategy",
+    kind=Kind.CHOICE,
+    choices=("order", "zorder", "hilbert"),
+    help="order: by one column after the other, for queries that always name the first; zorder, "
+    "hilbert: along a curve through all of them, for queries that name any (default: "
+    "clustering.strategy of the table, where that says auto by the number of columns: one order, "
+    "up to four zorder, more hilbert)",
+    example="zorder",
+)
+ORDER_BY = Argument(
+    name="order_by",
+    kind=Kind.TEXTS,
+    default=(),
+    help="the columns, joined by commas; no partition column (default: clustering.columns of the "
+    "table)",
+    example="city,age",
+)
+PARTITIONS = Argument(
+    name="partitions",
+    flag="partition",
+    aliases=("partition",),
+    kind=Kind.PARTITIONS,
+    default=(),
+    help="only these partitions: key=value, several keys joined by commas (and), given again or "
+    "joined by semicolons (or); a part of the partition keys is enough; not with where",
+    example="dt=2024-01-01,hh=10",
+)
+WHERE = Argument(
+    name="where",
+    kind=Kind.TEXT,
+    help="only partitions for which this SQL condition over partition columns holds; not with "
+    "partition",
+    example="dt >= '2024-01-01'",
+)
+OPTIONS = Argument(
+    name="options",
+    flag="option",
+    aliases=("option",),
+    kind=Kind.OPTIONS,
+    default={},
+    help="table options for this run only: key=value, given again for more",
+    example="target-file-size=256 mb",
+)
+BATCH_BYTES = Argument(
+    name="batch_bytes",
+    kind=Kind.SIZE,
+    default=100 * 1024**3,
+    help="sort partitions of about this much together, then commit; what a crash loses at most",
+    example="1 tb",
+)
+RANGE_BYTES = Argument(
+    name="range_bytes",
+    kind=Kind.SIZE,
+    default=1024**3,
+    help="on Spark, cut a partition that is larger than this into ranges of about this size, so "
+    "that several tasks share it",
+    example="2 gb",
+)
+PARALLELISM = Argument(
+    name="parallelism",
+    kind=Kind.INTEGER,
+    help="how many tasks Spark is given at most, or threads with --engine local "
+    "(default: from the bytes to sort and the cores there are)",
+    example="8",
+)
+
+
+def _load() -> Steps[Any, Any, Any, Any]:
+    from maintenance.jobs.sort_compact.steps import STEPS  # noqa: PLC0415 - pyarrow, when it runs
+
+    return STEPS
+
+
+SORT_COMPACT = Job(
+    name="sort_compact",
+    summary="sort the rows of tables with bucket=-1, so that queries skip files; rows stay the same",
+    changes=(
+        "Rewrites all files of the chosen partitions into files whose rows are sorted, and commits "
+        "one snapshot of kind COMPACT a batch that replaces exactly the files it read. Each run "
+        "sorts everything anew. The report tells how many files and bytes a range query reads, "
+        "before and after."
+    ),
+    protects=(
+        "Rows that others append meanwhile survive (with Java's sort compaction they are lost). A "
+        "concurrent compaction or delete in a partition leaves that partition as it was, and the "
+        "job fails after the others. Old files stay on storage until snapshots expire."
+    ),
+    undo=(
+        "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "
+        "back to the snapshot before (named as `planned_from` in the report) while it has not "
+        "expired."
+    ),
+    arguments=(
+        ORDER_STRATEGY,
+        ORDER_BY,
+        PARTITIONS,
+        WHERE,
+        OPTIONS,
+        BATCH_BYTES,
+        RANGE_BYTES,
+        PARALLELISM,
+    ),
+    examples=(
+        "caretaker plan sort_compact db.visits -w /lake --order-by city,age",
+        "caretaker run sort_compact db.visits -w /lake --order-by city,age --partition dt=20240101",
+    ),
+    load=_load,
+)

@@ -1,0 +1,264 @@
+"""Chooses what a sort compaction rewrites: all files of the chosen partitions, as Java does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from maintenance.arguments import shown_arguments
+from maintenance.job import RunContext
+from maintenance.jobs.sort_compact.bought import Cost, cost_of, query_ranges
+from maintenance.partition_choice import partition_predicate
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from paimon_core.compaction.external_sort import Clustering, OrderStrategy
+from paimon_core.compaction.sort_rewrite import SortUnit, code_width
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.errors import InvalidArgument
+from paimon_core.features import check_snapshot_readable, check_sortable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.options import (
+    CLUSTERING_COLUMNS,
+    CLUSTERING_STRATEGY,
+    SORT_RANGE_STRATEGY,
+    SORT_SAMPLE_MAGNIFICATION,
+    ZORDER_TEXT_BYTES,
+)
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+MOST_PRINTED: Final = 20
+LEAST_SAMPLE: Final = 20
+AUTO: Final = "auto"
+_MOST_ZORDER_COLUMNS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pile:
+    """The live files of one partition, and the index files beside them."""
+
+    row: bytes
+    name: str
+    entries: tuple[ManifestEntry, ...]
+    index: tuple[IndexManifestEntry, ...] = ()
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(e.file for e in self.entries)
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.file.file_size for e in self.entries)
+
+    @property
+    def rows(self) -> int:
+        return sum(e.file.row_count for e in self.entries)
+
+    @property
+    def label(self) -> str:
+        """The partition for people."""
+        return self.name or "the table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortState:
+    """What inspection found: the chosen partitions in one snapshot."""
+
+    snapshot: Snapshot | None
+    piles: tuple[Pile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortPlan:
+    """Partitions to sort, pinned to a snapshot; `before` is what queries read now, by column."""
+
+    table: str
+    pin: SnapshotPin | None
+    clustering: Clustering
+    piles: tuple[Pile, ...]
+    before: Mapping[str, Cost]
+    effect: Effect
+    arguments: Mapping[str, object]
+    batch_bytes: int
+    range_bytes: int
+    sample: int
+    by_size: bool
+    kept: tuple[Kept, ...] = ()
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no file."""
+        return not self.piles
+
+    def unit(self, pile: Pile) -> SortUnit:
+        """The work of one partition, done by one task."""
+        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in pile.index)
+        first = pile.entries[0]
+        return SortUnit(
+            source=CompactUnit(
+                partition=pile.row,
+                bucket=first.bucket,
+                total_buckets=first.total_buckets,
+                append_files=pile.files,
+            ),
+            clustering=self.clustering,
+            snapshot=self.pin.id if vectors and self.pin is not None else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "sort_compact",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "order_strategy": str(self.clustering.strategy),
+            "order_by": list(self.clustering.columns),
+            "partitions": [
+                {"partition": p.name, "files": len(p.entries), "bytes": p.bytes, "rows": p.rows}
+                for p in self.piles
+            ],
+            "queries": {c: cost.to_json() for c, cost in self.before.items()},
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        columns = ", ".join(self.clustering.columns)
+        head = f"sort_compact {self.table} from {where} by {columns} ({self.clustering.strategy})"
+        yield f"{head}: nothing to do" if self.is_empty else head
+        for pile in self.piles[:MOST_PRINTED]:
+            yield f"  {pile.label}: sort {len(pile.entries):,} files ({human_bytes(pile.bytes)})"
+        if len(self.piles) > MOST_PRINTED:
+            yield f"  ... and {len(self.piles) - MOST_PRINTED:,} more partitions"
+        for column, cost in self.before.items():
+            yield (
+                f"  a range query on {column} reads {cost.files:,.1f} of {cost.total_files:,} "
+                f"files, {human_bytes(cost.bytes)}, now"
+            )
+
+
+def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> SortState:
+    """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
+    check_sortable(table)
+    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
+    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    snapshot = table.snapshots.latest()
+    entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
+    if snapshot is not None:
+        check_snapshot_readable(table, snapshot)
+        for entry in scan_files(table, snapshot, predicate=predicate):
+            entries[entry.partition].append(entry)
+        for found in index_entries(table, snapshot):
+            index[found.partition].append(found)
+    piles = (
+        Pile(
+            row=row,
+            name=table.paths.partition_path(row),
+            entries=tuple(found),
+            index=tuple(index[row]),
+        )
+        for row, found in entries.items()
+    )
+    return SortState(snapshot=snapshot, piles=tuple(sorted(piles, key=lambda p: p.name)))
+
+
+def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
+    """The index files of the snapshot."""
+    if snapshot.index_manifest is None:
+        return []
+    return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+
+
+def plan(
+    table: FileStoreTable, state: SortState, arguments: Mapping[str, object], _: RunContext
+) -> SortPlan:
+    """Everything that was chosen is sorted."""
+    clustering = chosen_clustering(table, arguments)
+    files = [f for p in state.piles for f in p.files]
+    sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)
+    if sample < LEAST_SAMPLE:
+        raise InvalidArgument(
+            f"{SORT_SAMPLE_MAGNIFICATION.key}={sample} is too small: it must be {LEAST_SAMPLE} or "
+            f"more",
+            table=table.name,
+        )
+    strategy = table.options.value(SORT_RANGE_STRATEGY)
+    if strategy not in ("size", "quantity"):
+        raise InvalidArgument(
+            f"{SORT_RANGE_STRATEGY.key}={strategy} is neither size nor quantity", table=table.name
+        )
+    size = sum(f.file_size for f in files)
+    queries = query_ranges(table, files, clustering.columns)
+    return SortPlan(
+        table=table.name,
+        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        clustering=clustering,
+        piles=state.piles,
+        before=cost_of(table, files, queries),
+        effect=Effect(
+            rewritten_files=len(files),
+            rewritten_bytes=size,
+            table_files=len(files),
+            table_bytes=size,
+        ),
+        arguments=arguments,
+        batch_bytes=cast("int", arguments["batch_bytes"]),
+        range_bytes=max(1, cast("int", arguments["range_bytes"])),
+        sample=sample,
+        by_size=strategy == "size",
+    )
+
+
+def chosen_clustering(table: FileStoreTable, arguments: Mapping[str, object]) -> Clustering:
+    """How rows are clustered; InvalidArgument or UnsupportedFeature for what cannot be."""
+    options = table.options
+    columns = cast("tuple[str, ...]", arguments["order_by"]) or options.value(CLUSTERING_COLUMNS)
+    if not columns:
+        raise InvalidArgument(
+            f"argument --order-by is required: table {table.name} has no "
+            f"{CLUSTERING_COLUMNS.key} either",
+            table=table.name,
+        )
+    unknown = [c for c in columns if c not in table.schema.names]
+    if unknown:
+        raise InvalidArgument(
+            f"table {table.name} has no column {', '.join(unknown)}; it has "
+            f"{', '.join(table.schema.names)}",
+            table=table.name,
+        )
+    partition_keys = [c for c in columns if c in table.schema.partition_keys]
+    if partition_keys:
+        raise InvalidArgument(
+            f"sorting table {table.name} by {', '.join(partition_keys)} means nothing: within a "
+            f"partition it is always the same",
+            table=table.name,
+        )
+    if len(set(columns)) < len(columns):
+        raise InvalidArgument("order_by names a column twice", table=table.name)
+    named = cast("str | None", arguments["order_strategy"]) or options.value(CLUSTERING_STRATEGY)
+    if named == AUTO:
+        named = "order" if len(columns) == 1 else "hilbert"
+        if 1 < len(columns) <= _MOST_ZORDER_COLUMNS:
+            named = "zorder"
+    try:
+        strategy = OrderStrategy(named)
+    except ValueError as e:
+        raise InvalidArgument(
+            f"{CLUSTERING_STRATEGY.key}={named} is not one of auto, {', '.join(OrderStrategy)}",
+            table=table.name,
+        ) from e
+    clustering = Clustering(
+        strategy=strategy, columns=columns, text_bytes=options.value(ZORDER_TEXT_BYTES)
+    )
+    code_width(table, clustering)  # refuses types and numbers of columns that have no code
+    return clustering

@@ -1,0 +1,96 @@
+"""Java on tables that we sorted, and its filters on their statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import assert_whole
+from replay import run_step
+
+from maintenance.registry import job_named
+from maintenance.runner import RunRequest, run_table
+from oracle import Oracle
+
+COLUMNS = [
+    {"name": "x", "type": "INT"},
+    {"name": "t", "type": "TIMESTAMP(6)"},
+    {"name": "s", "type": "STRING"},
+    {"name": "d", "type": "DECIMAL(20, 2)"},
+    {"name": "dt", "type": "STRING NOT NULL"},
+]
+ROWS = [
+    [
+        None if i % 31 == 0 else i * 7919 % 500 - 250,
+        f"2024-01-{1 + i % 28:02}T00:00:00.{i:06}",
+        None if i % 37 == 0 else f"text {i * 31 % 97:02}",
+        f"{i * 17 % 89 - 40}.25",
+        f"2024010{1 + i % 2}",
+    ]
+    for i in range(400)
+]
+
+
+def values(rows: list[list[Any]]) -> list[str]:
+    return sorted(str(row[1:]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "vectors"), [("order", "false"), ("zorder", "true"), ("hilbert", "false")]
+)
+def test_java_reads_the_same_and_goes_on(
+    oracle: Oracle, tmp_path: Path, strategy: str, vectors: str
+) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    oracle.one("create_database")
+    oracle.one(
+        "create_table",
+        columns=COLUMNS,
+        partition_keys=["dt"],
+        options={
+            "bucket": "-1",
+            "write-only": "true",
+            "compaction.min.file-num": "2",
+            "deletion-vectors.enabled": vectors,
+        },
+    )
+    for begin in range(0, len(ROWS), 100):
+        oracle.one("write", rows=ROWS[begin : begin + 100], compact=False)
+    before = oracle.rows()
+    job = job_named("sort_compact")
+    report = run_table(
+        RunRequest(
+            job=job,
+            warehouse=str(tmp_path),
+            table="db.t",
+            arguments=job.read_arguments(
+                {
+                    "order_strategy": strategy,
+                    "order_by": ["x", "t", "s", "d"],
+                    "options": {"target-file-size": "2 kb"},
+                }
+            ),
+        )
+    )
+    assert report.error is None, report.error
+    assert values(oracle.rows()) == values(before)
+    assert values(run_step({"op": "read", **at})["rows"]) == values(before)
+    (snapshot,) = report.snapshots
+    last = oracle.one("snapshots")["snapshots"][-1]
+    assert (last["id"], last["commitKind"]) == (snapshot, "COMPACT")
+    for condition in (
+        {"field": "x", "op": "between", "value": [-20, 20]},
+        {"field": "s", "op": "=", "value": "text 31"},
+        {"field": "d", "op": "<", "value": "-30.00"},
+        {"field": "x", "op": "isNull"},
+    ):
+        found = values(oracle.rows(filter=condition))
+        assert found == values(run_step({"op": "read", "filter": condition, **at})["rows"])
+        assert found
+    oracle.one("write", rows=[[1, "2024-02-01T00:00:00", "new", "1.00", "20240101"]])
+    oracle.one("compact")
+    assert len(oracle.rows()) == len(before) + 1
+    assert values(run_step({"op": "read", **at})["rows"]) == values(oracle.rows())
+    assert_whole(tmp_path)
