@@ -14,7 +14,6 @@ from maintenance.report import Report
 from maintenance.runner import RunRequest, Surroundings, run_table
 from maintenance.spark import SparkEngine
 
-
 pytestmark = pytest.mark.spark
 
 
