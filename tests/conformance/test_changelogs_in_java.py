@@ -145,6 +145,15 @@ def changes(result: dict[str, Any]) -> dict[int, list[str]]:
     return {p["next_snapshot"] - 1: sorted(map(str, p["rows"])) for p in result["plans"]}
 
 
+def deleted_rows(files: dict[str, Any]) -> list[int]:
+    """How many rows of each file the deletion vectors of a table take."""
+    return sorted(
+        vector["cardinality"]
+        for index_file in files["index_files"]
+        for vector in index_file["deletion_vectors"].values()
+    )
+
+
 def values(result: dict[str, Any]) -> list[str]:
     assert "error" not in result, result
     return sorted(str(row[1:]) for row in result["rows"])
@@ -170,14 +179,19 @@ class Both:
 @pytest.mark.parametrize("kind", TABLES)
 def test_the_same_changes_at_each_commit(kind: str, oracle_1_4_2: Oracle, tmp_path: Path) -> None:
     both = Both(oracle_1_4_2, tmp_path)
+    deleted: list[int] = []
     for step in build(kind):
         both.run(step)
+        files = oracle_1_4_2([{**at, "op": "files"} for at in (both.theirs, both.ours)])
+        assert deleted_rows(files[0]) == deleted_rows(files[1])
+        deleted += deleted_rows(files[0])
         if step["op"] == "compact" and not step["full"]:
             theirs = oracle_1_4_2([{**both.theirs, "op": "read"}])[0]
             assert values(run_step({**both.ours, "op": "read"})) == values(theirs)
     java, over_ours = oracle_1_4_2(
         [{**both.theirs, **both.stream()}, {**both.ours, **both.stream()}]
     )
+    assert bool(deleted) == kind.startswith("vectors")
     ours = changes(run_step({**both.ours, **both.stream()}))
     assert ours == changes(java)
     assert changes(over_ours) == ours
@@ -196,7 +210,10 @@ def test_the_same_changes_at_each_commit(kind: str, oracle_1_4_2: Oracle, tmp_pa
     assert changes(run_step({**both.ours, **first})) == changes(begun)
 
 
-MIXED = ["full_groups", "full_sum", "lookup", "lookup_sum", "lookup_groups", "lookup_first"]
+MIXED = [
+    *("full_groups", "full_sum", "lookup", "lookup_sum", "lookup_groups", "lookup_first"),
+    *("vectors", "vectors_sum", "vectors_lookup_sequence"),
+]
 
 
 @pytest.mark.parametrize("kind", MIXED)
