@@ -397,3 +397,9 @@ PARTITION_TIMESTAMP_PATTERN: Final = Option("partition.timestamp-pattern", _opti
 PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option(
     "partition.mark-done-action", _names, ("success-file",)
 )
+PARTITION_MARK_DONE_HTTP_URL: Final = Option(
+    "partition.mark-done-action.http.url", _optional_text, None
+)
+PARTITION_MARK_DONE_HTTP_PARAMS: Final = Option(
+    "partition.mark-done-action.http.params", _optional_text, None
+)

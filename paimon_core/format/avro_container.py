@@ -17,6 +17,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +41,12 @@ class Block(NamedTuple):
     data: bytes
 
 
+@lru_cache(maxsize=64)
+def _parsed(schema: bytes) -> Any:
+    """The schema; thousands of metadata files have the same one, which nobody may change."""
+    return json.loads(schema)
+
+
 class Container:
     """An open container file: its schema (JSON), its codec, and its blocks."""
 
@@ -52,7 +59,7 @@ class Container:
         self._sync = self._source.take(SYNC_SIZE)
         self.codec = self.metadata.get(CODEC_KEY, b"null").decode()
         try:
-            self.schema: Any = json.loads(self.metadata[SCHEMA_KEY])
+            self.schema: Any = _parsed(self.metadata[SCHEMA_KEY])
         except (KeyError, ValueError) as e:
             raise CorruptTable("an Avro file without a readable schema") from e
 

@@ -8,7 +8,9 @@ faster way, `entry_codec`.)
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ import fastavro
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.format.avro_container import (
+    SCHEMA_KEY,
     Container,
     compressor,
     encode_block,
@@ -48,9 +51,14 @@ def avro_codec(compression: str) -> str:
     return codec
 
 
+@lru_cache(maxsize=64)
+def _reading_schema(schema: bytes) -> Any:
+    return fastavro.parse_schema(physical_schema(json.loads(schema)))
+
+
 def read_records(container: Container) -> Iterator[dict[str, Any]]:
     """The records as dicts; logical types are left as the plain values that are stored."""
-    schema = fastavro.parse_schema(physical_schema(container.schema))
+    schema = _reading_schema(container.metadata[SCHEMA_KEY])
     for rows, data in container.blocks():
         stream = BytesIO(data)
         for _ in range(rows):

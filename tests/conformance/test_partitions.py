@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 
 NOW = "2024-02-10T12:00:00"
 
@@ -159,3 +164,70 @@ def test_marks(table: dict[str, str], tmp_path: Path, oracle_1_4_2: Oracle) -> N
     assert len(oracle_1_4_2.defaults(**table).rows()) == 12
     wrong = run(tmp_path, "mark_partition_done", partitions="hh=h0")
     assert wrong.error is not None
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
+    """An address, what was posted there, and the results that are answered, last first."""
+    posted: list[dict[str, Any]] = []
+    results: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            posted.append(json.loads(self.rfile.read(length)))
+            answer = json.dumps({"result": results.pop() if results else "success"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}/done", posted, results
+        http.shutdown()
+        thread.join()
+
+
+def set_options(table: dict[str, str], **options: str) -> None:
+    changes = [{"change": "set_option", "key": k, "value": v} for k, v in options.items()]
+    assert "error" not in run_step({"op": "alter_table", "changes": changes, **table})
+
+
+def test_reports(
+    table: dict[str, str],
+    tmp_path: Path,
+    server: tuple[str, list[dict[str, Any]], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    url, posted, results = server
+    options = {"partition.mark-done-action": "success-file,http-report"}
+    set_options(table, **options)
+    assert isinstance(
+        run(tmp_path, "mark_partition_done", partitions="dt=d0").error, InvalidArgument
+    )
+    options = {
+        f"partition.mark-done-action.http.{k}": v for k, v in (("url", url), ("params", "p"))
+    }
+    set_options(table, **options)
+    assert run(tmp_path, "mark_partition_done", partitions="dt=d0,hh=h1;dt=d1").error is None
+    assert posted == [
+        {"params": "p", "table": "db.t", "path": str(tmp_path / "db.db" / "t"), "partition": path}
+        for path in ("dt=d0/hh=h1/", "dt=d1/")
+    ]
+    assert len(list((tmp_path / "db.db" / "t").rglob("_SUCCESS"))) == 2
+    results.append("FAILED")
+    assert "FAILED" in str(run(tmp_path, "mark_partition_done", partitions="dt=d2").error)
+
+
+@pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom"])
+def test_other_marks_are_refused(action: str, table: dict[str, str], tmp_path: Path) -> None:
+    set_options(table, **{"partition.mark-done-action": action})
+    error = run(tmp_path, "mark_partition_done", partitions="dt=d2").error
+    assert isinstance(error, UnsupportedFeature)
+    assert action in str(error)

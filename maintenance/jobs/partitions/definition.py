@@ -113,9 +113,10 @@ DROP_PARTITION: Final = Job(
 MARK_PARTITION_DONE: Final = Job(
     name="mark_partition_done",
     summary="say that partitions are complete, as partition.mark-done-action of the table asks",
-    changes="Writes the file _SUCCESS into the folder of each partition (success-file).",
+    changes="Writes the file _SUCCESS into the folder of each partition (success-file), or posts "
+    "the partition to partition.mark-done-action.http.url (http-report).",
     protects="No data or metadata of the table is changed.",
-    undo="Delete the _SUCCESS files.",
+    undo="Delete the _SUCCESS files; a report cannot be taken back.",
     arguments=(PARTITIONS,),
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=partial(_load, "done", "DONE"),

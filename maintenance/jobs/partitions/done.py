@@ -4,27 +4,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.partitions.http_report import HttpReport
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_MARK_DONE_ACTION
 from paimon_core.paths import spec_path
 
-Plan = MetadataPlan[tuple[str, ...]]
-_SUPPORTED: Final = frozenset({"success-file"})
+_SUCCESS_FILE: Final = "success-file"
+_HTTP_REPORT: Final = "http-report"
+_SUPPORTED: Final = frozenset({_SUCCESS_FILE, _HTTP_REPORT})
+_NEED_METASTORE: Final = frozenset({"done-partition", "mark-event"})
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The partitions as paths below the table's root ("dt=1/hh=2/"), and what is done to each."""
+
+    partitions: tuple[str, ...]
+    actions: tuple[str, ...]
+    report: HttpReport | None = None
+
+
+Plan = MetadataPlan[Marks]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The folders that are marked; UnsupportedFeature for another action than success-file."""
+    """The partitions that are marked, and how; UnsupportedFeature for an action not known here."""
     actions = table.options.value(PARTITION_MARK_DONE_ACTION)
     unknown = sorted(set(actions) - _SUPPORTED)
     if unknown:
         raise UnsupportedFeature(
-            f"partition.mark-done-action={','.join(unknown)}", table=table.name
+            f"partition.mark-done-action={','.join(unknown)}",
+            table=table.name,
+            next_step="there is no metastore here to tell: the table is in a filesystem catalog"
+            if set(unknown) <= _NEED_METASTORE
+            else None,
         )
+    report = HttpReport.of(table) if _HTTP_REPORT in actions else None
     specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
     keys = table.schema.partition_keys
     if not specs:
@@ -37,32 +58,39 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
                 f"({', '.join(keys)})",
                 table=table.name,
             )
-        paths.append(
-            f"{table.paths.data_root}/{spec_path({k: spec[k] for k in keys if k in spec})}"
-        )
+        paths.append(f"{spec_path({k: spec[k] for k in keys if k in spec})}/")
     return MetadataPlan(
         job="mark_partition_done",
         table=table.name,
         pin=latest_pin(table),
-        work=tuple(paths),
-        actions=tuple(Action(f"mark {path} as done", "success-file") for path in paths),
+        work=Marks(tuple(paths), actions, report),
+        actions=tuple(Action(f"mark {path} as done", ", ".join(actions)) for path in paths),
         arguments=arguments,
     )
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Do each of the actions for each of the partitions, in the order of the table's option."""
+    work = plan.work
+    for partition in work.partitions:
+        for action in work.actions:
+            if action == _SUCCESS_FILE:
+                _write_success_file(table, partition, context.env.now_millis())
+            elif work.report is not None:
+                work.report.send(partition)
+    return Committed(details={"marked_partitions": list(work.partitions)})
+
+
+def _write_success_file(table: FileStoreTable, partition: str, now: int) -> None:
     """Write _SUCCESS; a partition that was marked before keeps the time of the first mark."""
-    now = context.env.now_millis()
-    for folder in plan.work:
-        path = f"{folder}/_SUCCESS"
+    path = f"{table.paths.data_root}/{partition}_SUCCESS"
+    created = now
+    try:
+        created = int(json.loads(table.io.read_bytes(path))["creationTime"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         created = now
-        try:
-            created = int(json.loads(table.io.read_bytes(path))["creationTime"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            created = now
-        content = {"creationTime": created, "modificationTime": now}
-        table.io.overwrite(path, json.dumps(content).encode())
-    return Committed(details={"marked_partitions": list(plan.work)})
+    content = {"creationTime": created, "modificationTime": now}
+    table.io.overwrite(path, json.dumps(content).encode())
 
 
 DONE: Final = metadata_steps(make, apply)
