@@ -74,6 +74,17 @@ many partitions were dropped, most entries are of files that are gone. `caretake
 manifests.
 """,
 )
+SORT_COMPACT = Page(
+    job="sort_compact",
+    area="compaction",
+    first=("order_strategy", "order_by", "partitions", "where"),
+    notes="""\
+**When it helps.** Queries with a range or a point condition on a few columns of a table with
+bucket=-1. `order` suits one column, `zorder` and `hilbert` two to four that are asked for together.
+The report tells how many files and bytes such a query reads, before and after. All of the chosen
+partitions are rewritten each time: limit it by *Partitions* or *Where*.
+""",
+)
 EXPIRE_SNAPSHOTS = Page(
     job="expire_snapshots",
     area="expiry",
@@ -361,6 +372,7 @@ PAGES = (
     MAINTAIN,
     COMPACT,
     COMPACT_MANIFEST,
+    SORT_COMPACT,
     EXPIRE_SNAPSHOTS,
     EXPIRE_CHANGELOGS,
     EXPIRE_PARTITIONS,
