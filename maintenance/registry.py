@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from maintenance.job import Job
+from maintenance.jobs.analyze.definition import ANALYZE
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.jobs.consumers.definition import CONSUMER_JOBS
 from maintenance.jobs.expire_changelogs.definition import EXPIRE_CHANGELOGS
@@ -34,6 +35,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         *ORPHAN_JOBS,
         *VERSION_JOBS,
         *REPAIR_JOBS,
+        ANALYZE,
     )
 }
 MAINTAIN: Final = maintain_job(_SINGLE)

@@ -210,9 +210,9 @@ class _Column:
         if not self._seen:
             self._min, self._max, self._seen = low, high, True
             return
-        if _before(low, self._min):
+        if sorts_before(low, self._min):
             self._min = low
-        if _before(self._max, high):
+        if sorts_before(self._max, high):
             self._max = high
 
     def result(self) -> ColumnStats:
@@ -238,7 +238,7 @@ class _Column:
             return None  # no text: nothing can be said that every reader understands alike
 
 
-def _before(left: Any, right: Any) -> bool:
+def sorts_before(left: Any, right: Any) -> bool:
     """Whether left sorts before right; for floats as Java's `Double.compare`."""
     if isinstance(left, float):
         if math.isnan(left) or math.isnan(right):
