@@ -368,6 +368,15 @@ job gives their rows up. Older values of the same keys show again.
 """,
 )
 
+ANALYZE = Page(
+    job="analyze",
+    first=("columns", "all_columns"),
+    notes="""\
+**Without columns** only rows and bytes are counted, as `ANALYZE TABLE ... COMPUTE STATISTICS` does.
+Statistics say what was in the snapshot that was read; they are dropped when the schema changes.
+""",
+)
+
 PAGES = (
     MAINTAIN,
     COMPACT,
@@ -399,6 +408,7 @@ PAGES = (
     FAST_FORWARD,
     REPAIR,
     REMOVE_UNEXISTING_FILES,
+    ANALYZE,
 )
 
 

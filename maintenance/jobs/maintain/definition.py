@@ -19,7 +19,7 @@ USUAL: Final = (
     "expire_snapshots",
 )
 """Java's order (`TableCommitImpl.maintain`); the first one also expires tags."""
-ON_DEMAND: Final = ("expire_changelogs", "compact_manifest", "remove_orphan_files")
+ON_DEMAND: Final = ("expire_changelogs", "compact_manifest", "remove_orphan_files", "analyze")
 """What runs after these, if asked for."""
 
 COMPACT = Argument(
