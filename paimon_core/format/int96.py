@@ -29,6 +29,7 @@ from paimon_core.format.thrift_compact import (
     encode_struct,
     field_value,
 )
+from paimon_core.types.buffers import valid_rows
 
 WIDTH: Final = 12
 RAW_TYPE: Final = pa.binary(WIDTH)
@@ -63,7 +64,7 @@ def to_timestamps(raw: pa.Array) -> pa.Array:
     if buffer is None:
         return pa.nulls(len(raw), pa.timestamp("ns"))
     values = np.frombuffer(buffer, np.uint8, len(raw) * WIDTH, start).view(_DTYPE)
-    valid = None if raw.null_count == 0 else np.asarray(raw.is_valid())
+    valid = None if raw.null_count == 0 else valid_rows(raw)
     days = values["day"].astype(np.int64) - _EPOCH_DAY
     nanos = values["nanos"]
     if valid is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, InvalidArgument
@@ -20,6 +21,7 @@ from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
 from paimon_core.scan.scan import scan_changelog, scan_delta
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.types.buffers import int8_array
 
 
 def has_changelog(table: FileStoreTable) -> bool:
@@ -116,5 +118,5 @@ def read_changes(
             if table.has_primary_key:
                 yield batch.select([VALUE_KIND, *names])
             else:
-                kinds = pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
+                kinds = int8_array(np.zeros(batch.num_rows, np.int8))
                 yield pa.RecordBatch.from_arrays([kinds, *batch.columns], [VALUE_KIND, *names])

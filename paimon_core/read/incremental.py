@@ -37,7 +37,7 @@ from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import index_array, int8_array
 
 _BEFORE: Final = 0
 _AFTER: Final = 1
@@ -177,7 +177,7 @@ def _changed(
         return None
     taken = batch.take(index_array(chosen))
     columns = [taken.column(n) for n in names]
-    return pa.RecordBatch.from_arrays([pa.array(kinds[chosen]), *columns], [VALUE_KIND, *names])
+    return pa.RecordBatch.from_arrays([int8_array(kinds[chosen]), *columns], [VALUE_KIND, *names])
 
 
 def _same_rows(batch: pa.RecordBatch, old: Rows, new: Rows, names: Sequence[str]) -> BoolArray:

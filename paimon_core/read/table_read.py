@@ -41,6 +41,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.buffers import int8_array
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS = 65_536
@@ -251,7 +252,7 @@ def deletion_vectors(table: FileStoreTable, snapshot: Snapshot) -> dict[str, Pos
 
 
 def _inserted(rows: int) -> pa.Array:
-    return pa.array(np.zeros(rows, np.int8))
+    return int8_array(np.zeros(rows, np.int8))
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

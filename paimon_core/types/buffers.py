@@ -58,3 +58,10 @@ def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(
         pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
     )
+
+
+def int8_array(values: npt.NDArray[Any]) -> pa.Array:
+    """Row kinds and other small numbers as an Arrow array, without a copy."""
+    return pa.Array.from_buffers(
+        pa.int8(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values, dtype=np.int8))]
+    )

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
 from paimon_core.types.arrow import list_ranges, map_types, strings_to_list
+from paimon_core.types.buffers import fixed_values, valid_rows
 from paimon_core.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -308,24 +309,22 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
 def _with_nulls(values: list[Any], column: pa.Array) -> list[Any]:
     """The list with None where the column is null."""
     if column.null_count:
-        for i in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)):
+        for i in np.flatnonzero(~valid_rows(column)):
             values[i] = None
     return values
 
 
-def _numbers(column: pa.Array, integer: pa.DataType) -> np.ndarray[Any, Any]:
-    """A time-like column as integers, 0 for nulls."""
-    numbers: np.ndarray[Any, Any] = pc.fill_null(column.view(integer), 0).to_numpy(
-        zero_copy_only=False
-    )
-    return numbers
+def _numbers(column: pa.Array, number: pa.DataType) -> np.ndarray[Any, Any]:
+    """A column as numbers of this width, 0 for nulls."""
+    numbers = fixed_values(column, number.to_pandas_dtype())
+    return numbers if not column.null_count else np.where(valid_rows(column), numbers, 0)
 
 
 def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
     if short:
         # Through the shortest text: the double nearest to the 32-bit float has other digits.
         column = column.cast(pa.string()).cast(pa.float64())
-    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
+    values = _numbers(column, pa.float64())
     listed: list[Any] = values.tolist()
     for i in np.flatnonzero(~np.isfinite(values)):
         listed[i] = _json_float(listed[i], float)

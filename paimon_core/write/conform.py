@@ -24,7 +24,7 @@ from paimon_core.types.cast import parse_default
 from paimon_core.types.data_types import DataField, TypeRoot
 
 Kinds = npt.NDArray[np.int8]
-_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
+_KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
 def conform(table: FileStoreTable, rows: pa.Table) -> pa.Table:
@@ -97,7 +97,7 @@ def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kin
             f"rowkind.field of table {table.name} must name a string column, not {name!r}",
             table=table.name,
         )
-    found = pc.index_in(rows.column(name), value_set=_KINDS)
+    found = pc.index_in(rows.column(name), value_set=pa.array(_KINDS))
     if found.null_count:
         bad = rows.column(name).filter(found.is_null())[0].as_py()
         raise InvalidArgument(

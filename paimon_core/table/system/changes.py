@@ -16,6 +16,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.buffers import int8_array
 from paimon_core.types.data_types import ArrayType, DataField, RowType
 from paimon_core.types.sql import parse_type
 
@@ -116,7 +117,7 @@ def _lists(
 
 
 def _inserts(rows: int) -> pa.Array:
-    return pa.array(np.zeros(rows, np.int8))
+    return int8_array(np.zeros(rows, np.int8))
 
 
 def _kind_texts(kinds: np.ndarray) -> pa.Array:

@@ -36,6 +36,7 @@ from paimon_core.table.system.versions import (
     TAGS,
 )
 from paimon_core.types.arrow import arrow_schema, column_from_internal
+from paimon_core.types.buffers import int8_array
 from paimon_core.types.data_types import RowType
 
 SEPARATOR: Final = "$"
@@ -119,7 +120,7 @@ def _batches(rows: Iterable[Row], row_type: RowType) -> Iterator[pa.RecordBatch]
         columns = [
             column_from_internal([row[i] for row in held], t) for i, t in enumerate(row_type.types)
         ]
-        kinds = pa.array(np.zeros(len(held), np.int8))
+        kinds = int8_array(np.zeros(len(held), np.int8))
         return pa.RecordBatch.from_arrays([kinds, *columns], schema=schema)
 
     for row in rows:
