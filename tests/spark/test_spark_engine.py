@@ -23,6 +23,7 @@ from maintenance.report import Status
 from maintenance.runner import RunRequest, Surroundings, run_table
 from maintenance.spark import SparkEngine, Started, UnitLost
 from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.scan.scan import scan_changelog
 
 pytestmark = pytest.mark.spark
 
@@ -125,6 +126,30 @@ def test_compaction_on_spark(spark, lake):
     assert read_rows(lake.warehouse) == rows
     assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
     assert lake.on_disk() == lake.referenced()
+
+
+def test_a_changelog_made_in_slices_on_spark(spark, tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", changelog__producer="lookup")
+    for _ in range(2):
+        lake.fill(2, rows=50)
+        request = RunRequest(
+            job=COMPACT,
+            warehouse=str(lake.warehouse),
+            table="db.t",
+            arguments=COMPACT.read_arguments({"slice_bytes": "1 kb"}),
+        )
+        report = run_table(request, Surroundings(engine=spark))
+        assert report.status is Status.SUCCESS, report.error
+    told = [s.changelog_record_count for s in lake.table().snapshots.all()]
+    # 50 new keys, then 50 before and after.
+    assert told == [None, None, 50, None, None, 100]
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    table = lake.table()
+    telling = [s for s in table.snapshots.all() if s.changelog_manifest_list]
+    files = {e.file.file_name for s in telling for e in scan_changelog(table, s)}
+    assert lake.on_disk() == lake.referenced() | files
+    assert len(files) > 2, "the bucket was not cut"
 
 
 def test_a_unit_that_fails_on_an_executor_does_not_stop_the_others(spark, lake):
