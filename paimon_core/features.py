@@ -114,8 +114,6 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
         yield "row-tracking.enabled with a primary key"
-    if table.bucket_mode is BucketMode.CROSS_PARTITION:
-        yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
     if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
@@ -136,7 +134,7 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
-    if table.bucket_mode is not BucketMode.FIXED:
+    if table.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"

@@ -29,10 +29,38 @@ from paimon_core.options import WRITE_ONLY
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.key_places import load_key_places
 from paimon_core.write.conform import Kinds
 from paimon_core.write.table_write import TableWriter, new_paths
 
 log = logging.getLogger(__name__)
+
+
+def new_writer(
+    table: FileStoreTable,
+    *,
+    env: Environment,
+    overwrite: bool = False,
+    buffer_bytes: int | None = None,
+    user: str | None = None,
+    writer_id: int | None = None,
+    spill_dir: str | None = None,
+) -> TableWriter:
+    """A writer of any kind of table.
+
+    Of a cross-partition table, whose writer has to know where each key is, all keys are read first.
+    """
+    needs_keys = table.bucket_mode is BucketMode.CROSS_PARTITION and not overwrite
+    return TableWriter(
+        table,
+        env=env,
+        overwrite=overwrite,
+        buffer_bytes=buffer_bytes,
+        user=user,
+        writer_id=writer_id,
+        places=load_key_places(table, table.snapshots.latest()) if needs_keys else None,
+        spill_dir=spill_dir,
+    )
 
 
 def write_rows(
@@ -46,7 +74,7 @@ def write_rows(
 ) -> tuple[Snapshot, ...]:
     """The snapshots of one batch write; with `partition`, an overwrite of it (`overwrite`)."""
     user = user or env.new_uuid()
-    writer = TableWriter(table, env=env, user=user, overwrite=partition is not None)
+    writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
     writer.write(rows, kinds)
     messages = writer.prepare_commit()
     if partition is not None:
@@ -186,7 +214,7 @@ class StreamWriter:
         self._env = env
         self._user = user
         self._last = self.committed_up_to()
-        self._writer = TableWriter(
+        self._writer = new_writer(
             table, env=env, user=user, buffer_bytes=buffer_bytes, spill_dir=spill_dir
         )
 

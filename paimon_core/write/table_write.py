@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
@@ -33,9 +33,10 @@ from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter
 from paimon_core.write.conform import Kinds, conform, kept_rows, row_kinds
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
+from paimon_core.write.key_places import KeyPlaces
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets
-from paimon_core.write.route import Routed, partition_codes, route
+from paimon_core.write.route import Routed, by_bucket, partition_codes, route
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 
 INDEX_PREFIX: Final = "index-"
@@ -53,7 +54,8 @@ class TableWriter:
     With `overwrite`, sequence numbers and hash indexes start anew, as the partitions written will
     hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
     writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
-    there on, whatever there is.  `spill_dir` is a local folder (default: the system's).
+    there on, whatever there is.  `places` says where the keys of a cross-partition table are
+    (`table.key_places`).  `spill_dir` is a local folder (default: the system's).
     """
 
     def __init__(
@@ -66,9 +68,24 @@ class TableWriter:
         user: str | None = None,
         writer_id: int | None = None,
         first_sequence: int | None = None,
+        places: KeyPlaces | None = None,
         spill_dir: str | None = None,
     ) -> None:
         check_writable(table)
+        cross_partition = table.bucket_mode is BucketMode.CROSS_PARTITION
+        if cross_partition and overwrite:
+            raise UnsupportedFeature(
+                "overwriting a cross-partition table",
+                f"overwriting a cross-partition table is not supported: keys of the new rows of "
+                f"table {table.name} may lie in other partitions",
+                table=table.name,
+            )
+        if cross_partition and places is None:
+            raise InvalidArgument(
+                f"table {table.name} has keys across partitions: its writer needs to know where",
+                table=table.name,
+                next_step="make the writer with paimon_core.table.table_writer.new_writer",
+            )
         options = table.options
         self._table = table
         self._env = env
@@ -77,6 +94,7 @@ class TableWriter:
         self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
         self._folder = SpillFolder(spill_dir)
         self._first = first_sequence
+        self._places = places
         blind = overwrite or first_sequence is not None or _appends_blindly(table)
         self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
         self._continued: dict[BucketKey, int] = {}
@@ -184,8 +202,17 @@ class TableWriter:
             return
         if kinds is None:
             kinds = np.zeros(batch.num_rows, np.int8)
-        self._existing.load(partition_codes(table, batch)[0])
-        for routed in route(table, batch, dynamic=self._assign, bucket=bucket):
+        if self._places is not None and bucket is None:
+            placed = self._places.place(batch, kinds)
+            batch, kinds = placed.rows, placed.kinds
+            if batch.num_rows == 0:
+                return
+            self._existing.load(placed.partitions)
+            parts = by_bucket(placed.partitions, placed.codes, placed.buckets)
+        else:
+            self._existing.load(partition_codes(table, batch)[0])
+            parts = route(table, batch, dynamic=self._assign, bucket=bucket)
+        for routed in parts:
             whole = len(routed.rows) == batch.num_rows
             rows = batch if whole else batch.take(pa.array(routed.rows))
             self._sink(routed).add(rows, kinds if whole else kinds[routed.rows])

@@ -45,13 +45,12 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.describe import describe_files, describe_manifests
 from paimon_core.table.open import open_table
-from paimon_core.table.table_writer import commit_write
+from paimon_core.table.table_writer import commit_write, new_writer
 from paimon_core.table.time_travel import at_snapshot, travel
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
 from paimon_core.types.sql import parse_type, type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
-from paimon_core.write.table_write import TableWriter
 
 Step = dict[str, Any]
 Result = dict[str, Any]
@@ -155,7 +154,7 @@ def _write(step: Step, result: Result, partition: dict[str, Any] | None) -> None
     started = time.monotonic()
     rows, kinds = to_arrow(table, step["rows"])
     who = user(step)
-    writer = TableWriter(table, env=ENV, overwrite=partition is not None, user=who, writer_id=0)
+    writer = new_writer(table, env=ENV, overwrite=partition is not None, user=who, writer_id=0)
     writer.write(rows, kinds, bucket=step.get("bucket"))
     messages = writer.prepare_commit()
     if not step.get("commit", True):
