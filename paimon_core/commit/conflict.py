@@ -19,6 +19,7 @@ from typing import Any
 from paimon_core.errors import CommitConflict, CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.merge_entries import merge_entries
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 SortKey = Callable[[bytes], Any]
@@ -117,7 +118,8 @@ def _check_nothing_else(
 ) -> None:
     added = {e.identity for e in delta if e.kind is FileKind.ADD}
     for identity, entry in merged.items():
-        if identity not in added:
+        # Rows that wait for their bucket are in none yet.
+        if identity not in added and entry.bucket != POSTPONE_BUCKET:
             raise conflict(
                 f"file {entry.file.file_name} came into a partition that is being rewritten",
                 file=entry.file.file_name,

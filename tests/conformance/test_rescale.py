@@ -148,3 +148,28 @@ def test_java_goes_on_after_a_rescale(kind: str, oracle: Oracle, tmp_path: Path)
         assert values(run_step({"op": "read", **at})["rows"]) == values(oracle.rows())
         assert_whole(tmp_path)
     assert {f["bucket"] for f in oracle.one("files", stats=False)["files"]} == {0, 1}
+
+
+def test_postponed_buckets(oracle: Oracle, tmp_path: Path) -> None:
+    """Rows that wait for their bucket stay as they are; the others move; the option never says."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    oracle.one("create_database")
+    oracle.one("create_table", columns=TYPED, primary_keys=["k"], options={"bucket": "-2"})
+    oracle.one("write", rows=[[i, "first", i] for i in range(30)])
+    oracle.one("compact", num_buckets=2)
+    oracle.one("write", rows=[[i, "waiting", i] for i in range(25, 35)])
+    before = oracle.rows()
+    assert len(before) == 30
+    assert "--bucket-num is required" in str(rescale(tmp_path).error)
+    report = rescale(tmp_path, bucket_num=3)
+    assert report.error is None, report.error
+    live = oracle.one("files", stats=False)["files"]
+    assert {f["total_buckets"] for f in live} == {3, -2}
+    assert values(oracle.rows()) == values(before)
+    assert oracle.one("schemas")["schemas"][-1]["options"]["bucket"] == "-2"
+    oracle.one("compact", num_buckets=3)
+    expected = [["", i, "waiting" if i >= 25 else "first", i] for i in range(35)]
+    assert values(oracle.rows()) == values(expected)
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    assert values(run_step({"op": "read", **at})["rows"]) == values(expected)
+    assert_whole(tmp_path)

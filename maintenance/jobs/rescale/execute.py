@@ -35,7 +35,7 @@ from paimon_core.errors import (
     MaintenanceError,
     StalePlan,
 )
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import (
     DataFileMeta,
@@ -81,7 +81,8 @@ def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
         return plan
     live: dict[bytes, set[object]] = defaultdict(set)
     for entry in scan_files(table, latest, partitions={p.row for p in plan.partitions}):
-        live[entry.partition].add(entry.identity)
+        if entry.bucket != POSTPONE_BUCKET:
+            live[entry.partition].add(entry.identity)
     for planned in plan.partitions:
         if live[planned.row] != {e.identity for e in planned.entries}:
             raise StalePlan(
@@ -376,7 +377,7 @@ def _buckets_now(table: FileStoreTable) -> int:
 
 def _check_option(table: FileStoreTable, plan: RescalePlan) -> None:
     now = table.options.value(BUCKET)
-    if now != plan.buckets:
+    if now != plan.option:
         raise StalePlan(
             f"somebody set the option bucket of table {table.name} to {now} while it was rescaled "
             f"to {plan.buckets}",

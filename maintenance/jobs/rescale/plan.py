@@ -19,7 +19,7 @@ from maintenance.safety_tag import safety_tag
 from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
 from paimon_core.errors import InvalidArgument, SchemaError
 from paimon_core.features import check_rescalable, check_snapshot_readable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
@@ -79,8 +79,8 @@ class RescaleState:
 class RescalePlan:
     """Partitions to rewrite for `buckets` buckets, pinned to a snapshot.
 
-    `buckets_before` is what the option said; it is set when the two differ.  `state` describes how
-    far the table is, line by line.
+    `buckets_before` is what the option says; it is set when the two differ, but with postponed
+    buckets, whose option never changes.  `state` describes how far the table is, line by line.
     """
 
     table: str
@@ -100,7 +100,13 @@ class RescalePlan:
     @property
     def sets_option(self) -> bool:
         """Whether the table's option changes."""
-        return self.buckets != self.buckets_before
+        return self.option != self.buckets_before
+
+    @property
+    def option(self) -> int:
+        """What the table's option shall say."""
+        postponed = self.buckets_before == POSTPONE_BUCKET
+        return self.buckets_before if postponed else self.buckets
 
     @property
     def is_empty(self) -> bool:
@@ -178,7 +184,8 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
         for entry in scan_files(table, snapshot):
-            entries[entry.partition].append(entry)
+            if entry.bucket != POSTPONE_BUCKET:
+                entries[entry.partition].append(entry)
         for found in index_entries(table, snapshot):
             index[found.partition].append(found)
     passes = partition_filter(table, predicate)
@@ -228,7 +235,9 @@ def plan(
     left_out = [p for p in state.partitions if p.row not in state.chosen]
     for totals, count in sorted(Counter(p.totals for p in left_out).items()):
         same = [p for p in left_out if p.totals == totals]
-        refused = "" if totals == (buckets,) else "; writers are refused there until it is rescaled"
+        refused = "; writers are refused there until it is rescaled"
+        if totals == (buckets,) or state.buckets == POSTPONE_BUCKET:
+            refused = ""
         number = " and ".join(map(str, totals))
         _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
     safety = None
@@ -297,6 +306,12 @@ def wanted_buckets(
             raise InvalidArgument("argument --target-bytes: must be positive", table=table.name)
         largest = max((p.bytes for p in chosen), default=0)
         return max(1, -(-largest // target))
+    if number is None and state.buckets == POSTPONE_BUCKET:
+        raise InvalidArgument(
+            f"argument --bucket-num is required: table {table.name} has postponed buckets, so its "
+            f"option names no number",
+            table=table.name,
+        )
     if number is not None and number < 1:
         raise InvalidArgument(
             f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
@@ -331,7 +346,7 @@ def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:
 def _described(state: RescaleState, chosen: Sequence[Layout]) -> Iterator[str]:
     """How far the table is, and how large its buckets are."""
     counts = Counter(n for p in state.partitions for n in p.totals)
-    if set(counts) - {state.buckets}:
+    if state.buckets != POSTPONE_BUCKET and set(counts) - {state.buckets}:
         parts = ", ".join(f"{c:,} with {n} buckets" for n, c in sorted(counts.items()))
         yield (
             f"now: the option says {state.buckets} buckets, partitions: {parts}. Writers are "
