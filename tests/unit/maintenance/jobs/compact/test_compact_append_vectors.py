@@ -130,9 +130,15 @@ def test_buckets_of_append_tables(lake: Lake, strategy: str) -> None:
     compact(lake, code=3)
 
 
-def test_rows_deleted_meanwhile_stay_deleted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bucket", ["-1", "1"])
+def test_rows_deleted_meanwhile_stay_deleted(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, bucket: str
+) -> None:
     """The first attempt would bring them back: it conflicts, and the bucket is planned anew."""
-    lake.log(**{"deletion-vectors.enabled": "true"})
+    options = {"bucket": bucket, "write-only": "true", "deletion-vectors.enabled": "true"}
+    if bucket == "1":
+        options["bucket-key"] = "k"
+    lake.create(primary_key=False, options=options)
     for i in range(6):
         lake.append({"k": [i * 2, i * 2 + 1], "v": ["x", "y"]})
     delete_rows(lake.table(), {2})
