@@ -51,11 +51,13 @@ def test_the_life_of_a_table(tmp_path: Path) -> None:
         "snapshot.num-retained.min": "1",
         "snapshot.num-retained.max": "1",
     }
+    before = on_disk(root)
     do(
         "alter_table",
         changes=[{"change": "set_option", "key": k, "value": v} for k, v in options.items()],
     )
     assert len(do("schemas")["schemas"]) > 1
+    assert on_disk(root) == before, "options alone delete nothing"
     do("write", rows=[row(20, "20230111")])
     before = on_disk(root)
     assert do("expire_snapshots")["expired"] == 4

@@ -179,6 +179,46 @@ def test_beside_java_after_a_rollback(tmp_path: Path, oracle: Oracle) -> None:
     assert_no_leftovers(tmp_path / "ours")
 
 
+def test_external_paths(tmp_path: Path, oracle: Oracle) -> None:
+    """Expiry deletes there what is not needed; orphans there go only when asked for."""
+    warehouse, elsewhere = tmp_path / "lake", tmp_path / "elsewhere"
+    at = {"warehouse": str(warehouse), "database": "db", "table": "t"}
+    options = {
+        "bucket": "1",
+        "write-only": "true",
+        "data-file.external-paths": f"file://{elsewhere}",
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"], "options": options}
+    writes = [{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(3)]
+    oracle.defaults(**at)
+    oracle([create, *writes, {"op": "compact"}])
+    folder = elsewhere / "bucket-0"
+    assert len(list(folder.iterdir())) == 4
+    result = run_step({"op": "expire_snapshots", "retain_max": 1, "retain_min": 1, **at})
+    assert "error" not in result, result
+    assert len(list(folder.iterdir())) == 1
+    orphan = folder / "data-dead-0.parquet"
+    orphan.write_bytes(b"x")
+    old = time.time() - 2 * 86_400
+    for path in folder.iterdir():
+        os.utime(path, (old, old))
+
+    def run(**arguments: object) -> Report:
+        job = job_named("remove_orphan_files")
+        given = job.read_arguments(arguments)
+        return run_table(
+            RunRequest(job=job, warehouse=str(warehouse), table="db.t", arguments=given, force=True)
+        )
+
+    assert run().status is Status.NOTHING_TO_DO
+    assert isinstance(run(external_paths=True, mode="quarantine").error, InvalidArgument)
+    assert run(external_paths=True).error is None
+    assert not orphan.exists()
+    assert len(oracle.rows()) == 3
+    assert_whole(warehouse)
+
+
 # --- upstream's accidents -----------------------------------------------------------------------
 
 

@@ -2,12 +2,13 @@
 
 Only folders whose content Paimon makes are listed: those of buckets at the depth of the partition
 keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch, of which only
-temporary files are candidates.
+temporary files are candidates.  External paths (`data-file.external-paths`) are listed when asked
+for: other tables may keep their files there too, as nothing in such a path names the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from paimon_core.file_store_table import FileStoreTable
@@ -28,10 +29,16 @@ class Found:
     young: int = 0
 
 
-def find_candidates(table: FileStoreTable, older_than_millis: int) -> Found:
-    """All files that were last changed before the time.  A listing that fails raises OSError."""
+def find_candidates(
+    table: FileStoreTable, older_than_millis: int, external: Sequence[str] = ()
+) -> Found:
+    """All files that were last changed before the time.  A listing that fails raises OSError.
+
+    `external`: other roots below which partitions and buckets lie.
+    """
     found = Found()
-    folders = list(_bucket_folders(table, found))
+    roots = (table.paths.data_root, *external)
+    folders = [f for root in roots for f in _bucket_folders(table, root, found)]
     paths = table.paths
     folders += [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
     for folder, listed in _listed(table, folders):
@@ -58,21 +65,27 @@ def _listed(table: FileStoreTable, folders: list[str]) -> Iterator[tuple[str, li
     yield from zip(folders, map_parallel(table.io, table.io.list_dir, folders), strict=True)
 
 
-def _bucket_folders(table: FileStoreTable, found: Found) -> Iterator[str]:
-    """The folders of buckets; partition folders that are empty are noted."""
-    level = [table.paths.data_root]
+def external_roots(table: FileStoreTable) -> tuple[str, ...]:
+    """Where else than below its own folder the table's options put data files, now."""
+    text = table.options.get("data-file.external-paths", "")
+    return tuple(p.strip().rstrip("/") for p in text.split(",") if p.strip())
+
+
+def _bucket_folders(table: FileStoreTable, root: str, found: Found) -> Iterator[str]:
+    """The folders of buckets below a root; partition folders that are empty are noted."""
+    level = [root]
     for _ in table.schema.partition_keys:
         below: list[str] = []
         for folder, listed in _listed(table, level):
             children = [f for f in listed if f.is_dir and "=" in f.name]
             below += [f.path for f in children]
-            if not listed and folder != table.paths.data_root:
+            if not listed and folder != root:
                 found.empty_folders.append(folder)
         level = below
     for folder, listed in _listed(table, level):
         buckets = [f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)]
         yield from (f.path for f in buckets)
-        if not listed and folder != table.paths.data_root:
+        if not listed and folder != root:
             found.empty_folders.append(folder)
 
 

@@ -30,6 +30,13 @@ MODE = Argument(
     help="delete, or move aside under caretaker/quarantine/ID of the table, from where "
     "restore_orphan_files puts them back and purge_orphan_files deletes them",
 )
+EXTERNAL_PATHS = Argument(
+    name="external_paths",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="also look into data-file.external-paths of the table: only if no other table keeps "
+    "files there, for whatever this table does not mention is taken for an orphan",
+)
 QUARANTINE = Argument(
     name="quarantine",
     kind=Kind.TEXT,
@@ -58,7 +65,7 @@ REMOVE_ORPHAN_FILES: Final = Job(
         "read stops the job before anything is removed, unless its snapshot has expired meanwhile."
     ),
     undo="With mode=quarantine: restore_orphan_files. Else none.",
-    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE),
+    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS),
     examples=(
         "caretaker plan remove_orphan_files 'db.*' -w /lake",
         "caretaker run remove_orphan_files db.orders -w /lake --mode quarantine",

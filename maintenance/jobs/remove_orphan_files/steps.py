@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.remove_orphan_files.candidates import find_candidates
+from maintenance.jobs.remove_orphan_files.candidates import external_roots, find_candidates
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, human_bytes
@@ -44,7 +44,15 @@ Plan = MetadataPlan[Orphans]
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
     """The files that are old enough and that nothing mentions."""
     older_than = _older_than(table, arguments, context)
-    found = find_candidates(table, older_than)
+    quarantine = arguments.get("mode") == "quarantine"
+    external = external_roots(table) if arguments.get("external_paths") else ()
+    if external and quarantine:
+        raise InvalidArgument(
+            "files outside the table's folder cannot be put into its quarantine",
+            table=table.name,
+            next_step="choose mode=delete, or leave external_paths out",
+        )
+    found = find_candidates(table, older_than, external)
     mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
     references = mentioned.look()
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
@@ -59,7 +67,6 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
     ]
-    quarantine = arguments.get("mode") == "quarantine"
     return MetadataPlan(
         job="remove_orphan_files",
         table=table.name,
@@ -163,8 +170,8 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         done = sum(map_parallel(table.io, lambda f: table.io.delete(f.path), work.files))
     folders = 0
     if not work.quarantine:
-        root = table.paths.data_root
-        folders = delete_empty_folders(table.io, work.empty_folders, stop_at=root)
+        for root in (table.paths.data_root, *external_roots(table)):
+            folders += delete_empty_folders(table.io, work.empty_folders, stop_at=root)
     return Committed(
         details={
             **details,
