@@ -20,9 +20,7 @@ from replay import run_step
 from oracle import Oracle
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-NOT_YET = {"deletion_vectors"}
-"""Tables that cannot be compacted yet."""
-NAMES = sorted({p.parent.name for p in (GOLDEN / "1.4.2").glob("*/expected.json")} - NOT_YET)
+NAMES = sorted(p.parent.name for p in (GOLDEN / "1.4.2").glob("*/expected.json"))
 PLAIN = ("file_", "manifest_", "stats_")
 """Tables like others but for how bytes are written: one version of Java is asked about each."""
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.arguments import shown_arguments
@@ -18,16 +17,13 @@ from maintenance.jobs.compact.select import newest_file_times
 from maintenance.partition_choice import partition_predicate
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.report import Size
-from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
-from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.postpone import replay_units
-from paimon_core.compaction.record_expiry import RecordExpiry, record_expiry
+from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.compaction.vectors import only_of
 from paimon_core.features import check_compactable, check_snapshot_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
-from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -39,15 +35,6 @@ BucketKey = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The live files of one bucket, and the index files that hold their deletion vectors."""
-
-    total_buckets: int
-    files: tuple[DataFileMeta, ...]
-    vector_files: tuple[IndexFileMeta, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactState:
     """What inspection found: the chosen partitions' buckets in one snapshot.
@@ -57,7 +44,7 @@ class CompactState:
     """
 
     snapshot: Snapshot | None
-    buckets: Mapping[BucketKey, Bucket]
+    buckets: Mapping[BucketKey, BucketFiles]
     newest_file: Mapping[bytes, int]
     idle_before: int | None
     total_files: int
@@ -175,7 +162,13 @@ def inspect(
     return CompactState(
         snapshot=snapshot,
         buckets={
-            key: Bucket(found[0].total_buckets, tuple(e.file for e in found), vectors.get(key, ()))
+            key: BucketFiles(
+                partition=key[0],
+                bucket=key[1],
+                total_buckets=found[0].total_buckets,
+                files=tuple(e.file for e in found),
+                vector_files=vectors.get(key, ()),
+            )
             for key, found in grouped.items()
         },
         newest_file=newest_file_times(entries) if idle is not None else {},
@@ -206,10 +199,8 @@ def plan(
         if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
             kept["partition_idle_time: the partition received files since"].append(bucket.files)
             continue
-        found = pick(
-            table, partition, number, bucket, full=full, local_millis=local_millis, expiry=expiry
-        )
-        units += [_with_vectors(u, bucket) for u in found]
+        found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
+        units += found
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
             kept[why].append(bucket.files)
@@ -252,71 +243,6 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
             for file in bucket.files
         ],
     )
-
-
-def pick(
-    table: FileStoreTable,
-    partition: bytes,
-    number: int,
-    bucket: Bucket,
-    *,
-    full: bool,
-    local_millis: int,
-    expiry: RecordExpiry | None,
-) -> list[CompactUnit]:
-    """The units of one bucket; none if nothing is due."""
-    vectors = _vectors(table, bucket)
-    if table.has_primary_key:
-        unit = pick_primary_key(
-            bucket.files,
-            table.schema,
-            partition=partition,
-            bucket=number,
-            total_buckets=bucket.total_buckets,
-            full=full,
-            local_millis=local_millis,
-            is_expired=None if expiry is None else partial(expiry.holds_expired, table),
-            expired_before=None if expiry is None else expiry.before,
-            with_deletion_vectors=frozenset(vectors or ()),
-        )
-        return [] if unit is None else [unit]
-    if table.bucket_mode is BucketMode.UNAWARE:
-        return pick_unaware(
-            bucket.files,
-            table.options,
-            partition=partition,
-            total_buckets=bucket.total_buckets,
-            vectors=vectors,
-        )
-    return pick_bucketed(
-        bucket.files,
-        table.options,
-        partition=partition,
-        bucket=number,
-        total_buckets=bucket.total_buckets,
-        full=full,
-        vectors=vectors,
-    )
-
-
-def _vectors(table: FileStoreTable, bucket: Bucket) -> Mapping[str, FileVector] | None:
-    """The vectors by data file; None if the table neither has nor makes any."""
-    if not bucket.vector_files and not table.options.value(DELETION_VECTORS_ENABLED):
-        return None
-    return {
-        r.data_file: FileVector(f.file_name, r.cardinality)
-        for f in bucket.vector_files
-        for r in f.dv_ranges or ()
-    }
-
-
-def _with_vectors(unit: CompactUnit, bucket: Bucket) -> CompactUnit:
-    """The unit with the vectors of the files that it reads or looks up in."""
-    if not bucket.vector_files:
-        return unit
-    looked_up = (f for run in unit.above for f in run.files)
-    names = frozenset(f.file_name for f in (*unit.rewritten_files, *unit.moved_files, *looked_up))
-    return replace(unit, vector_files=only_of(bucket.vector_files, names))
 
 
 def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
