@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from maintenance.jobs.verify.collector import Collector
 from maintenance.jobs.verify.findings import Problem
 from maintenance.jobs.verify.footers import count_rows
+from maintenance.jobs.verify.index_files import wrong_index
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.jobs.verify.references import Reference
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry, ManifestEntry
 from paimon_core.paths import FileSlice, compacted_changelog
 
 _FILES_AT_ONCE = 10_000
@@ -35,6 +37,7 @@ class Needed:
     size: int | None = None
     rows: int | None = None
     part: FileSlice | None = None
+    index: IndexFileMeta | None = None
 
     @property
     def stored(self) -> str:
@@ -93,11 +96,12 @@ class NeededFiles:
                 entry.partition,
                 entry.bucket,
                 size=file.file_size,
+                index=file,
             ),
         )
 
     def look(self, *, count: bool) -> None:
-        """Look for all of them; with `count`, also whether they hold the rows they should."""
+        """Look for all of them; with `count`, also whether they hold what they should."""
         self.inventory.prefetch(need.stored for need in self._files.values())
         present = [need for need in self._files.values() if self._is_there(need)]
         if not count:
@@ -105,6 +109,7 @@ class NeededFiles:
         for start in range(0, len(present), _FILES_AT_ONCE):
             part = [n for n in present[start : start + _FILES_AT_ONCE] if n.rows is not None]
             self._compare_rows(part)
+        self._check_indexes([n for n in present if n.index is not None])
 
     def _is_there(self, need: Needed) -> bool:
         self.collector.checked["files"] += 1
@@ -149,6 +154,29 @@ class NeededFiles:
             return None  # gone since it was listed: its reference has expired
         except CorruptTable as e:
             return e
+
+    def _check_indexes(self, needs: Sequence[Needed]) -> None:
+        if not needs:
+            return
+        rows: dict[tuple[bytes, int], dict[str, int | None]] = defaultdict(dict)
+        for need in self._files.values():
+            rows[need.partition, need.bucket][need.path.rpartition("/")[2]] = need.rows
+
+        def wrong(need: Needed) -> tuple[Problem, str] | None:
+            assert need.index is not None
+            try:
+                known = rows[need.partition, need.bucket]
+                told = wrong_index(self.io, need.stored, need.index, known)
+            except FileNotFoundError:
+                return None  # gone since it was listed: its reference has expired
+            except CorruptTable as e:
+                return Problem.UNREADABLE, e.message
+            return None if told is None else (Problem.WRONG_ROW_COUNT, f"{need.path}: {told}")
+
+        for need, found in zip(needs, map_parallel(self.io, wrong, needs), strict=True):
+            self.collector.checked["index_files"] += 1
+            if found is not None:
+                self._error(need, *found)
 
     def _error(self, need: Needed, problem: Problem, message: str) -> None:
         self.collector.error(
