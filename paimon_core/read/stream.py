@@ -7,21 +7,29 @@ later ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from enum import StrEnum
+from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.universal_compaction import number_of_levels
-from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.options import CHANGELOG_PRODUCER, parse_bool
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.scan.scan import scan_delta
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.types.datetimes import utc_to_local
+
+_READ_OVERWRITE: Final = "streaming-read-overwrite"
+_APPEND_OVERWRITE: Final = "streaming-read-append-overwrite"
+_DELTA_COMMITS: Final = "full-compaction.delta-commits"
 
 
 class Start(StrEnum):
@@ -32,6 +40,9 @@ class Start(StrEnum):
     FROM_SNAPSHOT = "from-snapshot"
     FROM_SNAPSHOT_FULL = "from-snapshot-full"
     FROM_TIMESTAMP = "from-timestamp"
+    COMPACTED_FULL = "compacted-full"
+    FROM_FILE_CREATION_TIME = "from-file-creation-time"
+    FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +50,15 @@ class StreamPlan:
     """What one step of a stream reads.
 
     `next_snapshot` is where the stream goes on once these rows are processed, None while the table
-    has no snapshot yet.  `whole` is a snapshot to read as a batch, `changes` the files of changes.
+    has no snapshot yet.  `whole` is a snapshot to read as a batch, without files made before `since`
+    (epoch milliseconds), `changes` the files of changes.  `ended`: the stream has met its bound.
     """
 
     next_snapshot: int | None
     whole: Snapshot | None = None
     changes: tuple[ManifestEntry, ...] = ()
+    since: int | None = None
+    ended: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -56,18 +70,26 @@ class StreamScan:
     """The plans of one stream, one after the other.
 
     `at` is the snapshot id or the time (milliseconds since the epoch) that `start` asks for.
-    `next_snapshot` given: the stream goes on from there, whatever `start` says.
+    `next_snapshot` given: the stream goes on from there, whatever `start` says.  The stream ends
+    before a snapshot whose watermark is beyond `bounded_watermark` (milliseconds); one that is read
+    as a whole at the start is read all the same.
     """
 
     table: FileStoreTable
     start: Start = Start.LATEST_FULL
     at: int | None = None
     next_snapshot: int | None = None
+    bounded_watermark: int | None = None
+    _ended: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_readable(self.table)
-        needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST)
+        if parse_bool(self.table.options.get(_READ_OVERWRITE, "false")):
+            if self.table.has_primary_key:
+                raise UnsupportedFeature(_READ_OVERWRITE, table=self.table.name)
+            raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
+        needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST, Start.COMPACTED_FULL)
         if needs_at and self.at is None:
             raise InvalidArgument(f"a stream {self.start} needs a snapshot or a time to start at")
 
@@ -79,15 +101,34 @@ class StreamScan:
         if self.next_snapshot is None:
             plan = self._first_plan()
             self.next_snapshot = plan.next_snapshot
+            if plan.next_snapshot is not None:
+                before = plan.whole or self.table.snapshots.get_or_none(plan.next_snapshot - 1)
+                self._ended = before is not None and self._is_beyond(before)
             return plan
         while True:
+            if self._ended:
+                return StreamPlan(next_snapshot=self.next_snapshot, ended=True)
             snapshot = self._find(self.next_snapshot)
             if snapshot is None:
                 return StreamPlan(next_snapshot=self.next_snapshot)
-            changes = changes_of(self.table, snapshot)
+            if self._is_beyond(snapshot):
+                self._ended = True
+                continue
+            changes = self._changes(snapshot)
             self.next_snapshot += 1
             if changes:
                 return StreamPlan(next_snapshot=self.next_snapshot, changes=tuple(changes))
+
+    def _is_beyond(self, snapshot: Snapshot) -> bool:
+        bound, watermark = self.bounded_watermark, snapshot.watermark
+        return bound is not None and watermark is not None and watermark > bound
+
+    def _changes(self, snapshot: Snapshot) -> list[ManifestEntry] | None:
+        overwritten = snapshot.commit_kind is CommitKind.OVERWRITE
+        told = parse_bool(self.table.options.get(_APPEND_OVERWRITE, "false"))
+        if overwritten and told and not self.table.has_primary_key:
+            return [e for e in scan_delta(self.table, snapshot) if e.kind is FileKind.ADD]
+        return changes_of(self.table, snapshot)
 
     def _first_plan(self) -> StreamPlan:
         snapshots = self.table.snapshots
@@ -110,6 +151,14 @@ class StreamScan:
                 before = snapshots.at_or_before_time((self.at or 0) - 1)
                 earliest = self._earliest(latest)
                 return StreamPlan(next_snapshot=earliest if before is None else before.id + 1)
+            case Start.COMPACTED_FULL:
+                compacted = newest_compacted(self.table) or latest
+                return StreamPlan(next_snapshot=compacted.id + 1, whole=compacted)
+            case Start.FROM_CREATION_TIMESTAMP:
+                first_id = first_since(self.table, self.at or 0)
+                if first_id is not None:
+                    return StreamPlan(next_snapshot=first_id)
+        return StreamPlan(next_snapshot=latest.id + 1, whole=latest, since=self.at)
 
     def _earliest(self, latest: Snapshot) -> int:
         """The first snapshot whose changes can still be read, among long-lived changelogs too."""
@@ -135,6 +184,33 @@ class StreamScan:
         return found
 
 
+def newest_compacted(table: FileStoreTable) -> Snapshot | None:
+    """The newest snapshot that a compaction made, a full one as far as its identifier tells.
+
+    Where only full compactions tell changes, `full-compaction.delta-commits` says which commits they
+    follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
+    """
+    every = table.options.get(_DELTA_COMMITS)
+    full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
+    commits = 1 if every is None else int(every)
+    for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
+        found = table.snapshots.get_or_none(snapshot_id)
+        if found is None or found.commit_kind is not CommitKind.COMPACT:
+            continue
+        identifier = found.commit_identifier
+        if not full or identifier % commits == 0 or identifier == BATCH_COMMIT_IDENTIFIER:
+            return found
+    return None
+
+
+def first_since(table: FileStoreTable, millis: int) -> int | None:
+    """The first snapshot committed at `millis` or later, if the one before it is still there."""
+    before = table.snapshots.at_or_before_time(millis - 1)
+    if before is None or not table.snapshots.exists(before.id + 1):
+        return None
+    return before.id + 1
+
+
 def _least_level(table: FileStoreTable) -> int:
     """Below this level lies what a later compaction will tell in its changelog."""
     if not table.has_primary_key:
@@ -148,8 +224,20 @@ def _least_level(table: FileStoreTable) -> int:
             return 0
 
 
-def read_plan(table: FileStoreTable, plan: StreamPlan) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan: `_VALUE_KIND` and all columns, changes in the order of their snapshots."""
+def read_plan(
+    table: FileStoreTable, plan: StreamPlan, *, zone: tzinfo = UTC
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan: `_VALUE_KIND` and all columns, changes in the order of their snapshots.
+
+    `zone` is that of the creation times of files.
+    """
     if plan.whole is not None:
-        return read_table(table, plan.whole, min_level=_least_level(table))
+        keep = None if plan.since is None else created_since(plan.since, zone)
+        return read_table(table, plan.whole, min_level=_least_level(table), keep=keep)
     return read_changes(table, plan.changes, table.schema.names)
+
+
+def created_since(epoch_millis: int, zone: tzinfo) -> Callable[[ManifestEntry], bool]:
+    """Whether a file was made at this moment or later, by the wall clock of the zone."""
+    local = utc_to_local(epoch_millis * 1_000_000, zone) // 1_000_000
+    return lambda entry: (entry.file.creation_time or 0) >= local

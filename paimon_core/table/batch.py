@@ -28,21 +28,21 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import CHANGELOG_PRODUCER, parse_bool
+from paimon_core.options import parse_bool
 from paimon_core.predicate import Predicate
 from paimon_core.read.changes import read_between
 from paimon_core.read.incremental import read_diff
+from paimon_core.read.stream import created_since, first_since, newest_compacted
 from paimon_core.read.table_read import chosen_rows, read_table
 from paimon_core.refs.tag_period import TagPeriod
 from paimon_core.refs.tags import Tag
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_core.table.time_travel import at_snapshot, travel
-from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp, utc_to_local
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.time_travel import travel
+from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
 NANOS_OF_MILLI: Final = 1_000_000
 INCREMENTAL_MODES: Final = ("auto", "delta", "changelog", "diff")
-_DELTA_COMMITS: Final = "full-compaction.delta-commits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,11 @@ def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
         case "latest-full" | "latest":
             return Batch(table=table, whole=latest)
         case "compacted-full":
-            return Batch(table=table, whole=_compacted(table, latest))
+            return Batch(table=table, whole=newest_compacted(table) or latest)
         case "from-timestamp":
-            at = _millis(options.get("scan.timestamp-millis"), options.get("scan.timestamp"), zone)
+            at = millis_of(
+                options.get("scan.timestamp-millis"), options.get("scan.timestamp"), zone
+            )
             return _at(*travel(table, timestamp_millis=at))
         case "from-snapshot" | "from-snapshot-full":
             return _from_snapshot(table)
@@ -122,7 +124,6 @@ def read_batch(
         return chosen_rows(changes, names, predicate, limit)
     if batch.whole is None:
         return iter(())
-    since = None if batch.since is None else _local_millis(batch.since, zone)
     return read_table(
         table,
         batch.whole,
@@ -130,7 +131,7 @@ def read_batch(
         predicate=predicate,
         limit=limit,
         keep_deletes=keep_deletes,
-        keep=None if since is None else lambda e: (e.file.creation_time or 0) >= since,
+        keep=None if batch.since is None else created_since(batch.since, zone),
     )
 
 
@@ -165,27 +166,10 @@ def _at(table: FileStoreTable, snapshot: Snapshot | None) -> Batch:
     return Batch(table=table, whole=snapshot)
 
 
-def _compacted(table: FileStoreTable, latest: Snapshot | None) -> Snapshot | None:
-    """The newest snapshot that a full compaction made, as far as its identifier tells."""
-    every = table.options.get(_DELTA_COMMITS)
-    full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
-    commits = _number(every) if every is not None else 1
-    for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
-        found = table.snapshots.get_or_none(snapshot_id)
-        if found is None or found.commit_kind is not CommitKind.COMPACT:
-            continue
-        identifier = found.commit_identifier
-        if not full or identifier % commits == 0 or identifier == BATCH_COMMIT_IDENTIFIER:
-            return found
-    return latest
-
-
 def _since_creation(table: FileStoreTable, latest: Snapshot | None, millis: int) -> Batch:
-    before = table.snapshots.at_or_before_time(millis - 1)
-    if before is not None:
-        first = table.snapshots.get_or_none(before.id + 1)
-        if first is not None:
-            return _at(at_snapshot(table, first), first)
+    first = first_since(table, millis)
+    if first is not None:
+        return _at(*travel(table, snapshot=first))
     return Batch(table=table, whole=latest, since=millis)
 
 
@@ -213,7 +197,7 @@ def _incremental(table: FileStoreTable, zone: tzinfo) -> Batch:
     times = options.get("incremental-between-timestamp")
     if times is not None:
         start, end = (
-            _millis(t if t.lstrip("-").isdigit() else None, t, zone) for t in _pair(times)
+            millis_of(t if t.lstrip("-").isdigit() else None, t, zone) for t in _pair(times)
         )
         return _between_times(table, start, end, mode)
     return _to_auto_tag(table, options["incremental-to-auto-tag"])
@@ -305,7 +289,7 @@ def _number(text: str) -> int:
         raise InvalidArgument(f"not a whole number: {text!r}") from e
 
 
-def _millis(millis: str | None, text: str | None, zone: tzinfo) -> int:
+def millis_of(millis: str | None, text: str | None, zone: tzinfo) -> int:
     """Epoch milliseconds of a number, or of a wall clock time such as "2024-01-31 12:00:00"."""
     if millis is not None:
         return _number(millis)
@@ -314,7 +298,3 @@ def _millis(millis: str | None, text: str | None, zone: tzinfo) -> int:
     except ValueError as e:
         raise InvalidArgument(f"not a time: {text!r}") from e
     return local_to_utc(nanos, zone) // NANOS_OF_MILLI
-
-
-def _local_millis(epoch_millis: int, zone: tzinfo) -> int:
-    return utc_to_local(epoch_millis * NANOS_OF_MILLI, zone) // NANOS_OF_MILLI
