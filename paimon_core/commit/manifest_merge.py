@@ -121,12 +121,30 @@ def _full(
         return None
     kept: list[ManifestFileMeta] = []
     rewritten: list[ManifestEntry] = []
+    gone = deleted - _came_back(to_merge, deleted, read)
+    seen: set[FileIdentity] = set()
     for manifest in to_merge:
         entries = [e for e in read(manifest) if e.kind is FileKind.ADD]
-        live = [e for e in entries if e.identity not in deleted]
+        live = [e for e in entries if e.identity not in gone and e.identity not in seen]
+        seen.update(e.identity for e in live if e.identity in deleted)
         if must_change(manifest) or len(live) < len(entries):
             rewritten += live
         else:
             kept.append(manifest)
     written = write(rewritten) if rewritten else []
     return [*untouched, *kept, *written], written
+
+
+def _came_back(
+    manifests: Sequence[ManifestFileMeta], deleted: set[FileIdentity], read: Read
+) -> set[FileIdentity]:
+    """Those of the deleted files that were added again after that.
+
+    Java drops them here, as it never reads them; whatever made them, ours loses no live file.
+    """
+    newest: dict[FileIdentity, FileKind] = {}
+    for manifest in manifests:
+        for entry in read(manifest):
+            if entry.identity in deleted:
+                newest[entry.identity] = entry.kind
+    return {identity for identity, kind in newest.items() if kind is FileKind.ADD}

@@ -3,7 +3,7 @@
 1. Walk the references (snapshots, tags, changelogs of every branch) and their metadata files.
 2. Note the data, changelog and index files that they need.  A full list is merged for each
    branch's newest snapshot, for tags, and where no older snapshot is next to one; in between,
-   what each snapshot added.
+   what each snapshot added.  Statistics of some files of the newest are held against their rows.
 3. List the folders of these files and compare names and sizes; count rows from footers.
 4. Drop findings about references that expired while we looked.
 
@@ -19,11 +19,16 @@ from dataclasses import dataclass, field
 from maintenance.jobs.verify.collector import Collector
 from maintenance.jobs.verify.findings import Finding, Problem, Severity
 from maintenance.jobs.verify.hints import check_consumers, check_hints
-from maintenance.jobs.verify.invariants import check_live_files, vectors_without_file
+from maintenance.jobs.verify.invariants import (
+    check_live_files,
+    hidden_files,
+    vectors_without_file,
+)
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.jobs.verify.metadata import Metadata
 from maintenance.jobs.verify.needed import NeededFiles
 from maintenance.jobs.verify.references import Reference, RefKind, branches_of, references_of
+from maintenance.jobs.verify.statistics import check_statistics, sample
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
@@ -80,7 +85,7 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     a finding.
     """
     scope = scope or Scope()
-    walk = _Walk(table)
+    walk = _Walk(table, samples=scope.rows)
     if scope.snapshots is None:
         for branch in branches_of(table):
             walk.branch(branch)
@@ -98,6 +103,9 @@ class _Walk:
     collector: Collector = field(default_factory=Collector)
     metadata: Metadata = field(init=False)
     files: NeededFiles = field(init=False)
+    samples: bool = False
+    sampled: set[str] = field(default_factory=set)
+    """References whose statistics are compared with the files: the newest of each branch."""
 
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
@@ -126,6 +134,11 @@ class _Walk:
                 and (r.snapshot.id == max(ids) or r.snapshot.id - 1 not in ids)
             )
         }
+        if self.samples and ids:
+            newest = str(max(ids))
+            self.sampled |= {
+                r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
+            }
         for start in range(0, len(references), _REFERENCES_AT_ONCE):
             part = references[start : start + _REFERENCES_AT_ONCE]
             self.metadata.read_ahead(part)
@@ -196,6 +209,10 @@ class _Walk:
             self.collector.error(reference, Problem.CONTRADICTING_ENTRIES, e.message, file=e.file)
             return None
         self.collector.extend(check_live_files(reference, live))
+        self.collector.extend(hidden_files(reference, entries, live))
+        if reference.label in self.sampled:
+            self.collector.checked["sampled files"] += len(sample(live))
+            self.collector.extend(check_statistics(reference, live))
         self.need(reference, live)
         return live
 

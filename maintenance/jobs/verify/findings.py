@@ -37,6 +37,8 @@ class Problem(StrEnum):
     CONTRADICTING_ENTRIES = "contradicting_entries"
     KEY_OVERLAP = "key_overlap"
     MIXED_BUCKETS = "mixed_buckets"
+    WRONG_STATISTICS = "wrong_statistics"
+    HIDDEN_FILE = "hidden_file"
     VECTOR_WITHOUT_FILE = "vector_without_file"
     WRONG_HINT = "wrong_hint"
     SNAPSHOT_GAP = "snapshot_gap"
@@ -54,6 +56,7 @@ class Repair(StrEnum):
     ROLL_BACK = "roll_back"
     RESCALE = "rescale"
     COMPACT = "compact"
+    COMPACT_MANIFEST = "compact_manifest"
     RESET_CONSUMER = "reset_consumer"
     DELETE_REFERENCE = "delete_reference"
 

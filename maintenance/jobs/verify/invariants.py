@@ -10,7 +10,7 @@ from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import Reference
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key_order
-from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 
 
 def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
@@ -49,6 +49,29 @@ def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
                     file=right,
                     repair=Repair.MOVE_DOWN,
                 )
+
+
+def hidden_files(
+    reference: Reference, entries: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
+) -> Iterator[Finding]:
+    """Live files that Java takes for deleted: it applies deletions to additions in any order."""
+    table = reference.table
+    deleted = {e.identity for e in entries if e.kind is FileKind.DELETE}
+    for entry in live:
+        if entry.identity in deleted:
+            yield Finding(
+                problem=Problem.HIDDEN_FILE,
+                severity=Severity.ERROR,
+                message=f"file {entry.file.file_name} was deleted and added again, with both in "
+                f"the manifests of {reference.label}: Java readers do not see it",
+                reference=reference.label,
+                branch=table.branch,
+                snapshot=reference.snapshot.id,
+                partition=partition_text(table, entry.partition),
+                bucket=entry.bucket,
+                file=entry.file.file_name,
+                repair=Repair.COMPACT_MANIFEST,
+            )
 
 
 def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:

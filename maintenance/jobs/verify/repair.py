@@ -38,6 +38,7 @@ _BY_HAND: Final[Mapping[Repair, str]] = {
     Repair.ROLL_BACK: "roll back to a snapshot before it (see rollback), or let it expire",
     Repair.RESCALE: "stop the writer with the old number, then rescale the partition",
     Repair.COMPACT: "a full compaction",
+    Repair.COMPACT_MANIFEST: "compact_manifest writes the manifests anew",
     Repair.REMOVE_UNEXISTING_FILES: "the newest snapshot does not need it: let the older expire",
 }
 
