@@ -23,11 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_core.format.row_groups import RowGroupEnds, row_group_ends
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, key_digits, sort_rows
 from paimon_core.lsm.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import SectionReader, batch_rows
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.types.buffers import index_array
@@ -37,6 +39,8 @@ Keep = Callable[[pa.RecordBatch], BoolArray]
 """Which rows of a key-value batch count as there."""
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
+_WORTH_SKIPPING: Final = 32_768
+"""Rows: to begin anew behind fewer costs more than to read on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +129,14 @@ class _Level:
 
     __slots__ = (
         "_batches",
+        "_ends",
         "_files",
         "_first_file",
         "_highs",
         "_keep",
         "_key",
         "_last",
+        "_next_row",
         "_open",
         "_positions",
         "_reader",
@@ -142,7 +148,7 @@ class _Level:
     def __init__(
         self, reader: SectionReader, run: SortedRun, first_file: int, keep: Keep | None
     ) -> None:
-        self._reader = replace(reader, vectors={})
+        self._reader = reader
         self._vectors = reader.vectors
         self._keep = keep
         self._key = reader.table.schema.key_type
@@ -151,6 +157,8 @@ class _Level:
         self._first_file = first_file
         self._rows = batch_rows((run,), reader.read_type, side_by_side=1)
         self._open = -1
+        self._ends = RowGroupEnds()
+        self._next_row = 0
         self._batches: Iterator[tuple[pa.RecordBatch, Positions]] = iter(())
         self._view: KeyView | None = None
         self._positions = _NO_ROWS
@@ -184,9 +192,12 @@ class _Level:
         """Make the batch of this file current that has the key, if any has; False at its end."""
         if self._open != number:
             self._open = number
-            file = self._files[number].file
-            self._batches = self._numbered(file)
-            self._view = None
+            self._ends = self._row_groups(self._files[number].file)
+            self._begin_at(self._first_row_for(key))
+        elif self._view is None or self._last < key:
+            first = self._first_row_for(key)
+            if first - self._next_row > _WORTH_SKIPPING:
+                self._begin_at(first)
         while self._view is None or self._last < key:
             batch, positions = next(self._batches, (None, _NO_ROWS))
             if batch is None:
@@ -198,11 +209,46 @@ class _Level:
                 self._last = self._view.at(batch.num_rows - 1)
         return True
 
-    def _numbered(self, file: DataFileMeta) -> Iterator[tuple[pa.RecordBatch, Positions]]:
-        """The rows of a file that are there, with their positions in it."""
+    def _begin_at(self, first: int) -> None:
+        """Read the open file on from this row, the first of a row group."""
+        self._batches = self._numbered(self._files[self._open].file, first)
+        self._next_row = first
+        self._view = None
+
+    def _first_row_for(self, key: Key) -> int:
+        value = key[0]
+        return 0 if isinstance(value, tuple) else self._ends.first_row_for(value)
+
+    def _row_groups(self, file: DataFileMeta) -> RowGroupEnds:
+        column = self._key.fields[0]
+        if file.row_count <= _WORTH_SKIPPING:
+            return RowGroupEnds()
+        table = self._reader.table
+        stored = {f.id: f for f in table.schema_of(file.schema_id).fields}[column.id]
+        if stored.type != column.type:
+            return RowGroupEnds()
+        path = table.paths.data_file(self._reader.partition, self._reader.bucket, file)
+        try:
+            return row_group_ends(table.io, path, stored)
+        except (FileNotFoundError, pa.ArrowInvalid):
+            return RowGroupEnds()  # reading the file will say what is wrong with it
+
+    def _numbered(
+        self, file: DataFileMeta, first: int
+    ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+        """The rows of a file, from this one on, that are there, with their positions in it."""
+        table = self._reader.table
         deleted = self._vectors.get(file.file_name)
-        first = 0
-        for batch in self._reader.file(file, self._rows):
+        for batch in read_data_file(
+            table.io,
+            table.paths.data_file(self._reader.partition, self._reader.bucket, file),
+            file,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=self._reader.read_type,
+            key_value=True,
+            batch_rows=self._rows,
+            skip_rows=first,
+        ):
             there = np.ones(batch.num_rows, np.bool_)
             if deleted is not None:
                 begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
@@ -211,8 +257,10 @@ class _Level:
                 there &= self._keep(batch)
             chosen = np.flatnonzero(there)
             whole = len(chosen) == batch.num_rows
-            yield batch if whole else batch.take(index_array(chosen)), chosen + first
+            positions = chosen + first
             first += batch.num_rows
+            self._next_row = first
+            yield batch if whole else batch.take(index_array(chosen)), positions
 
     def _matched(self, asked: pa.RecordBatch, first_row: int) -> list[_Hit]:
         """The rows of the current batch that have one of the keys."""

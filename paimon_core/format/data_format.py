@@ -63,12 +63,14 @@ def read_batches(
     batch_rows: int = BATCH_ROWS,
     use_threads: bool = False,
     options: Options = NO_OPTIONS,
+    skip_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
     `fields` are the columns wanted, under the names that they have in the file and with the types
     that the file's schema gives them; a column that the file lacks is null.  An empty row gives
-    batches that carry their row count only.  Memory is bounded however large the file is.
+    batches that carry their row count only.  `skip_rows` are the rows of some row groups at the
+    front of a Parquet file that are not read.  Memory is bounded however large the file is.
     FileNotFoundError if the file is gone, CorruptTable if it cannot be decoded.
     """
     file_format = file_format or format_of(path.rsplit("/", 1)[-1])
@@ -79,7 +81,11 @@ def read_batches(
             match file_format:
                 case "parquet":
                     yield from read_parquet(
-                        source, fields, batch_rows=batch_rows, use_threads=use_threads
+                        source,
+                        fields,
+                        batch_rows=batch_rows,
+                        use_threads=use_threads,
+                        skip_rows=skip_rows,
                     )
                 case "orc":
                     yield from read_orc(

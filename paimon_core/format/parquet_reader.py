@@ -8,6 +8,7 @@ instead of as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,11 +37,11 @@ MICROS: Final = 6
 
 
 def read_parquet(
-    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool
+    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool, skip_rows: int = 0
 ) -> Iterator[pa.RecordBatch]:
     """Batches of these columns of the file, by name; a column that it lacks is null.
 
-    `source` is an open file.  The types of `fields` say what the columns hold; their nullability
+    `source` is an open file.  `skip_rows` are left out: those of some row groups at the front.  The types of `fields` say what the columns hold; their nullability
     is not looked at.
     """
     size = source.size()
@@ -60,10 +61,22 @@ def read_parquet(
         names = [f.name for f in fields if f.name in present]
         schema = arrow_schema(fields)
         if not names:
-            yield from null_batches(file.metadata.num_rows, schema, batch_rows)
+            yield from null_batches(file.metadata.num_rows - skip_rows, schema, batch_rows)
             return
-        for batch in file.iter_batches(batch_rows, columns=names, use_threads=use_threads):
+        for batch in file.iter_batches(
+            batch_rows,
+            row_groups=_groups_from(file.metadata, skip_rows) if skip_rows else None,
+            columns=names,
+            use_threads=use_threads,
+        ):
             yield in_order(batch, schema)
+
+
+def _groups_from(metadata: pq.FileMetaData, skip_rows: int) -> list[int]:
+    """The row groups after the first so many rows."""
+    sizes = (metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    ends = accumulate(sizes)
+    return [number for number, end in enumerate(ends) if end > skip_rows]
 
 
 def _beyond_micros(t: DataType) -> bool:

@@ -37,15 +37,17 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     partition: bytes | None = None,
     use_threads: bool = False,
+    skip_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the file's rows in file order: key-value batches, or plain ones.
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
-    one.  With `partition` given, partition columns are taken from it.  CorruptTable if the file is
-    missing, cannot be decoded, or holds another number of rows than its metadata says.
+    one.  With `partition` given, partition columns are taken from it.  `skip_rows` are left out, as
+    in `read_batches`.  CorruptTable if the file is missing, cannot be decoded, or holds another
+    number of rows than its metadata says.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
-    rows = 0
+    rows = skip_rows
     try:
         for batch in read_batches(
             table_io,
@@ -55,6 +57,7 @@ def read_data_file(
             batch_rows=batch_rows,
             use_threads=use_threads,
             options=file_schema.options,
+            skip_rows=skip_rows,
         ):
             rows += batch.num_rows
             yield mapping.apply(batch)

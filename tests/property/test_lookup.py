@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import tempfile
 from itertools import count
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake
 
+from paimon_core.compaction import lookup as lookup_module
 from paimon_core.compaction.lookup import KeyLookup
 from paimon_core.lsm.sorted_run import SortedRun, sorted_run
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.section import SectionReader
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.write import data_file_writer
 from paimon_core.write.data_file_writer import RollingKeyValueWriter
 
 LAST_KEY = 60
@@ -58,17 +63,17 @@ class Bucket:
             creation_time=lambda: 0,
         )
         rows = len(keys)
-        writer.write(
-            pa.RecordBatch.from_arrays(
-                [
-                    pa.array(np.arange(sequence, sequence + rows)),
-                    pa.array(np.zeros(rows, np.int8)),
-                    pa.array(keys, pa.int32()),
-                    pa.array([f"{level}-{k}" for k in keys]),
-                ],
-                schema=kv_schema(self.table.schema.row_type),
-            )
+        batch = pa.RecordBatch.from_arrays(
+            [
+                pa.array(np.arange(sequence, sequence + rows)),
+                pa.array(np.zeros(rows, np.int8)),
+                pa.array(keys, pa.int32()),
+                pa.array([f"{level}-{k}" for k in keys]),
+            ],
+            schema=kv_schema(self.table.schema.row_type),
         )
+        for begin in range(0, rows, 3):  # a row group each, if these are small
+            writer.write(batch.slice(begin, 3))
         (file,) = writer.close()
         return file
 
@@ -82,10 +87,15 @@ PARTITION = b"\x00\x00\x00\x00" + b"\x00" * 8
     st.lists(st.sets(st.integers(-1, LAST_KEY), min_size=1), max_size=5),
     st.sampled_from(["parquet", "orc", "avro"]),
     st.integers(1, 4),
+    st.booleans(),
     st.data(),
 )
-def test_lookup_finds_the_nearest_record(levels, slices, file_format, batch_rows, data):
-    with tempfile.TemporaryDirectory() as folder:
+def test_lookup_finds_the_nearest_record(levels, slices, file_format, batch_rows, skip, data):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(data_file_writer, "ROW_GROUP_BYTES", 1 if skip else 1 << 20),
+        patch.object(lookup_module, "_WORTH_SKIPPING", 0 if skip else 1 << 20),
+    ):
         bucket = Bucket(folder, file_format=file_format)
         runs, vectors, model = [], {}, {}
         for number, files in reversed(list(enumerate(levels, 1))):
@@ -142,3 +152,38 @@ def test_a_file_is_opened_only_when_a_key_may_be_in_it(tmp_path):
     found = lookup.find(pa.record_batch({"k": pa.array([7, 10, 12, 16, 26], pa.int32())}))
     assert found.keys.tolist() == [1]
     assert found.records.schema.names == [SEQUENCE_NUMBER, VALUE_KIND, "k"]
+
+
+def test_row_groups_are_read_only_where_a_key_may_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(lookup_module, "_WORTH_SKIPPING", 0)
+    bucket = Bucket(str(tmp_path))
+    file = bucket.write(5, list(range(0, 60, 2)), 0)
+    path = Path(bucket.table.paths.data_file(PARTITION, 0, file))
+    groups = pq.read_metadata(path).num_row_groups
+    assert groups == 10
+    # Only the groups with 20 and 44 stay readable.
+    content = bytearray(path.read_bytes())
+    metadata = pq.read_metadata(path)
+    for number in range(groups):
+        for column in range(metadata.num_columns):
+            chunk = metadata.row_group(number).column(column)
+            begin = chunk.dictionary_page_offset or chunk.data_page_offset
+            if number not in (3, 7):
+                content[begin : begin + chunk.total_compressed_size] = bytes(
+                    chunk.total_compressed_size
+                )
+    path.write_bytes(content)
+    reader = SectionReader(
+        table=bucket.table,
+        partition=PARTITION,
+        bucket=0,
+        read_type=bucket.table.schema.row_type,
+        vectors={file.file_name: np.array([10])},
+    )
+    lookup = KeyLookup(reader, [SortedRun((file,))])
+    lookup._levels[0]._rows = 1
+    for asked, positions in (([18, 20, 22], [9, 11]), ([44], [22])):
+        found = lookup.find(pa.record_batch({"k": pa.array(asked, pa.int32())}))
+        assert found.positions.tolist() == positions
+        assert [r["v"] for r in found.records.to_pylist()] == [f"5-{2 * p}" for p in positions]

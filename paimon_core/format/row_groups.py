@@ -1,0 +1,69 @@
+"""Where the row groups of a Parquet file end, by a column that the file is sorted by.
+
+Whoever looks for keys in a sorted file begins at the row group where they may be.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.format.data_format import format_of, open_data_file
+from paimon_core.io.file_io import FileIO
+from paimon_core.types.arrow import arrow_type
+from paimon_core.types.data_types import DataField, TypeRoot
+
+Value = int | bytes
+
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupEnds:
+    """The first row of each row group, and its greatest value of the column.
+
+    The list ends before the first row group that does not tell its greatest value.
+    """
+
+    first_rows: tuple[int, ...] = ()
+    greatest: tuple[Value, ...] = ()
+
+    def first_row_for(self, value: Value) -> int:
+        """The first row of the row group where this value would be; all before are smaller."""
+        if not self.first_rows:
+            return 0
+        group = bisect_left(self.greatest, value)
+        return self.first_rows[min(group, len(self.first_rows) - 1)]
+
+
+def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
+    """The ends of a file's row groups; none if the file or the type does not tell them.
+
+    Values are integers, or bytes of texts.  FileNotFoundError if the file is gone, ArrowInvalid if
+    its footer cannot be read.
+    """
+    is_text = column.type.root in _TEXTS
+    if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":
+        return RowGroupEnds()
+    with open_data_file(io, path) as source:
+        metadata = pq.read_metadata(source)
+    place = next((i for i, name in enumerate(metadata.schema.names) if name == column.name), None)
+    if place is None or metadata.num_row_groups < 2:
+        return RowGroupEnds()
+    first_rows: list[int] = []
+    greatest: list[Value] = []
+    row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        statistics = group.column(place).statistics
+        if statistics is None or not statistics.has_min_max:
+            break
+        value = pa.scalar(statistics.max, arrow_type(column.type)).as_py()
+        greatest.append(value.encode() if isinstance(value, str) else value)
+        first_rows.append(row)
+        row += group.num_rows
+    return RowGroupEnds(tuple(first_rows), tuple(greatest))
