@@ -15,6 +15,7 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
+    CLUSTERING_INCREMENTAL,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     Options,
@@ -55,7 +56,6 @@ _REFUSED_TO_READ_IF_SET = ("scan.fallback-branch", "scan.primary-branch")
 _TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
-    "clustering.incremental",
     "lookup.remote-file.enabled",
     "index-file-in-data-file-dir",
     "metastore.partitioned-table",
@@ -125,6 +125,8 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
+    if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is BucketMode.UNAWARE:
+        yield f"{CLUSTERING_INCREMENTAL.key} (the job for it is sort_compact)"
     if options.value(ROW_TRACKING_ENABLED):
         yield "row-tracking.enabled"
 
@@ -160,6 +162,8 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_WRITE_IF_SET:
         if options.get(key, "").strip():
             yield key
+    if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is not BucketMode.UNAWARE:
+        yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
     if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
         yield "metadata.iceberg.storage"
     for key in options:

@@ -269,6 +269,11 @@ CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
 CLUSTERING_STRATEGY: Final = Option(
     "clustering.strategy", _lower, "auto", ("sink.clustering.strategy",)
 )
+CLUSTERING_INCREMENTAL: Final = Option("clustering.incremental", parse_bool, False)
+CLUSTERING_HISTORY_IDLE: Final = Option(
+    "clustering.history-partition.idle-to-full-sort", _optional_duration, None
+)
+CLUSTERING_HISTORY_LIMIT: Final = Option("clustering.history-partition.limit", int, 5)
 
 # --- merging ------------------------------------------------------------------------------------
 MERGE_ENGINE: Final = Option("merge-engine", _lower, "deduplicate")

@@ -94,3 +94,36 @@ def test_java_reads_the_same_and_goes_on(
     assert len(oracle.rows()) == len(before) + 1
     assert values(run_step({"op": "read", **at})["rows"]) == values(oracle.rows())
     assert_whole(tmp_path)
+
+
+def test_java_and_incremental_clustering(oracle: Oracle, tmp_path: Path) -> None:
+    """Java appends, we sort what is due and move it up; Java reads it and appends again."""
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    oracle.one("create_database")
+    options = {
+        "bucket": "-1",
+        "write-only": "true",
+        "clustering.incremental": "true",
+        "clustering.columns": "x,s",
+    }
+    oracle.one("create_table", columns=COLUMNS, partition_keys=["dt"], options=options)
+    job = job_named("sort_compact")
+    for turn in range(2):
+        for begin in range(0, 200, 50):
+            rows = ROWS[200 * turn + begin :][:50]
+            oracle.one("write", rows=rows, compact=False)
+        before = oracle.rows()
+        report = run_table(
+            RunRequest(
+                job=job,
+                warehouse=str(tmp_path),
+                table="db.t",
+                arguments=job.read_arguments({"strategy": "full"}),
+            )
+        )
+        assert report.error is None, report.error
+        assert values(oracle.rows()) == values(before)
+        assert values(run_step({"op": "read", **at})["rows"]) == values(before)
+        assert {f["level"] for f in oracle.one("files", stats=False)["files"]} == {5}
+    assert_whole(tmp_path)

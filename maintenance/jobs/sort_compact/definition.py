@@ -25,6 +25,15 @@ ORDER_BY = Argument(
     "table)",
     example="city,age",
 )
+STRATEGY = Argument(
+    name="strategy",
+    kind=Kind.CHOICE,
+    choices=("full", "minor"),
+    aliases=("compact_strategy",),
+    help="only for tables with clustering.incremental, whose options say by which columns: minor "
+    "(default): sort what Paimon's picker would; full: everything that is not sorted yet",
+    example="full",
+)
 PARTITIONS = Argument(
     name="partitions",
     flag="partition",
@@ -87,7 +96,7 @@ SORT_COMPACT = Job(
     changes=(
         "Rewrites all files of the chosen partitions into files whose rows are sorted, and commits "
         "one snapshot of kind COMPACT a batch that replaces exactly the files it read. Each run "
-        "sorts everything anew. The report tells how many files and bytes a range query reads, "
+        "sorts everything anew, unless the table has clustering.incremental. The report tells how many files and bytes a range query reads, "
         "before and after."
     ),
     protects=(
@@ -103,6 +112,7 @@ SORT_COMPACT = Job(
     arguments=(
         ORDER_STRATEGY,
         ORDER_BY,
+        STRATEGY,
         PARTITIONS,
         WHERE,
         OPTIONS,

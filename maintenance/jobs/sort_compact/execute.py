@@ -20,7 +20,8 @@ from typing import Final
 from maintenance.engine import Engine, ShuffleEngine, UnitResult, WorkUnit
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.sort_compact.bought import cost_of, query_ranges
-from maintenance.jobs.sort_compact.plan import Pile, SortPlan, index_entries
+from maintenance.jobs.sort_compact.pile import Pile
+from maintenance.jobs.sort_compact.plan import SortPlan, index_entries
 from maintenance.report import BucketChange, FailedUnit, Size
 from paimon_core.commit.changes import Changes, compact_changes
 from paimon_core.commit.committer import commit_changes
@@ -168,6 +169,9 @@ def execute(
                 *results,
             ]
         )
+        if pile.output_level:
+            upgraded = tuple(f.upgraded(pile.output_level) for f in result.after)
+            result = replace(result, after=upgraded)
         wrong = _wrong_rows(table, pile, result)
         if wrong is None:
             gathered.sorted.append((pile, result))

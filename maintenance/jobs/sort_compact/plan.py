@@ -10,6 +10,8 @@ from typing import Final, cast
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
 from maintenance.jobs.sort_compact.bought import Cost, cost_of, query_ranges
+from maintenance.jobs.sort_compact.incremental import due, idle
+from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_choice import partition_predicate
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
@@ -19,57 +21,40 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_snapshot_readable, check_sortable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
+    CLUSTERING_HISTORY_IDLE,
+    CLUSTERING_HISTORY_LIMIT,
+    CLUSTERING_INCREMENTAL,
     CLUSTERING_STRATEGY,
     SORT_RANGE_STRATEGY,
     SORT_SAMPLE_MAGNIFICATION,
     ZORDER_TEXT_BYTES,
 )
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_PRINTED: Final = 20
 LEAST_SAMPLE: Final = 20
 AUTO: Final = "auto"
+FULL: Final = "full"
+MINOR: Final = "minor"
 _MOST_ZORDER_COLUMNS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pile:
-    """The live files of one partition, and the index files beside them."""
-
-    row: bytes
-    name: str
-    entries: tuple[ManifestEntry, ...]
-    index: tuple[IndexManifestEntry, ...] = ()
-
-    @property
-    def files(self) -> tuple[DataFileMeta, ...]:
-        return tuple(e.file for e in self.entries)
-
-    @property
-    def bytes(self) -> int:
-        return sum(e.file.file_size for e in self.entries)
-
-    @property
-    def rows(self) -> int:
-        return sum(e.file.row_count for e in self.entries)
-
-    @property
-    def label(self) -> str:
-        """The partition for people."""
-        return self.name or "the table"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SortState:
-    """What inspection found: the chosen partitions in one snapshot."""
+    """What inspection found: the partitions in one snapshot; `chosen` are rows of partitions.
+
+    `others` tells whether partitions were chosen at all.
+    """
 
     snapshot: Snapshot | None
     piles: tuple[Pile, ...]
+    chosen: frozenset[bytes]
+    others: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +107,13 @@ class SortPlan:
             "order_strategy": str(self.clustering.strategy),
             "order_by": list(self.clustering.columns),
             "partitions": [
-                {"partition": p.name, "files": len(p.entries), "bytes": p.bytes, "rows": p.rows}
+                {
+                    "partition": p.name,
+                    "files": len(p.entries),
+                    "bytes": p.bytes,
+                    "rows": p.rows,
+                    "output_level": p.output_level,
+                }
                 for p in self.piles
             ],
             "queries": {c: cost.to_json() for c, cost in self.before.items()},
@@ -139,6 +130,8 @@ class SortPlan:
             yield f"  {pile.label}: sort {len(pile.entries):,} files ({human_bytes(pile.bytes)})"
         if len(self.piles) > MOST_PRINTED:
             yield f"  ... and {len(self.piles) - MOST_PRINTED:,} more partitions"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
         for column, cost in self.before.items():
             yield (
                 f"  a range query on {column} reads {cost.files:,.1f} of {cost.total_files:,} "
@@ -156,7 +149,7 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
     index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
-        for entry in scan_files(table, snapshot, predicate=predicate):
+        for entry in scan_files(table, snapshot):
             entries[entry.partition].append(entry)
         for found in index_entries(table, snapshot):
             index[found.partition].append(found)
@@ -169,7 +162,13 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
         )
         for row, found in entries.items()
     )
-    return SortState(snapshot=snapshot, piles=tuple(sorted(piles, key=lambda p: p.name)))
+    passes = partition_filter(table, predicate)
+    return SortState(
+        snapshot=snapshot,
+        piles=tuple(sorted(piles, key=lambda p: p.name)),
+        chosen=frozenset(row for row in entries if passes is None or passes(row)),
+        others=predicate is not None,
+    )
 
 
 def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
@@ -180,11 +179,13 @@ def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManife
 
 
 def plan(
-    table: FileStoreTable, state: SortState, arguments: Mapping[str, object], _: RunContext
+    table: FileStoreTable, state: SortState, arguments: Mapping[str, object], context: RunContext
 ) -> SortPlan:
-    """Everything that was chosen is sorted."""
+    """Everything that was chosen is sorted; with `clustering.incremental` what is due of it."""
     clustering = chosen_clustering(table, arguments)
-    files = [f for p in state.piles for f in p.files]
+    piles, kept = _chosen(table, state, clustering, arguments, context)
+    files = [f for p in piles for f in p.files]
+    everything = [f for p in state.piles for f in p.files]
     sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)
     if sample < LEAST_SAMPLE:
         raise InvalidArgument(
@@ -203,13 +204,14 @@ def plan(
         table=table.name,
         pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
         clustering=clustering,
-        piles=state.piles,
+        piles=tuple(piles),
+        kept=tuple(kept),
         before=cost_of(table, files, queries),
         effect=Effect(
             rewritten_files=len(files),
             rewritten_bytes=size,
-            table_files=len(files),
-            table_bytes=size,
+            table_files=len(everything),
+            table_bytes=sum(f.file_size for f in everything),
         ),
         arguments=arguments,
         batch_bytes=cast("int", arguments["batch_bytes"]),
@@ -219,9 +221,53 @@ def plan(
     )
 
 
+def _chosen(
+    table: FileStoreTable,
+    state: SortState,
+    clustering: Clustering,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> tuple[list[Pile], list[Kept]]:
+    chosen = [p for p in state.piles if p.row in state.chosen]
+    strategy = cast("str | None", arguments["strategy"])
+    if not table.options.value(CLUSTERING_INCREMENTAL):
+        if strategy is not None:
+            raise InvalidArgument(
+                f"argument --strategy is for tables with {CLUSTERING_INCREMENTAL.key}; all files "
+                f"of table {table.name} are sorted each time",
+                table=table.name,
+            )
+        return chosen, []
+    piles = list(due(table, chosen, clustering.columns, full=strategy == FULL))
+    idle_time = table.options.value(CLUSTERING_HISTORY_IDLE)
+    if state.others and idle_time is not None:
+        history = idle(
+            table,
+            [p for p in state.piles if p.row not in state.chosen],
+            before_millis=context.env.local_millis() - idle_time,
+            most=table.options.value(CLUSTERING_HISTORY_LIMIT),
+        )
+        piles += due(table, history, clustering.columns, full=True)
+    taken = {p.row for p in piles}
+    left = [p for p in chosen if p.row not in taken]
+    kept = []
+    if left:
+        why = f"nothing is due by the rules of a {strategy or MINOR} clustering"
+        size = sum(p.bytes for p in left)
+        kept.append(Kept(what="partitions", why=why, count=len(left), bytes=size))
+    return piles, kept
+
+
 def chosen_clustering(table: FileStoreTable, arguments: Mapping[str, object]) -> Clustering:
     """How rows are clustered; InvalidArgument or UnsupportedFeature for what cannot be."""
     options = table.options
+    asked = arguments["order_by"] or arguments["order_strategy"]
+    if asked and options.value(CLUSTERING_INCREMENTAL):
+        raise InvalidArgument(
+            f"table {table.name} has {CLUSTERING_INCREMENTAL.key}: its options say how it is "
+            f"sorted, so order_by and order_strategy cannot be used",
+            table=table.name,
+        )
     columns = cast("tuple[str, ...]", arguments["order_by"]) or options.value(CLUSTERING_COLUMNS)
     if not columns:
         raise InvalidArgument(

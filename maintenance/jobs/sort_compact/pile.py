@@ -1,0 +1,43 @@
+"""What is sorted together: files of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pile:
+    """Live files of one partition, and the index files beside them.
+
+    `output_level` is where the sorted files go; above 0 only with `clustering.incremental`.
+    """
+
+    row: bytes
+    name: str
+    entries: tuple[ManifestEntry, ...]
+    index: tuple[IndexManifestEntry, ...] = ()
+    output_level: int = 0
+
+    def part(self, entries: Sequence[ManifestEntry], output_level: int) -> Pile:
+        """These files of it only, and where they go."""
+        return replace(self, entries=tuple(entries), output_level=output_level)
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(e.file for e in self.entries)
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.file.file_size for e in self.entries)
+
+    @property
+    def rows(self) -> int:
+        return sum(e.file.row_count for e in self.entries)
+
+    @property
+    def label(self) -> str:
+        """The partition for people."""
+        return self.name or "the table"
