@@ -154,6 +154,20 @@ def test_the_settings_of_the_image_are_settings():
     assert f"airflow pools set {settings.pool} " in init
 
 
+def test_the_policy_of_the_image_is_a_policy_and_where_the_settings_look():
+    from maintenance.policy.load import load_policy
+
+    assert load_policy(DOCKER / "policy.yaml").schedules()
+    settings = tomllib.loads((DOCKER / "caretaker.toml").read_text())
+    folder, _, name = settings["caretaker"]["policy"].rpartition("/")
+    copied = re.search(
+        r"^COPY (.*) (/app/dags/)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE
+    )
+    assert copied is not None
+    assert copied[2].rstrip("/") == folder
+    assert f"docker/{name}" in copied[1].split()
+
+
 @pytest.mark.s3
 def test_a_store_is_probed_before_anything_commits_to_it(monkeypatch, capsys):
     store = runpy.run_path(str(DOCKER / "store.py"))
