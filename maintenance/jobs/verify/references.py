@@ -1,51 +1,23 @@
-"""Everything that keeps files of a table alive: snapshots, tags and changelogs of all branches."""
+"""The references of a table as far as they can be read, and the errors of those that cannot.
+
+What deletes files goes by `paimon_core.reachability.references`, which stops at the first error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeVar
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table_at
 
+__all__ = ["RefKind", "Reference", "branches_of", "references_of"]
 T = TypeVar("T", int, str)
-
-
-class RefKind(StrEnum):
-    SNAPSHOT = "snapshot"
-    TAG = "tag"
-    CHANGELOG = "changelog"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """One snapshot, tag or changelog, and the branch's handle under which it is read."""
-
-    table: FileStoreTable
-    kind: RefKind
-    name: str
-    snapshot: Snapshot
-
-    @property
-    def label(self) -> str:
-        """For people: "snapshot 12", "tag t1 of branch b"."""
-        place = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
-        return f"{self.kind} {self.name}{place}"
-
-    def still_there(self) -> bool:
-        """Whether the reference itself exists now; expiry may have taken it meanwhile."""
-        paths, io = self.table.paths, self.table.io
-        if self.kind is RefKind.TAG:
-            return io.exists(paths.tag(self.name))
-        if self.kind is RefKind.CHANGELOG:
-            return io.exists(paths.changelog(self.snapshot.id))
-        return io.exists(paths.snapshot(self.snapshot.id))
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
