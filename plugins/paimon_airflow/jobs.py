@@ -140,10 +140,12 @@ def request_from(
             next_step="fill in *Warehouse*, or set CARETAKER_WAREHOUSE or caretaker.toml",
         )
     try:
-        # The form of a job that never needs Spark asks for no batch size.
+        # The form of a job that never needs Spark asks for neither.
         batch_bytes = parse_size(str(params.get("batch_size") or "0"))
+        limit = params.get("max_rewrite")
+        max_rewrite = f"{parse_size(str(limit))} b" if limit else None
     except ValueError as e:
-        raise InvalidArgument(f"batch_size: {e}") from e
+        raise InvalidArgument(str(e)) from e
     return Request(
         job=job,
         warehouse=str(warehouse),
@@ -154,7 +156,7 @@ def request_from(
         arguments=arguments,
         dry_run=bool(params.get("dry_run")),
         force=bool(params.get("force")),
-        max_rewrite=cast("str | None", params.get("max_rewrite")) or None,
+        max_rewrite=max_rewrite,
         batch_bytes=batch_bytes,
         storage=storage,
         timezone=timezone,

@@ -120,7 +120,7 @@ def test_a_run_takes_the_tables_that_have_its_schedule(lake, policy):
 
 
 def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
-    asked = request(lake, policy, where="k > 1", max_rewrite="1 gb")
+    asked = request(lake, policy, where="k > 1", max_rewrite="1.5 kb")
     _, batch, _, _ = jobs.application_args(asked, ["sales.a"], "/results")
     (run,) = json.loads(batch)["runs"]
     assert run == {
@@ -130,7 +130,7 @@ def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
             "snapshot.num-retained.min": "1",
             "snapshot.num-retained.max": "4",
         },
-        "max_rewrite": "1 gb",
+        "max_rewrite": "1536 b",
         "max_deleted_share": 0.9,
     }
 
