@@ -50,9 +50,6 @@ _REFUSED_TO_READ = (
 )
 """Boolean options that change what a read returns."""
 
-_REFUSED_TO_READ_IF_SET = ("scan.fallback-branch", "scan.primary-branch")
-"""Options that bring rows of another branch into a read."""
-
 _TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
@@ -95,9 +92,6 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     for key in _REFUSED_TO_READ:
         if _set(options, key):
-            yield key
-    for key in _REFUSED_TO_READ_IF_SET:
-        if options.get(key, "").strip():
             yield key
     if options.get("type", "table").lower() not in _TABLE_TYPES:
         yield f"type={options['type']}"

@@ -173,10 +173,36 @@ def _read(commands: Commands[Parser]) -> None:
             "caretaker read db.orders -w /lake --limit 10",
             "caretaker read db.orders -w /lake --columns id,amount --where \"dt = '2024-01-01'\"",
             "caretaker read db.orders -w /lake --tag 2024-01-01 | wc -l",
+            "caretaker read db.orders -w /lake --incremental 12,15",
+            "caretaker read 'db.orders$snapshots' -w /lake",
         ),
     )
     _common(parser)
     _version_options(parser)
+    parser.add_argument(
+        "--watermark",
+        metavar="MS",
+        type=_whole_number,
+        help="as of the snapshot that has reached this watermark, in milliseconds",
+    )
+    parser.add_argument(
+        "--incremental",
+        metavar="FROM,TO",
+        help="only what changed after FROM up to TO: two snapshots, or two tags",
+    )
+    parser.add_argument(
+        "--incremental-mode",
+        metavar="M",
+        choices=("auto", "delta", "changelog", "diff"),
+        help="auto, delta (rows as appended), changelog, or diff (compare both snapshots)",
+    )
+    parser.add_argument(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a table option for this read alone, as in scan.mode=compacted-full; repeatable",
+    )
     parser.add_argument("--columns", metavar="A,B", help="only these columns, in this order")
     parser.add_argument("--where", metavar="SQL", help="only rows for which this condition holds")
     parser.add_argument("--limit", metavar="N", type=_not_negative, help="at most so many rows")

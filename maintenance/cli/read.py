@@ -15,6 +15,7 @@ from paimon_core.errors import InvalidArgument
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from paimon_core.table.batch import Batch
     from paimon_core.types.data_types import RowType
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -24,56 +25,79 @@ _SYSTEM = "$"
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print `[kind, value, ...]` for each row; no row is no failure."""
-    if _SYSTEM in args.table:
-        return _system_table(args, output)
-    from paimon_core.features import check_readable  # noqa: PLC0415 - fast start
-    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
-    from paimon_core.read.table_read import read_table  # noqa: PLC0415 - fast start
-    from paimon_core.table.time_travel import travel  # noqa: PLC0415 - fast start
+    from maintenance.times import machine_zone  # noqa: PLC0415 - fast start
+    from paimon_core.table.batch import batch_of  # noqa: PLC0415 - fast start
 
-    table, snapshot = travel(
-        open_named(args),
-        snapshot=args.snapshot,
-        tag=args.tag,
-        timestamp_millis=args.timestamp,
-    )
-    check_readable(table)
-    row_type = table.schema.row_type
+    name = _take_system_name(args) if _SYSTEM in args.table else None
+    zone = machine_zone()
+    batch = batch_of(open_named(args, options=_scan_options(args)), zone=zone)
+    if name is not None:
+        return _system_table(batch, name, args, output)
+    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
+    from paimon_core.table.batch import read_batch  # noqa: PLC0415 - fast start
+
+    row_type = batch.table.schema.row_type
     columns = _columns(args.columns)
     predicate = parse_where(args.where, row_type) if args.where else None
-    if snapshot is None:
-        output.note(f"table {table.name} has no snapshot yet, so no rows")
-        return ExitCode.SUCCESS
-    batches = read_table(table, snapshot, columns=columns, predicate=predicate, limit=args.limit)
-    _print(batches, row_type if columns is None else row_type.project(columns), output)
+    rows = read_batch(batch, columns=columns, predicate=predicate, limit=args.limit, zone=zone)
+    if batch.table.snapshots.latest() is None:
+        output.note(f"table {batch.table.name} has no snapshot yet, so no rows")
+    _print(rows, row_type if columns is None else row_type.project(columns), output)
     return ExitCode.SUCCESS
 
 
-def _system_table(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the rows of `TABLE$NAME`, or of `TABLE$branch_B`."""
-    from maintenance.times import machine_zone  # noqa: PLC0415 - fast start
-    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
-    from paimon_core.read.table_read import chosen_rows  # noqa: PLC0415 - fast start
-    from paimon_core.table.system.read import (  # noqa: PLC0415 - fast start
-        read_system_table,
-        split_system_name,
-    )
-    from paimon_core.table.time_travel import travel  # noqa: PLC0415 - fast start
+def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
+    """The table's options for this read alone; what is asked for replaces what the table says."""
+    given = {
+        "scan.snapshot-id": args.snapshot,
+        "scan.tag-name": args.tag,
+        "scan.timestamp-millis": args.timestamp,
+        "scan.watermark": args.watermark,
+        "incremental-between": args.incremental,
+        "incremental-between-scan-mode": args.incremental_mode,
+    }
+    options: dict[str, str | None] = {}
+    if any(v is not None for v in given.values()):
+        from paimon_core.schema.scan_options import SCAN_OPTIONS  # noqa: PLC0415 - fast start
+
+        options.update(dict.fromkeys(SCAN_OPTIONS))
+    options.update({k: str(v) for k, v in given.items() if v is not None})
+    for text in args.option:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument(f"argument --option: expected key=value, got {text!r}")
+        options[key.strip()] = value
+    return options
+
+
+def _take_system_name(args: argparse.Namespace) -> str | None:
+    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; table and branch go to `args`."""
+    from paimon_core.table.system.read import split_system_name  # noqa: PLC0415 - fast start
 
     args.table, branch, name = split_system_name(args.table)
     if branch is not None:
         if args.branch not in (None, branch):
             raise InvalidArgument(f"--branch {args.branch} contradicts the name of the table")
         args.branch = branch
-    if name is None:
-        return run(args, output)
-    table, snapshot = travel(
-        open_named(args),
-        snapshot=args.snapshot,
-        tag=args.tag,
-        timestamp_millis=args.timestamp,
+    return name
+
+
+def _system_table(batch: Batch, name: str, args: argparse.Namespace, output: Output) -> ExitCode:
+    from maintenance.times import machine_zone  # noqa: PLC0415 - fast start
+    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
+    from paimon_core.read.table_read import chosen_rows  # noqa: PLC0415 - fast start
+    from paimon_core.table.system.read import (  # noqa: PLC0415 - fast start
+        VIEWS,
+        read_system_table,
+        read_view,
     )
-    row_type, batches = read_system_table(table, name, snapshot, zone=machine_zone())
+
+    if name in VIEWS:
+        row_type, batches = read_view(batch, name, zone=machine_zone())
+    elif args.incremental is not None:
+        raise InvalidArgument(f"system table {name} is that of one snapshot")
+    else:
+        row_type, batches = read_system_table(batch.table, name, batch.whole, zone=machine_zone())
     wanted = row_type
     columns = _columns(args.columns)
     if columns is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from maintenance.cli.parser import WAREHOUSE_VARIABLE
@@ -34,15 +35,21 @@ def storage_of(args: argparse.Namespace) -> dict[str, str]:
     return options
 
 
-def open_named(args: argparse.Namespace) -> FileStoreTable:
-    """The one table that was named."""
+def open_named(
+    args: argparse.Namespace, *, options: Mapping[str, str | None] | None = None
+) -> FileStoreTable:
+    """The one table that was named; `options` are the table's for this handle alone."""
     from maintenance.tables import is_pattern  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):
         raise InvalidArgument(f"{args.table!r} is a pattern; this command takes one table")
     return open_table(
-        warehouse_of(args), args.table, branch=args.branch, file_io_options=storage_of(args)
+        warehouse_of(args),
+        args.table,
+        branch=args.branch,
+        dynamic_options=options,
+        file_io_options=storage_of(args),
     )
 
 

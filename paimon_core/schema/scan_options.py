@@ -20,6 +20,22 @@ _BETWEEN_TIME: Final = "incremental-between-timestamp"
 _AUTO_TAG: Final = "incremental-to-auto-tag"
 _INCREMENTAL: Final = (_BETWEEN_TIME, _BETWEEN, _AUTO_TAG)
 
+SCAN_OPTIONS: Final = (
+    "scan.mode",
+    _MILLIS,
+    _TIMESTAMP,
+    _SNAPSHOT,
+    _TAG,
+    _WATERMARK,
+    _FILE_TIME,
+    _CREATION_TIME,
+    _VERSION,
+    *_INCREMENTAL,
+    "incremental-between-scan-mode",
+    "incremental-between-tag-to-snapshot",
+)
+"""Every option that says which rows a batch reads."""
+
 _DEFAULT_MODES: Final = (
     ((_MILLIS, _TIMESTAMP), "from-timestamp"),
     ((_SNAPSHOT, _TAG, _WATERMARK, _VERSION), "from-snapshot"),

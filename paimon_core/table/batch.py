@@ -19,15 +19,17 @@ Options hold for one handle: `open_table(..., dynamic_options={...})`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import parse_bool
 from paimon_core.predicate import Predicate
 from paimon_core.read.changes import read_between
@@ -36,8 +38,10 @@ from paimon_core.read.stream import created_since, first_since, newest_compacted
 from paimon_core.read.table_read import chosen_rows, read_table
 from paimon_core.refs.tag_period import TagPeriod
 from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import scan_files
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH, both_branches
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
@@ -51,7 +55,8 @@ class Batch:
 
     `whole` is a snapshot (its files made before `since`, epoch milliseconds, are left out);
     `between` the ids of a range of changes, start exclusive, and `mode` which; `diff` two
-    snapshots to compare.  Nothing at all: no rows.
+    snapshots to compare.  Nothing at all: no rows.  `then` fills in the partitions of which this one
+    has nothing (`paimon_core.table.fallback`).
     """
 
     table: FileStoreTable
@@ -60,6 +65,7 @@ class Batch:
     between: tuple[int, int] | None = None
     mode: str = "auto"
     diff: tuple[Snapshot, Snapshot] | None = None
+    then: Batch | None = None
 
 
 def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
@@ -68,6 +74,18 @@ def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
     `zone` is that of times written as text.  SchemaError for options that contradict each other,
     InvalidArgument or NotFound for what cannot be read.
     """
+    branches = both_branches(table)
+    if branches is None:
+        return _of_one_branch(table, zone)
+    first, second = (_of_one_branch(branch, zone) for branch in branches)
+    if scan_mode(table.options) == "incremental":
+        raise UnsupportedFeature(
+            f"incremental reads with {FALLBACK_BRANCH} or {PRIMARY_BRANCH}", table=table.name
+        )
+    return replace(first, then=second)
+
+
+def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> Batch:
     options = table.options
     version = options.get("scan.version")
     if version is not None:
@@ -122,17 +140,47 @@ def read_batch(
         start, end = batch.between
         changes = read_between(table, start, end, mode=batch.mode)
         return chosen_rows(changes, names, predicate, limit)
-    if batch.whole is None:
-        return iter(())
-    return read_table(
-        table,
-        batch.whole,
-        columns=columns,
-        predicate=predicate,
-        limit=limit,
-        keep_deletes=keep_deletes,
-        keep=None if batch.since is None else created_since(batch.since, zone),
-    )
+    wholes = _wholes(batch, columns, predicate, keep_deletes=keep_deletes, zone=zone)
+    if batch.then is None:
+        return next(wholes) if limit is None else chosen_rows(next(wholes), names, None, limit)
+    return chosen_rows(chain.from_iterable(wholes), names, None, limit)
+
+
+def _wholes(
+    batch: Batch,
+    columns: Sequence[str] | None,
+    predicate: Predicate | None,
+    *,
+    keep_deletes: bool,
+    zone: tzinfo,
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of the batch, then those of the one that fills it in."""
+    seen: set[bytes] = set()
+    at: Batch | None = batch
+    while at is not None:
+        if at.whole is None:
+            yield iter(())
+        else:
+            yield read_table(
+                at.table,
+                at.whole,
+                columns=columns,
+                predicate=predicate,
+                keep_deletes=keep_deletes,
+                keep=_keep(at, frozenset(seen), zone),
+            )
+            if at.then is not None:
+                seen |= {e.partition for e in scan_files(at.table, at.whole)}
+        at = at.then
+
+
+def _keep(
+    batch: Batch, seen: frozenset[bytes], zone: tzinfo
+) -> Callable[[ManifestEntry], bool] | None:
+    young = None if batch.since is None else created_since(batch.since, zone)
+    if not seen:
+        return young
+    return lambda e: e.partition not in seen and (young is None or young(e))
 
 
 # --- versions -----------------------------------------------------------------------------------

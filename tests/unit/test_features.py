@@ -22,7 +22,6 @@ READ = {
     "pk-clustering-override": "true",
     "deletion-vectors.merge-on-read": "true",
     "sequence.snapshot-ordering": "true",
-    "scan.fallback-branch": "old",
     "type": "format-table",
     "merge-engine": "brand-new",
 }

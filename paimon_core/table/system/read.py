@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.read.table_read import read_table
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch import Batch, read_batch
 from paimon_core.table.system.changes import (
     AUDIT_LOG,
     BINLOG,
@@ -86,7 +86,7 @@ def read_system_table(
     times.  NotFound if there is no such system table; UnsupportedFeature as `read_table`.
     """
     if name in VIEWS:
-        return _view(table, name, snapshot)
+        return read_view(Batch(table=table, whole=snapshot), name, zone=zone)
     system = SYSTEM_TABLES.get(name)
     if system is None:
         raise NotFound(
@@ -99,17 +99,17 @@ def read_system_table(
     return row_type, _batches(system.rows(read), row_type)
 
 
-def _view(
-    table: FileStoreTable, name: str, snapshot: Snapshot | None
+def read_view(
+    batch: Batch, name: str, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
-    check_plain(table)
-    row_type = table.schema.row_type
-    rows: Iterator[pa.RecordBatch] = iter(())
-    if snapshot is not None:
-        rows = read_table(table, snapshot, keep_deletes=True)
+    """Columns and rows of the audit log or binlog of what a batch reads."""
+    check_plain(batch.table)
+    row_type = batch.table.schema.row_type
+    rows = read_batch(batch, keep_deletes=True, zone=zone)
     if name == AUDIT_LOG:
         return audit_log_type(row_type), audit_log(rows, row_type)
-    return binlog_type(row_type), binlog(rows, row_type, packed=False)
+    packed = batch.between is not None
+    return binlog_type(row_type), binlog(rows, row_type, packed=packed)
 
 
 def _batches(rows: Iterable[Row], row_type: RowType) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,9 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.refs.tags import Tag
+from paimon_core.schema.schema_change import change_from_object
 from paimon_core.table.system.read import SYSTEM_TABLES, VIEWS
 
 
@@ -63,3 +66,36 @@ def test_wrong_names_are_refused(lake: Lake, words: tuple[str, ...]) -> None:
     ran = caretaker("read", *words, "-w", lake.warehouse)
     assert ran.code == 2
     assert ran.out == ""
+
+
+def test_what_changed_between_versions(lake: Lake) -> None:
+    def read(*words: object) -> list[list[object]]:
+        ran = caretaker("read", *words, "-w", lake.warehouse, "--where", "k = 1")
+        assert ran.code == 0, ran.err
+        return ran.rows
+
+    lake.table().tags.create(Tag("one", lake.table().snapshots.get(1)))
+    lake.table().tags.create(Tag("three", lake.table().snapshots.get(3)))
+    first, second, third = (read("db.t", "--snapshot", n)[0][2] for n in (1, 2, 3))
+    assert read("db.t", "--incremental", "1,3") == [
+        ["+I", 1, second, "day1"],
+        ["+I", 1, third, "day1"],
+    ]
+    assert read("db.t", "--incremental", "1,3", "--incremental-mode", "diff") == [
+        ["+I", 1, third, "day1"]
+    ]
+    assert read("db.t", "--incremental", "one,three") == [["+I", 1, third, "day1"]]
+    assert read("db.t$audit_log", "--incremental", "0,1") == [["+I", "+I", 1, first, "day1"]]
+    assert read("db.t", "--option", "scan.snapshot-id=2") == [["+I", 1, second, "day1"]]
+    told = change_from_object({"change": "set_option", "key": "scan.snapshot-id", "value": "1"})
+    FileSystemCatalog(str(lake.warehouse)).alter_table("db.t", [told], now_millis=0)
+    assert read("db.t") == [["+I", 1, first, "day1"]]
+    assert read("db.t", "--snapshot", 3) == [["+I", 1, third, "day1"]]
+    for wrong in (
+        ("--incremental", "1"),
+        ("--incremental", "1,9"),
+        ("--watermark", "1"),
+        ("--option", "x"),
+    ):
+        assert caretaker("read", "db.t", "-w", lake.warehouse, *wrong).code == 2
+    assert caretaker("read", "db.t$files", "-w", lake.warehouse, "--incremental", "1,2").code == 2

@@ -1,0 +1,71 @@
+"""Tables that read partitions of another branch too (Java: `table/FallbackReadFileStoreTable`).
+
+With `scan.fallback-branch` the partitions that a table does not have are read from that branch; with
+`scan.primary-branch` that branch comes first, and the table itself fills in.  A partition is never
+read from both.  Writing and maintenance know nothing of it: each branch looks after its own files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table_at
+
+FALLBACK_BRANCH: Final = "scan.fallback-branch"
+PRIMARY_BRANCH: Final = "scan.primary-branch"
+_SNAPSHOT: Final = "scan.snapshot-id"
+_NOT_INHERITED: Final = frozenset({FALLBACK_BRANCH, PRIMARY_BRANCH, "branch", "bucket"})
+
+
+def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable] | None:
+    """The table to read first and the one to fill in from, without these options.
+
+    None for a table that reads its own branch alone, also because there is no such branch (as in
+    Java).  InvalidArgument if the branches do not have the same columns.
+    """
+    fallback = table.options.get(FALLBACK_BRANCH, "").strip()
+    branch = fallback or table.options.get(PRIMARY_BRANCH, "").strip()
+    if not branch:
+        return None
+    own = _alone(table)
+    try:
+        other = _alone(
+            open_table_at(
+                table.io,
+                table.root,
+                table.name,
+                branch=branch,
+                dynamic_options=_options_there(table, branch),
+            )
+        )
+    except NotFound:
+        return None
+    columns = [
+        [(f.name, f.type.with_nullable(True)) for f in t.schema.fields] for t in (own, other)
+    ]
+    if columns[0] != columns[1] or own.schema.partition_keys != other.schema.partition_keys:
+        raise InvalidArgument(
+            f"branches {own.branch} and {branch} of table {table.name} do not have the same columns",
+            table=table.name,
+            next_step="bring the branches to one schema, or read each by itself",
+        )
+    return (own, other) if fallback else (other, own)
+
+
+def _alone(table: FileStoreTable) -> FileStoreTable:
+    schema = table.schema.with_options({FALLBACK_BRANCH: None, PRIMARY_BRANCH: None})
+    return replace(table, schema=schema)
+
+
+def _options_there(table: FileStoreTable, branch: str) -> dict[str, str | None]:
+    """The options of this handle as they hold there: a snapshot is found by its time."""
+    options = {k: v for k, v in table.dynamic_options.items() if k not in _NOT_INHERITED}
+    snapshot = options.get(_SNAPSHOT)
+    if snapshot is not None:
+        time = table.snapshots.get(int(snapshot)).time_millis
+        there = table.snapshots.of_branch(branch).at_or_before_time(time)
+        options[_SNAPSHOT] = str(1 if there is None else there.id)
+    return options
