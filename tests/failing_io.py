@@ -31,6 +31,8 @@ class Trigger:
     dead: bool = False
     reads: bool = False
     """Whether it is reads that count, and fail, instead of changes."""
+    copies: bool = False
+    """Whether a file is renamed as object stores do it: copied, then deleted."""
     count: int = 0
     fired: bool = False
 
@@ -101,6 +103,11 @@ class FailingFileIO:
         return bool(self._change("delete_dir", path, recursive=recursive))
 
     def rename(self, src: str, dst: str) -> bool:
+        if self.trigger.copies and not self.inner.stat(src).is_dir:
+            if self.inner.exists(dst):
+                return False
+            self._change("overwrite", dst, self.inner.read_bytes(src))
+            return self.delete(src)
         return bool(self._change("rename", src, dst))
 
     def make_dirs(self, path: str) -> None:

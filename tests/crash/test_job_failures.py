@@ -55,6 +55,8 @@ class Case:
     commits: bool = False
     quarantine: bool = False
     litter: bool = False
+    copies: bool = False
+    """Renaming copies and deletes, as on object stores."""
 
 
 LATE = [
@@ -84,6 +86,9 @@ CASES = {
         job="replace_tag", arguments={"tag": "kept", "snapshot": 5}, steps=[EXPIRE]
     ),
     "rename_tag": Case(job="rename_tag", arguments={"tag": "kept", "target_tag": "new"}),
+    "rename_tag by copying": Case(
+        job="rename_tag", arguments={"tag": "kept", "target_tag": "new"}, copies=True
+    ),
     "expire_tags": Case(
         job="expire_tags",
         steps=[
@@ -129,6 +134,13 @@ CASES = {
         arguments={"mode": "quarantine"},
         litter=True,
         quarantine=True,
+    ),
+    "quarantine by copying": Case(
+        job="remove_orphan_files",
+        arguments={"mode": "quarantine"},
+        litter=True,
+        quarantine=True,
+        copies=True,
     ),
     "rollback to a tag": Case(
         job="rollback", arguments={"tag": "kept", "safety_tag": "0 s"}, steps=[EXPIRE]
@@ -245,7 +257,7 @@ def triggers(case: Case, pristine: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     """
 
     def counted(*, reads: bool) -> int:
-        trigger = Trigger(reads=reads)
+        trigger = Trigger(reads=reads, copies=case.copies)
         copy = pristine.with_name("counted")
         shutil.copytree(pristine, copy)
         assert run_failing(copy, case, trigger, monkeypatch).error is None
@@ -253,9 +265,9 @@ def triggers(case: Case, pristine: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         return trigger.count
 
     for k in range(counted(reads=False)):
-        yield Trigger(at=k, when="before")
-        yield Trigger(at=k, when="after")
-        yield Trigger(at=k, when="before", dead=True)
+        yield Trigger(at=k, when="before", copies=case.copies)
+        yield Trigger(at=k, when="after", copies=case.copies)
+        yield Trigger(at=k, when="before", dead=True, copies=case.copies)
     for k in range(0, counted(reads=True), EVERY_READ):
         yield Trigger(at=k, reads=True)
 
@@ -328,6 +340,40 @@ def assert_reads_as_one_of(
 def remove_orphans(warehouse: Path) -> None:
     time.sleep(0.002)
     do(warehouse, "remove_orphan_files", older_than_millis=time.time_ns() // 1_000_000)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("copies", [False, True], ids=["renaming", "copying"])
+@pytest.mark.parametrize("job", ["restore_orphan_files", "purge_orphan_files"])
+def test_a_quarantine_ends_however_it_is_interrupted(
+    job: str,
+    copies: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    pristine = tmp_path / "pristine"
+    aside = CASES["quarantine"]
+    build(pristine, aside)
+    whole = on_disk(pristine / "db.db" / "t")
+    assert run_job(pristine, aside.job, aside.arguments).error is None
+    needed = on_disk(pristine / "db.db" / "t")
+    (folder,) = (pristine / "db.db" / "t" / "caretaker" / "quarantine").iterdir()
+    case = Case(job=job, arguments={"quarantine": folder.name}, copies=copies)
+    expected = whole if job == "restore_orphan_files" else needed
+    for trigger in triggers(case, pristine, monkeypatch):
+        warehouse = tmp_path / "failed"
+        shutil.copytree(pristine, warehouse)
+        run_failing(warehouse, case, trigger, monkeypatch)
+        again = run_job(warehouse, case.job, case.arguments)
+        assert again.error is None or isinstance(again.error, NotFound), (trigger, again.error)
+        root = warehouse / "db.db" / "t"
+        assert on_disk(root) == moved(expected), trigger
+        assert_whole(warehouse)
+        if again.details.get("already_there"):
+            assert run_job(warehouse, "purge_orphan_files", case.arguments).error is None
+            assert on_disk(root) == moved(expected), trigger
+        assert not [p for p in root.glob("caretaker/**/*") if p.is_file()], trigger
+        shutil.rmtree(warehouse)
 
 
 def restore_all(warehouse: Path, case: Case) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
@@ -204,12 +204,14 @@ def make_rename(
 ) -> MetadataPlan[tuple[str, str]]:
     """The old and the new name; NotFound, AlreadyExists."""
     name, target = required(arguments, "tag"), required(arguments, "target_tag")
-    table.tags.get(name)
-    if table.tags.exists(target):
+    tag, there = table.tags.get(name), table.tags.get_or_none(target)
+    # Object stores copy and then delete: an equal tag is what an interrupted run has copied.
+    if there is not None and (name == target or there != replace(tag, name=target)):
         raise AlreadyExists(
             f"tag {target!r} of table {table.name} exists already", table=table.name
         )
-    action = Action(f"rename tag {name!r} to {target!r}")
+    what = f"rename tag {name!r} to {target!r}"
+    action = Action(what, "" if there is None else "the new name is there, the old one goes")
     return MetadataPlan(
         job="rename_tag",
         table=table.name,
@@ -223,8 +225,12 @@ def make_rename(
 def apply_rename(
     table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], _: RunContext
 ) -> Committed:
-    """Move the tag's file."""
-    table.tags.rename(*plan.work)
+    """Move the tag's file; if that was half done, delete the old one."""
+    name, target = plan.work
+    if table.tags.exists(target):
+        table.tags.delete(name)
+    else:
+        table.tags.rename(name, target)
     return Committed(details={"tag": plan.work[1]})
 
 
