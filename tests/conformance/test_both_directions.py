@@ -34,6 +34,16 @@ TABLES: dict[str, dict[str, Any]] = {
     "orc": {"primary_keys": ["k"], "options": {"bucket": "2", "file.format": "orc"}},
     "avro": {"primary_keys": ["k"], "options": {"bucket": "2", "file.format": "avro"}},
     "ignore_delete": {"primary_keys": ["k"], "options": {"bucket": "1", "ignore-delete": "true"}},
+    "vectors": {
+        "primary_keys": ["dt", "k"],
+        "partition_keys": ["dt"],
+        "options": {
+            "bucket": "1",
+            "sequence.field": "n",
+            "deletion-vectors.enabled": "true",
+            "deletion-vectors.bitmap64": "true",
+        },
+    },
     "append": {"options": {"bucket": "-1", "compaction.min.file-num": "2"}},
     "append_partitioned": {
         "partition_keys": ["dt"],

@@ -23,6 +23,7 @@ from maintenance.report import Status
 from maintenance.runner import RunRequest, Surroundings, run_table
 from maintenance.spark import SparkEngine, Started, UnitLost
 from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 
 pytestmark = pytest.mark.spark
@@ -150,6 +151,40 @@ def test_a_changelog_made_in_slices_on_spark(spark, tmp_path):
     files = {e.file.file_name for s in telling for e in scan_changelog(table, s)}
     assert lake.on_disk() == lake.referenced() | files
     assert len(files) > 2, "the bucket was not cut"
+
+
+def test_deletion_vectors_on_spark(spark, tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", **{"deletion-vectors.enabled": "true"})
+    noise = [str(i * 7919 % 10007) for i in range(500)]
+    lake.append({"k": list(range(500)), "v": noise})
+
+    def compact(strategy: str) -> None:
+        request = RunRequest(
+            job=COMPACT,
+            warehouse=str(lake.warehouse),
+            table="db.t",
+            arguments=COMPACT.read_arguments({"slice_bytes": "1 kb", "strategy": strategy}),
+        )
+        report = run_table(request, Surroundings(engine=spark))
+        assert report.status is Status.SUCCESS, report.error
+        assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+
+    compact("full")
+    for start in (0, 1):
+        changed = range(start, 200 + start, 2)
+        # Two files that overlap are merged, and cut over several tasks.
+        lake.append({"k": list(changed), "v": ["new"] * 100})
+        lake.append({"k": list(changed), "v": ["newer"] * 100})
+        compact("minor")
+    table = lake.table()
+    vectors = deletion_vectors(table, table.latest_or_not_found())
+    assert sum(map(len, vectors.values())) == 200
+    newest = [(k, "newer" if k < 200 else noise[k]) for k in range(500)]
+    assert sorted((r[1], r[2]) for r in read_rows(lake.warehouse)) == newest
+    compact("full")
+    assert deletion_vectors(table, table.latest_or_not_found()) == {}
+    assert sorted((r[1], r[2]) for r in read_rows(lake.warehouse)) == newest
 
 
 def test_a_unit_that_fails_on_an_executor_does_not_stop_the_others(spark, lake):
