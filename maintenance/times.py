@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,10 @@ from zoneinfo import ZoneInfo
 
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
+from paimon_core.options import parse_duration_millis
 
 _LOCAL_TIME: Final = Path("/etc/localtime")
+_AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
 def machine_zone() -> tzinfo:
@@ -44,6 +47,19 @@ def parse_instant(text: str, env: Environment) -> int:
     if text.strip().isdigit():
         return int(text)
     return parse_wall_clock(text) - zone_offset_millis(env)
+
+
+def parse_older_than(text: str, env: Environment) -> int:
+    """Milliseconds since the epoch of a point in time, or of an age before now such as "1 d"."""
+    if _AGE.fullmatch(text.strip()):
+        return env.now_millis() - parse_duration_millis(text.strip())
+    try:
+        return parse_instant(text, env)
+    except InvalidArgument as e:
+        raise InvalidArgument(
+            f"not an age or a time: {text!r} "
+            "(expected for example '1 d', '90 min' or '2024-01-31 12:00:00')"
+        ) from e
 
 
 def zone_offset_millis(env: Environment) -> int:

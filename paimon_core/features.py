@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
@@ -63,7 +64,6 @@ _REFUSED_TO_WRITE = (
 _REFUSED_TO_WRITE_IF_SET = (
     "commit.callbacks",
     "tag.callbacks",
-    "data-file.external-paths",
 )
 
 
@@ -93,6 +93,8 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_READ:
         if _set(options, key):
             yield key
+    if ExternalPaths.elsewhere(options, table.root):
+        yield "data-file.external-paths (on another store than the table)"
     if options.get("type", "table").lower() not in _TABLE_TYPES:
         yield f"type={options['type']}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
@@ -142,7 +144,9 @@ def unsortable_features(table: FileStoreTable) -> Iterator[str]:
     """The names of features without which this table's rows cannot be clustered anew."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
-    if table.bucket_mode is not BucketMode.UNAWARE:
+    if table.bucket_mode is BucketMode.DYNAMIC:
+        yield from unwritable_features(table)
+    elif table.bucket_mode is not BucketMode.UNAWARE:
         yield f"bucket={table.options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if table.options.value(ROW_TRACKING_ENABLED):
         yield "row-tracking.enabled"

@@ -244,6 +244,16 @@ FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option(
     "file.suffix.include.compression", parse_bool, False
 )
 DATA_FILE_PATH_DIRECTORY: Final = Option("data-file.path-directory", _optional_text, None)
+DATA_FILE_EXTERNAL_PATHS: Final[Option[tuple[str, ...]]] = Option(
+    "data-file.external-paths", _names, ()
+)
+EXTERNAL_PATHS_STRATEGY: Final = Option("data-file.external-paths.strategy", _lower, "none")
+EXTERNAL_PATHS_SPECIFIC_FS: Final = Option(
+    "data-file.external-paths.specific-fs", _optional_text, None
+)
+EXTERNAL_PATHS_WEIGHTS: Final[Option[tuple[int, ...]]] = Option(
+    "data-file.external-paths.weights", lambda text: tuple(map(int, _names(text))), ()
+)
 INDEX_FILE_IN_DATA_FILE_DIR: Final = Option("index-file-in-data-file-dir", parse_bool, False)
 PARTITION_DEFAULT_NAME: Final = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
 PARTITION_LEGACY_NAME: Final = Option("partition.legacy-name", parse_bool, True)

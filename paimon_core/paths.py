@@ -197,6 +197,10 @@ class TablePaths:
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
 
+    def relative_bucket_dir(self, partition: bytes, bucket: int) -> str:
+        """The bucket's folder, seen from the table's."""
+        return self.bucket_dir(partition, bucket)[len(self.root) + 1 :]
+
     def data_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
         """Where a data or changelog file lies."""
         return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"

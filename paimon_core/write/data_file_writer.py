@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
+from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.data_format import FormatWriter, open_writer
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
@@ -63,6 +64,8 @@ class _RollingWriter(ABC):
     ) -> None:
         self._io = io
         self._folder = paths.bucket_dir(partition, bucket)
+        self._relative_folder = paths.relative_bucket_dir(partition, bucket)
+        self._outside = ExternalPaths.of(schema.options)
         self._schema = schema
         self._layout = layout
         self._file_type = file_type
@@ -109,8 +112,9 @@ class _RollingWriter(ABC):
             self._writer = None
             self._io.delete(self._path)
         for file in self._done:
+            folder = self._folder_of(file)
             for name in (file.file_name, *file.extra_files):
-                self._io.delete(f"{self._folder}/{name}")
+                self._io.delete(f"{folder}/{name}")
         self._done = []
 
     @abstractmethod
@@ -130,7 +134,12 @@ class _RollingWriter(ABC):
         """The metadata of the file just finished."""
 
     def _open(self) -> FormatWriter:
-        self._path = f"{self._folder}/{self._layout.name(self._uuid, self._started)}"
+        name = self._layout.name(self._uuid, self._started)
+        self._path = (
+            f"{self._folder}/{name}"
+            if self._outside is None
+            else self._outside.path(self._relative_folder, name)
+        )
         self._started += 1
         self._writer = open_writer(
             self._io,
@@ -151,6 +160,8 @@ class _RollingWriter(ABC):
         size = self._writer.close()
         self._writer = None
         file = self._describe(self._path.rsplit("/", 1)[1], size)
+        if self._outside is not None:
+            file = replace(file, external_path=self._path)
         self._done.append(file if self._index is None else self._with_index(file, self._index))
 
     def _with_index(self, file: DataFileMeta, index: FileIndexWriter) -> DataFileMeta:
@@ -158,8 +169,11 @@ class _RollingWriter(ABC):
         if len(data) <= self._schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
             return replace(file, embedded_index=data)
         name = file.file_name + INDEX_SUFFIX
-        self._io.write_bytes(f"{self._folder}/{name}", data)
+        self._io.write_bytes(f"{self._folder_of(file)}/{name}", data)
         return replace(file, extra_files=(name,))
+
+    def _folder_of(self, file: DataFileMeta) -> str:
+        return self._folder if file.external_path is None else file.external_path.rsplit("/", 1)[0]
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
         """How many of the batch's rows to write before looking at the file's size again.

@@ -28,7 +28,6 @@ READ = {
 COMMIT = {
     "metadata.iceberg.storage": "table-location",
     "commit.callbacks": "org.example.Callback",
-    "data-file.external-paths": "s3://elsewhere",
     "metastore.partitioned-table": "true",
     "clustering.incremental": "true",
     "pk-vector.index.columns": "v",

@@ -24,9 +24,9 @@ RETAIN_MIN = Argument(
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="expire changelogs older than this time of the local wall clock "
+    help="expire changelogs older than this: an age, or a time of the local wall clock "
     "(default: now - changelog.time-retained of the table)",
-    example="2024-01-31 12:00:00",
+    example="1 d",
 )
 MAX_DELETES = Argument(
     name="max_deletes",

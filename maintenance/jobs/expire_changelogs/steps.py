@@ -10,7 +10,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, human_bytes
 from maintenance.retention import Keep, Retention, choose_range
-from maintenance.times import parse_instant
+from maintenance.times import parse_older_than
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     CHANGELOG_NUM_RETAINED_MAX,
@@ -133,7 +133,7 @@ def _retention(table: FileStoreTable, arguments: Arguments, context: RunContext)
         limit=chosen("max_deletes", options.value(SNAPSHOT_EXPIRE_LIMIT)),
         older_than_millis=context.env.now_millis() - kept
         if older_than is None
-        else parse_instant(older_than, context.env),
+        else parse_older_than(older_than, context.env),
     )
 
 

@@ -23,9 +23,9 @@ RETAIN_MIN = Argument(
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="expire snapshots whose successor is older than this time of the local wall clock "
-    "(default: now - snapshot.time-retained of the table)",
-    example="2024-01-31 12:00:00",
+    help="expire snapshots whose successor is older than this: an age, or a time of the local "
+    "wall clock (default: now - snapshot.time-retained of the table)",
+    example="1 d",
 )
 MAX_DELETES = Argument(
     name="max_deletes",

@@ -12,8 +12,9 @@ from maintenance.job import Job, Steps
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="only files last changed before this time of the local wall clock (default: one day ago)",
-    example="2024-01-31 12:00:00",
+    help="only files last changed before this: an age, or a time of the local wall clock "
+    "(default: one day)",
+    example="3 d",
 )
 ALLOW_YOUNG = Argument(
     name="allow_young",

@@ -16,7 +16,7 @@ from maintenance.jobs.remove_orphan_files.candidates import external_roots, find
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, human_bytes
-from maintenance.times import parse_instant, wall_clock_text, zone_offset_millis
+from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -100,7 +100,7 @@ def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context:
     text = cast("str | None", arguments.get("older_than"))
     if text is None:
         return now - LEAST_AGE_MILLIS
-    chosen = parse_instant(text, context.env)
+    chosen = parse_older_than(text, context.env)
     if chosen > now:
         raise InvalidArgument(f"older_than {text!r} is in the future", table=table.name)
     if chosen > now - LEAST_AGE_MILLIS and not arguments.get("allow_young"):

@@ -53,8 +53,8 @@ TIME_RETAINED = Argument(
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="also expire every tag made before this time of the local wall clock, whether it has "
-    "a time to live or not",
+    help="also expire every tag made before this, an age or a time of the local wall clock, "
+    "whether it has a time to live or not",
     example="2024-01-31 12:00:00",
 )
 WHEN_IDLE = Argument(

@@ -10,7 +10,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, human_bytes
-from maintenance.times import parse_wall_clock, wall_clock_text, zone_offset_millis
+from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.files import Metadata, StoredFile
@@ -55,7 +55,11 @@ def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> P
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
     """The tags whose time is over."""
     older_than = cast("str | None", arguments.get("older_than"))
-    before = None if older_than is None else parse_wall_clock(older_than)
+    before = (
+        None
+        if older_than is None
+        else parse_older_than(older_than, context.env) + zone_offset_millis(context.env)
+    )
     going, kept = expired_tags(table, context, before=before)
     return plan_deletion("expire_tags", table, going, kept, arguments)
 

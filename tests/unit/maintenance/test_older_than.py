@@ -1,0 +1,37 @@
+"""Ages and times in `--older-than`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from maintenance.environment import system_environment
+from maintenance.times import parse_older_than
+from paimon_core.errors import InvalidArgument
+
+NOW = 1_760_000_000_000
+ENV = replace(
+    system_environment(), now_millis=lambda: NOW, local_millis=lambda: NOW + 2 * 3_600_000
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("1 d", NOW - 86_400_000),
+        ("0 s", NOW),
+        ("90min", NOW - 90 * 60_000),
+        ("1700000000000", 1_700_000_000_000),
+        ("2023-11-15 00:13:20", 1_700_000_000_000),
+        ("2023-11-15", 1_699_999_200_000),
+    ],
+)
+def test_an_age_or_a_time_of_the_zone(text: str, millis: int):
+    assert parse_older_than(text, ENV) == millis
+
+
+@pytest.mark.parametrize("text", ["yesterday", "1 fortnight", "", "-1 d"])
+def test_nonsense_is_refused(text: str):
+    with pytest.raises(InvalidArgument):
+        parse_older_than(text, ENV)
