@@ -37,8 +37,9 @@ from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.section import MOST_ROWS, SectionReader, batch_rows
+from paimon_core.read.section import MOST_ROWS, batch_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
+from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.types.buffers import index_array
 from paimon_core.types.row_hash import assign_buckets
@@ -238,9 +239,9 @@ class _Work:
         deleted = self.vectors.get(file.file_name)
         return batches if deleted is None else without_deleted(batches, deleted)
 
-    def reader(self, source: CompactUnit) -> SectionReader:
+    def reader(self, source: CompactUnit) -> VersionReader:
         limits = self.unit.key_range
-        return SectionReader(
+        return VersionReader(
             table=self.table,
             partition=source.partition,
             bucket=source.bucket,
@@ -249,10 +250,11 @@ class _Work:
             high=None if limits is None else limits.high,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
+            with_levels=merge_engine_for(self.table).with_levels,
         )
 
     def engine(self) -> MergeEngine:
-        return merge_engine_for(self.table).engine
+        return merge_engine_for(self.table).of_files
 
     def rows_at_once(self) -> int:
         """Rows of a spilled batch, so that a batch of every source fits into memory."""
