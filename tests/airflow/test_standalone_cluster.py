@@ -141,14 +141,16 @@ def rows(number: int) -> Any:
     return pa.table({"k": keys, "v": pa.array([f"v{number}"] * 100)})
 
 
-def levels(warehouse: str, name: str) -> list[int]:
+def files(warehouse: str, name: str) -> list[tuple[int, int]]:
+    """Total buckets and level of each file."""
     from paimon_core.scan.scan import scan_files
 
     table = open_table(warehouse, name)
-    return sorted(e.file.level for e in scan_files(table, table.latest_or_not_found()))
+    entries = scan_files(table, table.latest_or_not_found())
+    return sorted((e.total_buckets, e.file.level) for e in entries)
 
 
-def test_the_command_line_and_airflow_compact_a_lake_on_s3_on_a_cluster(
+def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     cluster: Cluster,
     lake: str,
     airflow_database: None,
@@ -168,14 +170,15 @@ def test_the_command_line_and_airflow_compact_a_lake_on_s3_on_a_cluster(
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert (report["engine"], report["status"]) == ("spark", "success")
-    assert levels(lake, "db.a") == [5]
+    assert files(lake, "db.a") == [(1, 5)]
 
     connection = {"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    done = run_dag({"warehouse": lake, "tables": ["db.*"], "strategy": "full"})
-    assert done.state == "success"
-    assert done.labels == ["db.b: files 6 -> 1"]
-    assert done.report["counts"] == {"done": 1, "nothing": 1}
-    assert levels(lake, "db.b") == [5]
+    conf = {"warehouse": lake, "tables": ["db.b"], "bucket_num": 2, "safety_tag": "0"}
+    done = run_dag(conf, job="rescale")
+    assert done.state == "success", done.report
+    assert done.tasks["on_spark[0]"] == "success"
+    assert done.labels == ["db.b: files 6 -> 2"]
+    assert {buckets for buckets, _ in files(lake, "db.b")} == {2}
     # Both were applications of this cluster.
     assert cluster.worker_log.read_text().count("Asked to launch executor") == 2
