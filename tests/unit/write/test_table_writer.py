@@ -13,11 +13,12 @@ from lakes import ENV, Lake
 
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import index_entries
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
@@ -221,3 +222,39 @@ def test_a_lost_compaction_does_not_lose_rows(tmp_path: Path) -> None:
     on_disk = {p.name for p in Path(table.root).rglob("bucket-*/*")}
     named = {e.file.file_name for s in table.snapshots.all() for e in scan_files(table, s)}
     assert on_disk == named
+
+
+def test_two_writers_of_one_dynamic_bucket_conflict(tmp_path: Path) -> None:
+    """Java would let the second index replace the first, and forget where keys are."""
+    table = table_of(tmp_path, bucket="-1")
+    writers = [TableWriter(table, env=ENV) for _ in range(2)]
+    for number, writer in enumerate(writers):
+        writer.write(pa.table({"k": pa.array([number], pa.int32()), "v": ["a"]}))
+    first, second = (w.prepare_commit() for w in writers)
+    commit_write(table, first, env=ENV, user="first")
+    with pytest.raises(CommitConflict, match="index file"):
+        commit_write(table, second, env=ENV, user="second")
+    write_rows(table, pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}), env=ENV)
+    assert [r["k"] for r in rows_of(table)] == [0, 1]
+
+
+def test_a_writer_goes_on_after_its_commits(tmp_path: Path) -> None:
+    """Sequence numbers and hash indexes follow from the writer's own commits, not from its start."""
+    for options in ({"bucket": "1"}, {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}):
+        place = tmp_path / options["bucket"]
+        place.mkdir()
+        table = table_of(place, **options)
+        writer = TableWriter(table, env=ENV)
+        for number in range(4):
+            keys = pa.array([7, number], pa.int32())
+            writer.write(pa.table({"k": keys, "v": [str(number)] * 2}))
+            commit_write(table, writer.prepare_commit(), env=ENV, user="u", identifier=number)
+        found = {r["k"]: r["v"] for r in rows_of(table)}
+        assert found == {0: "0", 1: "1", 2: "2", 3: "3", 7: "3"}
+        indexes = index_entries(table, table.latest_or_not_found())
+        assert sorted(e.index_file.row_count for e in indexes) == (
+            [1, 2, 2] if options["bucket"] == "-1" else []
+        )
+        names = {e.index_file.file_name for e in indexes}
+        on_disk = {p.name for p in Path(table.root).glob("index/*")}
+        assert names <= on_disk
