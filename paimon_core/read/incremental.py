@@ -31,8 +31,8 @@ from paimon_core.lsm.sort_merge import MergeOrder, merge_slices
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.predicate import Predicate
-from paimon_core.read.section import SectionReader
 from paimon_core.read.table_read import chosen_rows, deletion_vectors, least_level, read_table
+from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -132,17 +132,18 @@ def _merged(
     """One row a key, in key order."""
     if not files:
         return
-    engine = merge_engine_for(table).engine
-    reader = SectionReader(
+    chosen = merge_engine_for(table)
+    reader = VersionReader(
         table=table,
         partition=bucket[0],
         bucket=bucket[1],
         # Whether a row changed shows in all of its columns, not only in the wanted ones.
         read_type=table.schema.row_type,
         vectors=vectors,
+        with_levels=chosen.with_levels,
     )
     for section in interval_partition(files, table.schema.key_type):
-        yield from reader.merged(section, engine, drop_deletes=not keep_deletes)
+        yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
 
 
 def _changed(
