@@ -71,7 +71,7 @@ def overwrite(
                     f"belong to the partition {dict(partition or {})} that is overwritten",
                     table=table.name,
                 )
-    files = _upgraded(table, changes.files)
+    files = moved_up(table, changes.files)
     return replace_partitions(
         table,
         test,
@@ -158,7 +158,7 @@ def replace_partitions(
     )
 
 
-def _upgraded(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+def moved_up(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
     """New files of a primary-key table moved to the top level where they do not overlap.
 
     Java: `FileStoreCommitImpl.tryUpgrade` (JAVA_RULES K).

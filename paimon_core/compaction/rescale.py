@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +89,19 @@ def rescale(
             for bucket, files in sorted(work.written.items())
         )
     )
+
+
+def rows_of_unit(
+    table: FileStoreTable, unit: RescaleUnit, *, spill_dir: str | None = None
+) -> Batches:
+    """All merged rows of the unit's buckets, one after the other; no deletes."""
+    work = _Work(table, unit, _never, _never, spill_dir)
+    for source in unit.sources:
+        yield from work.rows_of(source)
+
+
+def _never() -> Never:
+    raise AssertionError("reading writes nothing")
 
 
 def output_level(table: FileStoreTable) -> int:

@@ -127,3 +127,34 @@ def test_java_and_incremental_clustering(oracle: Oracle, tmp_path: Path) -> None
         assert values(run_step({"op": "read", **at})["rows"]) == values(before)
         assert {f["level"] for f in oracle.one("files", stats=False)["files"]} == {5}
     assert_whole(tmp_path)
+
+
+def test_java_and_dynamic_buckets(oracle: Oracle, tmp_path: Path) -> None:
+    """Rows move between buckets; Java finds each key where our new index says."""
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    oracle.one("create_database")
+    columns = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
+    options = {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num": "40"}
+    oracle.one("create_table", columns=columns, primary_keys=["k"], options=options)
+    oracle.one("write", rows=[[k, f"{k * 7919 % 1000:04}"] for k in range(150)])
+    oracle.one("write", rows=[{"kind": "-D", "values": [k, "x"]} for k in range(0, 150, 10)])
+    before = oracle.rows()
+    job = job_named("sort_compact")
+    report = run_table(
+        RunRequest(
+            job=job,
+            warehouse=str(tmp_path),
+            table="db.t",
+            arguments=job.read_arguments({"order_by": ["v"]}),
+        )
+    )
+    assert report.error is None, report.error
+    assert values(oracle.rows()) == values(before)
+    assert {f["level"] for f in oracle.one("files", stats=False)["files"]} == {5}
+    oracle.one("write", rows=[[k, "again"] for k in range(0, 160, 2)])
+    oracle.one("compact")
+    expected = {row[1]: row[2] for row in before} | dict.fromkeys(range(0, 160, 2), "again")
+    assert values(oracle.rows()) == sorted(str([k, v]) for k, v in expected.items())
+    assert values(run_step({"op": "read", **at})["rows"]) == values(oracle.rows())
+    assert_whole(tmp_path)

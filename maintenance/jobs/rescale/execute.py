@@ -14,17 +14,15 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from maintenance.engine import UnitResult, WorkUnit
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.rescale.option import set_buckets
-from maintenance.jobs.rescale.plan import Layout, RescalePlan, index_entries
+from maintenance.jobs.rescale.plan import Layout, RescalePlan
+from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
-from paimon_core.commit.changes import Changes
-from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.rescale import rescale
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.environment import Environment
@@ -40,12 +38,11 @@ from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
-    IndexManifestEntry,
     ManifestEntry,
 )
 from paimon_core.options import BUCKET
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -279,33 +276,9 @@ def _commit_one(
         for b in r.buckets
         for f in b.after
     ]
-    changes = Changes(
-        (*(e.as_delete() for e in partition.entries), *added),
-        (),
-        tuple(replace(e, kind=FileKind.DELETE) for e in partition.index),
+    return commit_pinned(
+        table, partition.label, partition.entries, partition.index, added, user=user, env=env
     )
-
-    def provide(latest: Snapshot | None) -> Changes:
-        # A new deletion vector changes rows although every data file is still there.
-        if latest is not None and _index_of(table, latest, partition) != _names(partition.index):
-            raise CommitConflict(
-                f"rows of {partition.label} of table {table.name} were deleted while it was "
-                f"rewritten",
-                table=table.name,
-                snapshot=latest.id,
-            )
-        return changes
-
-    request = CommitRequest(user=user, kind=CommitKind.OVERWRITE, exact=True)
-    return commit_changes(table, provide, request, env=env)
-
-
-def _index_of(table: FileStoreTable, latest: Snapshot, partition: Layout) -> set[str]:
-    return _names(e for e in index_entries(table, latest) if e.partition == partition.row)
-
-
-def _names(entries: Iterable[IndexManifestEntry]) -> set[str]:
-    return {e.index_file.file_name for e in entries}
 
 
 def _details(plan: RescalePlan) -> dict[str, object]:

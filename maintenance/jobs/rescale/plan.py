@@ -14,17 +14,16 @@ from typing import Final, cast
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
 from maintenance.partition_choice import partition_predicate
+from maintenance.pinned import check_changelog_told, index_entries
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.safety_tag import safety_tag
 from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
-from paimon_core.errors import InvalidArgument, SchemaError
+from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable, check_snapshot_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
-from paimon_core.options import BUCKET, CHANGELOG_PRODUCER
+from paimon_core.options import BUCKET
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -211,13 +210,6 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
     )
 
 
-def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
-    """The index files of the snapshot."""
-    if snapshot.index_manifest is None:
-        return []
-    return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
-
-
 def plan(
     table: FileStoreTable,
     state: RescaleState,
@@ -229,7 +221,7 @@ def plan(
     buckets = wanted_buckets(table, state, chosen, arguments)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:
-        _check_changelog(table, partition)
+        check_changelog_told(table, partition.label, partition.entries)
     kept: list[Kept] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
     left_out = [p for p in state.partitions if p.row not in state.chosen]
@@ -317,24 +309,6 @@ def wanted_buckets(
             f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
         )
     return state.buckets if number is None else number
-
-
-def _check_changelog(table: FileStoreTable, partition: Layout) -> None:
-    """SchemaError if rewriting would swallow changes that no changelog tells yet."""
-    producer = table.options.value(CHANGELOG_PRODUCER)
-    top = number_of_levels(table.options) - 1
-    untold = {
-        "lookup": [e for e in partition.entries if e.file.level == 0],
-        "full-compaction": [e for e in partition.entries if e.file.level < top],
-    }.get(producer, [])
-    if untold:
-        raise SchemaError(
-            f"{partition.label} of table {table.name} holds {len(untold)} files whose changes are "
-            f"not in the changelog yet (changelog-producer={producer}); rewriting them now would "
-            f"lose these changes for readers of the changelog",
-            table=table.name,
-            next_step="run a full compaction first (caretaker run compact), then rescale",
-        )
 
 
 def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:

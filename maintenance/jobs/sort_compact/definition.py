@@ -96,13 +96,15 @@ SORT_COMPACT = Job(
     changes=(
         "Rewrites all files of the chosen partitions into files whose rows are sorted, and commits "
         "one snapshot of kind COMPACT a batch that replaces exactly the files it read. Each run "
-        "sorts everything anew, unless the table has clustering.incremental. The report tells how many files and bytes a range query reads, "
-        "before and after."
+        "sorts everything anew, unless the table has clustering.incremental. In tables with "
+        "dynamic buckets rows move between buckets, by one OVERWRITE snapshot a partition. The "
+        "report tells how many files and bytes a range query reads, before and after."
     ),
     protects=(
         "Rows that others append meanwhile survive (with Java's sort compaction they are lost). A "
-        "concurrent compaction or delete in a partition leaves that partition as it was, and the "
-        "job fails after the others. Old files stay on storage until snapshots expire."
+        "concurrent compaction or delete in a partition (with dynamic buckets: any commit to it) "
+        "leaves that partition as it was, and the job fails after the others. Old files stay on "
+        "storage until snapshots expire."
     ),
     undo=(
         "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "

@@ -20,8 +20,10 @@ from typing import Final
 from maintenance.engine import Engine, ShuffleEngine, UnitResult, WorkUnit
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.sort_compact.bought import cost_of, query_ranges
+from maintenance.jobs.sort_compact.dynamic import Sorted, commit_dynamic, execute_dynamic
 from maintenance.jobs.sort_compact.pile import Pile
-from maintenance.jobs.sort_compact.plan import SortPlan, index_entries
+from maintenance.jobs.sort_compact.plan import SortPlan
+from maintenance.pinned import index_changed
 from maintenance.report import BucketChange, FailedUnit, Size
 from paimon_core.commit.changes import Changes, compact_changes
 from paimon_core.commit.committer import commit_changes
@@ -40,7 +42,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, FileKind
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -58,6 +60,7 @@ class BatchResult:
     """The new files of each partition, and what failed."""
 
     sorted: list[tuple[Pile, CompactResult]] = field(default_factory=list)
+    moved: list[Sorted] = field(default_factory=list)
     failed: list[FailedUnit] = field(default_factory=list)
 
 
@@ -135,6 +138,9 @@ def execute(
     table: FileStoreTable, plan: SortPlan, batch: Batch, context: RunContext
 ) -> BatchResult:
     """The new files of the batch's partitions; one of which something failed has none."""
+    if plan.moves:
+        moved, failed = execute_dynamic(table, plan, batch, context)
+        return BatchResult(moved=moved, failed=failed)
     engine = context.engine
     large: list[Pile] = []
     if isinstance(engine, ShuffleEngine):
@@ -348,6 +354,8 @@ def commit(
 
     Files are deleted only after a conflict, when they certainly are not part of the table.
     """
+    if plan.moves:
+        return commit_dynamic(table, batch.moved, batch.failed, context)
     left = {pile.row: (pile, result) for pile, result in batch.sorted}
     conflicts: list[str] = []
     made: Snapshot | None = None
@@ -393,13 +401,12 @@ def _commit(
     changes = Changes(replaced.files, (), tuple(dropped))
 
     def provide(latest: Snapshot | None) -> Changes:
-        # A new deletion vector changes rows although every data file is still there.
         for pile, _ in piles:
-            if latest is not None and _index_of(table, latest, pile) != _names(pile.index):
+            if index_changed(table, latest, pile.row, pile.index):
                 raise CommitConflict(
                     f"rows of {pile.label} of table {table.name} were deleted while it was sorted",
                     table=table.name,
-                    snapshot=latest.id,
+                    snapshot=None if latest is None else latest.id,
                 )
         return changes
 
@@ -417,16 +424,8 @@ def _stale(table: FileStoreTable, piles: Sequence[Pile]) -> list[bytes]:
         p.row
         for p in piles
         if any(e.identity not in live for e in p.entries)
-        or _index_of(table, latest, p) != _names(p.index)
+        or index_changed(table, latest, p.row, p.index)
     ]
-
-
-def _index_of(table: FileStoreTable, latest: Snapshot, pile: Pile) -> set[str]:
-    return _names(e for e in index_entries(table, latest) if e.partition == pile.row)
-
-
-def _names(entries: Iterable[IndexManifestEntry]) -> set[str]:
-    return {e.index_file.file_name for e in entries}
 
 
 def _size(files: Sequence[DataFileMeta]) -> Size:

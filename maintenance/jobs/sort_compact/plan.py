@@ -13,16 +13,16 @@ from maintenance.jobs.sort_compact.bought import Cost, cost_of, query_ranges
 from maintenance.jobs.sort_compact.incremental import due, idle
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_choice import partition_predicate
+from maintenance.pinned import check_changelog_told, index_entries
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
 from paimon_core.compaction.sort_rewrite import SortUnit, code_width
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_snapshot_readable, check_sortable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_HISTORY_IDLE,
@@ -72,6 +72,8 @@ class SortPlan:
     range_bytes: int
     sample: int
     by_size: bool
+    moves: bool = False
+    """Whether rows move between buckets (dynamic buckets)."""
     kept: tuple[Kept, ...] = ()
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
@@ -171,19 +173,14 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
     )
 
 
-def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
-    """The index files of the snapshot."""
-    if snapshot.index_manifest is None:
-        return []
-    return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
-
-
 def plan(
     table: FileStoreTable, state: SortState, arguments: Mapping[str, object], context: RunContext
 ) -> SortPlan:
     """Everything that was chosen is sorted; with `clustering.incremental` what is due of it."""
     clustering = chosen_clustering(table, arguments)
     piles, kept = _chosen(table, state, clustering, arguments, context)
+    for pile in piles if table.has_primary_key else ():
+        check_changelog_told(table, pile.label, pile.entries)
     files = [f for p in piles for f in p.files]
     everything = [f for p in state.piles for f in p.files]
     sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)
@@ -218,6 +215,7 @@ def plan(
         range_bytes=max(1, cast("int", arguments["range_bytes"])),
         sample=sample,
         by_size=strategy == "size",
+        moves=table.bucket_mode is BucketMode.DYNAMIC,
     )
 
 

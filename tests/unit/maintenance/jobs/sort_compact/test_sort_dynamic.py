@@ -1,0 +1,134 @@
+"""Tables with dynamic buckets: like rows share a bucket, and keys stay findable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from disk import assert_whole
+from lakes import ENV, Lake
+
+from maintenance.engine import LocalEngine
+from maintenance.registry import job_named
+from maintenance.report import Report
+from maintenance.runner import RunRequest, Surroundings, run_table
+from paimon_core.commit.committer import commit
+from paimon_core.errors import CommitConflict
+from paimon_core.read.table_read import read_table
+from paimon_core.scan.scan import scan_files
+from paimon_core.write.table_write import TableWriter
+
+JOB = job_named("sort_compact")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = Lake(tmp_path)
+    options = {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num": "50"}
+    found.create(partitioned=True, options=options)
+    for commit_number in range(3):
+        write(found, commit_number)
+    return found
+
+
+def write(lake: Lake, number: int, keys: range = range(300)) -> None:
+    """Every other commit changes every other key; values say nothing of keys."""
+    chosen = [k for k in keys if number == 0 or k % (number + 1) == 0]
+    lake.append(
+        {
+            "k": chosen,
+            "v": [f"{k * 7919 % 1000:04}-{number}" for k in chosen],
+            "dt": [f"day{k % 2}" for k in chosen],
+        }
+    )
+
+
+def sort(lake: Lake, engine: LocalEngine | None = None, **arguments: object) -> Report:
+    request = RunRequest(
+        job=JOB,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=JOB.read_arguments({"order_by": ["v"], "order_strategy": "order", **arguments}),
+    )
+    return run_table(request, Surroundings(engine=engine or LocalEngine()))
+
+
+def rows(lake: Lake) -> list[tuple[Any, ...]]:
+    table = lake.table()
+    batches = read_table(table, table.latest_or_not_found())
+    return sorted((r["k"], r["v"], r["dt"]) for b in batches for r in b.to_pylist())
+
+
+def buckets(lake: Lake) -> dict[tuple[str, int], list[str]]:
+    """(partition, bucket) -> its values, in order."""
+    table = lake.table()
+    found: dict[tuple[str, int], list[str]] = {}
+    for entry in scan_files(table, table.latest_or_not_found()):
+        path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
+        key = (table.paths.partition_path(entry.partition), entry.bucket)
+        values = pa.parquet.read_table(path).column("v").to_pylist()
+        found[key] = sorted([*found.get(key, []), *values])
+    return found
+
+
+def test_like_rows_share_a_bucket(lake: Lake) -> None:
+    before = rows(lake)
+    report = sort(lake)
+    assert report.error is None, report.error
+    assert len(report.snapshots) == 2
+    assert rows(lake) == before
+    found = buckets(lake)
+    for day in ("dt=day0", "dt=day1"):
+        ranges = [(v[0], v[-1], len(v)) for (d, _), v in sorted(found.items()) if d == day]
+        assert [n for *_, n in ranges] == [50, 50, 50]
+        assert all(a[1] < b[0] for a, b in pairwise(ranges))
+    levels = {e.file.level for e in scan_files(lake.table(), lake.table().latest_or_not_found())}
+    assert levels == {5}
+    assert_whole(lake.warehouse)
+    # The new index knows every key: none comes twice, and a new one finds room.
+    write(lake, 3)
+    lake.append({"k": [1000], "v": ["new"], "dt": ["day0"]})
+    after = rows(lake)
+    assert len(after) == len(before) + 1
+    assert len({(k, dt) for k, _, dt in after}) == len(after)
+    assert sort(lake).error is None
+    assert rows(lake) == after
+    assert_whole(lake.warehouse)
+
+
+class Interfering(LocalEngine):
+    """Lets somebody else commit once the units have run."""
+
+    __slots__ = ("_interfere",)
+
+    def __init__(self, interfere: Callable[[], object]) -> None:
+        super().__init__()
+        object.__setattr__(self, "_interfere", interfere)
+
+    def run_units(self, *args: Any, **kwargs: Any) -> Any:
+        results = super().run_units(*args, **kwargs)
+        self._interfere()  # type: ignore[attr-defined] # set above, past the frozen class
+        return results
+
+
+def test_a_concurrent_commit_leaves_its_partition_as_it_was(lake: Lake) -> None:
+    def other() -> None:
+        table = lake.table()
+        writer = TableWriter(table, env=ENV)
+        writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["late"], "dt": ["day1"]}))
+        commit(table, writer.prepare_commit(), user="late", env=ENV)
+
+    before = rows(lake)
+    report = sort(lake, Interfering(other))
+    assert isinstance(report.error, CommitConflict)
+    assert {b.partition for b in report.buckets} == {"dt=day0"}
+    expected = [("late" if (k, dt) == (1, "day1") else v) for k, v, dt in before]
+    assert [v for _, v, _ in rows(lake)] == expected
+    assert lake.on_disk() == lake.referenced()
+    assert_whole(lake.warehouse)
+    assert sort(lake).error is None
+    assert [v for _, v, _ in rows(lake)] == expected
