@@ -225,15 +225,17 @@ def ordered(results: Iterable[TableResult]) -> list[TableResult]:
 
 
 def table_lines(results: Sequence[TableResult]) -> list[str]:
-    """One aligned line a table, under a line of headings."""
+    """One aligned line a table, under a line of headings; columns that say nothing are left out."""
     names = list(dict.fromkeys(name for result in results for name in result.figures))
-    rows = [["table", "", *names, "snapshot", "seconds", ""]]
+    rows: list[tuple[str, ...]] = [("table", "", *names, "snapshot", "seconds", "")]
     for result in results:
         figures = [_pair(name, result.figures.get(name)) for name in names]
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
         reason = f"{result.error}: {result.summary}" if result.error else result.summary
-        rows.append([result.table, _WORDS[result.outcome], *figures, snapshot, seconds, reason])
+        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, reason))
+    columns = list(zip(*rows, strict=True))
+    rows = list(zip(*(c for i, c in enumerate(columns) if i < 2 or any(c[1:])), strict=True))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

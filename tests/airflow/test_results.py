@@ -156,7 +156,7 @@ def test_a_run_is_summed_up_failures_first():
     assert change_text(totals(results)) == "files 10 -> 3, bytes 2.0 KB -> 1.0 KB"
     assert results[3].wants_retry
     heading, failed, *others = table_lines(ordered(results))
-    assert heading == "table                 files   bytes             snapshot  seconds"
+    assert heading == "table                 files   bytes"
     assert failed.endswith("SparkApplicationLost: the driver ran out of memory")
     assert others == [
         "db.b   done           4 -> 1  2.0 KB -> 1.0 KB",
