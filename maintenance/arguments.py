@@ -93,10 +93,12 @@ class Argument:
             "description": self.help,
             "type": list(_SCHEMA_TYPES[self.kind]),
         }
-        if self.choices:
+        if self.choices and self.kind is Kind.CHOICE:
             schema["enum"] = [*self.choices] if self.default is not None else [*self.choices, None]
         if self.kind in (Kind.PARTITIONS, Kind.TEXTS):
             schema["items"] = {"type": "string"}
+            if self.choices:
+                schema["items"] = {"type": "string", "enum": [*self.choices]}
         if self.kind is Kind.OPTIONS:
             schema["additionalProperties"] = {"type": "string"}
         if self.example is not None:
@@ -203,8 +205,12 @@ def _options(_: Argument, raw: object) -> dict[str, str]:
     return dict(_key_value(str(part)) for part in _items(raw, "\0"))
 
 
-def _texts(_: Argument, raw: object) -> tuple[str, ...]:
-    return tuple(str(item).strip() for item in _items(raw, ","))
+def _texts(argument: Argument, raw: object) -> tuple[str, ...]:
+    texts = tuple(str(item).strip() for item in _items(raw, ","))
+    wrong = [t for t in texts if t not in argument.choices]
+    if argument.choices and wrong:
+        raise ValueError(f"{wrong[0]!r} is not one of {', '.join(argument.choices)}")
+    return texts
 
 
 _READERS: Final = {

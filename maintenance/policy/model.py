@@ -133,7 +133,7 @@ class TablePolicy:
         found = dict(self.job(name).arguments)
         if name == MAINTAIN:
             steps = {
-                f"{job.job}.{argument}": value
+                f"{job.job}.{argument}": _as_text(value)
                 for job in self.jobs.values()
                 if job.job != MAINTAIN
                 for argument, value in job.arguments.items()
@@ -154,6 +154,16 @@ class TablePolicy:
             "jobs": [j.to_json() for j in self.jobs.values() if j.enabled],
             "disabled": sorted(j.job for j in self.jobs.values() if not j.enabled),
         }
+
+
+def _as_text(value: object) -> object:
+    """The value as one text, as arguments read it too: options "a=1,b=2", partitions "a=1;a=2"."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        texts = [str(_as_text(v)) for v in value]
+        return (";" if any("=" in t for t in texts) else ",").join(texts)
+    return value
 
 
 def _listed(value: object) -> list[object]:

@@ -12,6 +12,7 @@ from command_line import caretaker, in_order, read_rows
 
 from maintenance.environment import system_environment
 from maintenance.jobs.verify.check import check_table
+from maintenance.jobs.verify.findings import Problem
 from oracle import Oracle
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -124,3 +125,26 @@ def test_vectors_of_lost_files_go_along(oracle: Oracle, tmp_path: Path) -> None:
     ours = read_rows(tmp_path)
     assert in_order(oracle.rows()) == ours
     assert len(ours) == 5
+
+
+def test_files_that_java_did_not_see_are_seen_after_merging_manifests(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    oracle.defaults(warehouse=str(tmp_path), database="db", table="t")
+    options = {"bucket": "1", "write-only": "true"}
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"], "options": options}
+    oracle([create, {"op": "write", "rows": [[1, "a"]]}, {"op": "write", "rows": [[2, "b"]]}])
+    table = open_table(str(tmp_path), "db.t")
+    entry = scan_files(table, table.latest_or_not_found())[0]
+    for number, changes in enumerate((Changes((entry.as_delete(),)), Changes((entry,)))):
+        commit_changes(
+            table,
+            lambda _, changes=changes: changes,
+            CommitRequest(user=f"u{number}", kind=CommitKind.OVERWRITE),
+            env=system_environment(),
+        )
+    assert [f.problem for f in check_table(table).findings] == [Problem.HIDDEN_FILE]
+    assert len(oracle.rows()) == 1
+    ran = caretaker("run", "compact_manifest", "db.t", "-w", tmp_path, "--engine", "local")
+    assert ran.code == 0, ran.err
+    assert in_order(oracle.rows()) == read_rows(tmp_path) == [["+I", 1, "a"], ["+I", 2, "b"]]

@@ -33,6 +33,7 @@ ALSO = Argument(
     name="also",
     kind=Kind.TEXTS,
     default=(),
+    choices=ON_DEMAND,
     help=f"further steps, after the usual ones: {', '.join(ON_DEMAND)}",
     example="expire_changelogs,compact_manifest",
 )

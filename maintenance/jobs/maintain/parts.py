@@ -176,11 +176,6 @@ def chosen_steps(
     also = cast("Sequence[str]", arguments.get("also") or ())
     without = set(cast("Sequence[str]", arguments.get("without") or ()))
     strategy = str(arguments.get("compact") or "none")
-    unknown = sorted(set(also) - set(ON_DEMAND))
-    if unknown:
-        raise InvalidArgument(
-            f"argument --also: {unknown[0]!r} is not one of {', '.join(ON_DEMAND)}"
-        )
     names = [
         *(("compact",) if strategy != "none" else ()),
         *USUAL,

@@ -20,6 +20,7 @@ REPAIRS: Final = Argument(
     aliases=("repair",),
     kind=Kind.TEXTS,
     default=SAFE,
+    choices=(*SAFE, *ON_DEMAND),
     help=f"which repairs, of {', '.join((*SAFE, *ON_DEMAND))}",
     example="rewrite_hint,remove_unexisting_files",
 )

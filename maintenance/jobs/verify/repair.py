@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.check import Scope, check_table
-from maintenance.jobs.verify.definition import ON_DEMAND, SAFE
+from maintenance.jobs.verify.definition import SAFE
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.fixes import (
     ConsumerFix,
@@ -26,7 +26,7 @@ from maintenance.jobs.verify.lost_files import effect_on, lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
 from maintenance.metadata_job import MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin
-from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError
+from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED, MERGE_ENGINE
@@ -85,12 +85,7 @@ def _pin(table: FileStoreTable) -> SnapshotPin | None:
 
 
 def _wanted(arguments: Mapping[str, object]) -> frozenset[str]:
-    names = cast("Sequence[str]", arguments.get("repairs") or SAFE)
-    known = (*SAFE, *ON_DEMAND)
-    unknown = sorted(set(names) - set(known))
-    if unknown:
-        raise InvalidArgument(f"argument --repair: {unknown[0]!r} is not one of {', '.join(known)}")
-    return frozenset(names)
+    return frozenset(cast("Sequence[str]", arguments.get("repairs") or SAFE))
 
 
 def _share(effect: Effect) -> float:

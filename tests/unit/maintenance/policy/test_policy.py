@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from maintenance.jobs.maintain.parts import chosen_steps
 from maintenance.policy.load import load_policy, read_policy
 from maintenance.policy.schedule import wrong_schedule
+from maintenance.registry import JOBS, job_named
 from paimon_core.errors import InvalidArgument, NotFound
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -157,6 +159,12 @@ HEAD = "version: 1\nrules:\n"
             "compact has no argument 'stratgy' (known: ",
         ),
         (
+            HEAD
+            + "  - tables: db.*\n    jobs:\n      maintain:\n        arguments: {also: [rollback]}",
+            "p.yaml:6: rules[0].jobs.maintain.arguments.also:",
+            "'rollback' is not one of expire_changelogs",
+        ),
+        (
             HEAD + "  - tables: db.*\n    guards: {max_deleted_share: 30}",
             "p.yaml:4: rules[0].guards.max_deleted_share:",
             "no share between 0 and 1",
@@ -221,3 +229,23 @@ def test_loading_a_policy_imports_nothing_heavy(tmp_path):
         "assert core <= {'paimon_core.errors', 'paimon_core.options'}, core\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_maintain_takes_the_arguments_of_its_steps_along():
+    text = HEAD + (
+        "  - tables: d.*\n    jobs:\n"
+        "      maintain: {arguments: {step_arguments: {compact.slice_bytes: 1 gb}}}\n"
+        "      expire_snapshots: {arguments: {retain_max: 5, options: {tag.a: 1}}}\n"
+        "      compact: {arguments: {partitions: ['a=1,b=2', 'a=2']}}\n"
+        "      expire_consumers: off\n"
+    )
+    found = read_policy(text, "p.yaml").for_table("d.t").arguments_of("maintain")
+    assert found["without"] == ["expire_consumers"]
+    maintain = job_named("maintain").read_arguments(found)
+    steps = chosen_steps(JOBS, {**maintain, "compact": "minor"})
+    by_name = {job.name: arguments for job, arguments in steps}
+    assert "expire_consumers" not in by_name
+    assert by_name["expire_snapshots"]["retain_max"] == 5
+    assert by_name["expire_snapshots"]["options"] == {"tag.a": "1"}
+    assert by_name["compact"]["partitions"] == ({"a": "1", "b": "2"}, {"a": "2"})
+    assert by_name["compact"]["slice_bytes"] == 1024**3
