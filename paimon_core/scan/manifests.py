@@ -9,6 +9,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.predicate import Predicate, may_match
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
 
@@ -89,20 +90,38 @@ def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bo
     return bool(low <= value <= high)  # type: ignore[operator]  # one type, by the schema
 
 
+def _manifest_may_match(
+    table: FileStoreTable, meta: ManifestFileMeta, condition: Predicate
+) -> bool:
+    stats, types = meta.partition_stats, table.schema.partition_type.types
+    low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+    nulls = stats.null_counts or (None,) * len(types)
+    columns = dict(
+        zip(table.schema.partition_keys, zip(low, high, nulls, strict=True), strict=True)
+    )
+    entries = meta.num_added_files + meta.num_deleted_files
+    return may_match(condition, entries, columns.get)
+
+
 def selected_entries(
     table: FileStoreTable,
     manifests: Iterable[ManifestFileMeta],
     *,
     partitions: frozenset[bytes] | None = None,
+    condition: Predicate | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
 ) -> Iterator[ManifestEntry]:
     """The entries of these manifests that pass, ADD and DELETE alike, in order.
+
+    `condition`, on partition keys alone, leaves out manifests whose partitions cannot satisfy it.
 
     What `keep` looks at must be part of a file's identity (partition, bucket, level), so that an
     ADD and its DELETE pass or fail together.
     """
     for meta in manifests:
         if partitions is not None and not manifest_may_hold(table, meta, partitions):
+            continue
+        if condition is not None and not _manifest_may_match(table, meta, condition):
             continue
         for entry in read_entries(table, meta):
             if partitions is not None and entry.partition not in partitions:

@@ -10,10 +10,13 @@ is null in every row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Final
 
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
@@ -21,7 +24,7 @@ from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
 from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.binary_row import decode_row
+from paimon_core.types.binary_row import RowCodec, decode_row, row_arity, row_codec
 from paimon_core.types.data_types import DataField, DataType
 
 ColumnStats = tuple[object, object, int | None]
@@ -84,7 +87,8 @@ def _file_may_match(
     written = (
         table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
     )
-    lookup = _lookup(table.schema, written, file, by_key=by_key)
+    layout = _layout(table.schema, written, file, by_key=by_key)
+    lookup = layout.lookup(file, file.key_stats if by_key else file.value_stats)
     if not may_match(predicate, file.row_count, lookup):
         return False
     if by_key or file.embedded_index is None or not reads_file_indexes(table):
@@ -92,33 +96,75 @@ def _file_may_match(
     return not rules_out_embedded(table, file, predicate)
 
 
-def _lookup(
-    current: TableSchema, written: TableSchema, file: DataFileMeta, *, by_key: bool
-) -> Callable[[str], ColumnStats | None]:
-    stats = file.key_stats if by_key else file.value_stats
-    if by_key:
-        names: Sequence[str] = written.trimmed_primary_keys
-    elif file.value_stats_cols is not None:
-        names = file.value_stats_cols
-    else:
-        names = file.write_cols or written.names
-    by_id = {f.id: f for f in written.fields}
-    wanted = {f.name: f for f in current.fields}
-    decoded: dict[str, ColumnStats] | None = None
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the statistics of the current columns stand in the rows of some files.
 
-    def lookup(name: str) -> ColumnStats | None:
-        nonlocal decoded
-        field = wanted[name]
+    `places` names the columns that are there under their type of today; `added` those that came
+    after these files.
+    """
+
+    codec: RowCodec
+    names: tuple[str, ...]
+    places: Mapping[str, int]
+    added: frozenset[str]
+
+    def lookup(self, file: DataFileMeta, stats: SimpleStats) -> Callable[[str], ColumnStats | None]:
+        count = len(self.names)
+        if count and not row_arity(stats.min_values) == row_arity(stats.max_values) == count:
+            raise CorruptTable(
+                f"the statistics of file {file.file_name} are not those of {count} columns",
+                file=file.file_name,
+            )
+        nulls = stats.null_counts
+
+        def lookup(name: str) -> ColumnStats | None:
+            if name in self.added:
+                return (None, None, file.row_count)
+            place = self.places.get(name)
+            if place is None:
+                return None
+            low = self.codec.decode_field(stats.min_values, place)
+            high = self.codec.decode_field(stats.max_values, place)
+            return (low, high, nulls[place] if nulls and place < len(nulls) else None)
+
+        return lookup
+
+
+_LayoutKey = tuple[int, int, bool, tuple[str, ...] | None]
+_layouts: dict[_LayoutKey, tuple[TableSchema, TableSchema, _Layout]] = {}
+"""By the identities of both schemas, which the value keeps alive."""
+_MAX_LAYOUTS: Final = 256
+
+
+def _layout(
+    current: TableSchema, written: TableSchema, file: DataFileMeta, *, by_key: bool
+) -> _Layout:
+    cols = None
+    if not by_key:
+        cols = file.write_cols or None if file.value_stats_cols is None else file.value_stats_cols
+    key = (id(current), id(written), by_key, cols)
+    known = _layouts.get(key)
+    if known is not None:
+        return known[2]
+    stored = written.names if cols is None else cols
+    names = written.trimmed_primary_keys if by_key else stored
+    types = {f.name: f.type for f in written.fields}
+    by_id = {f.id: f for f in written.fields}
+    at = {name: i for i, name in enumerate(names)}
+    places: dict[str, int] = {}
+    added: set[str] = set()
+    for field in current.fields:
         old = by_id.get(field.id)
         if old is None:
-            return (None, None, file.row_count)
-        if not _same_type(old.type, field.type):
-            return None
-        if decoded is None:
-            decoded = column_stats(stats, names, written.fields)
-        return decoded.get(old.name)
-
-    return lookup
+            added.add(field.name)
+        elif old.name in at and _same_type(old.type, field.type):
+            places[field.name] = at[old.name]
+    layout = _Layout(row_codec([types[n] for n in names]), tuple(names), places, frozenset(added))
+    if len(_layouts) >= _MAX_LAYOUTS:
+        _layouts.clear()
+    _layouts[key] = (current, written, layout)
+    return layout
 
 
 def _same_type(a: DataType, b: DataType) -> bool:

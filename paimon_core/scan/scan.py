@@ -22,21 +22,24 @@ from paimon_core.types.binary_row import decode_row
 PartitionFilter = Callable[[bytes], bool]
 
 
+def partition_condition(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
+    """What the predicate asks of partition keys alone; None if there is no such condition."""
+    keys = frozenset(table.schema.partition_keys)
+    conditions = [] if predicate is None else split_conjuncts(predicate)
+    conditions = [c for c in conditions if fields_of(c) <= keys]
+    return conjunction(conditions) if keys and conditions else None
+
+
 def partition_filter(table: FileStoreTable, predicate: Predicate | None) -> PartitionFilter | None:
     """Whether a partition may hold matching rows, from the conditions on partition keys alone.
 
     None if there is no such condition.  The answer for one partition is kept, as many files share
     a partition.
     """
-    keys = table.schema.partition_keys
-    conditions = [
-        c
-        for c in (split_conjuncts(predicate) if predicate is not None else ())
-        if fields_of(c) <= frozenset(keys)
-    ]
-    if not keys or not conditions:
+    condition = partition_condition(table, predicate)
+    if condition is None:
         return None
-    condition = conjunction(conditions)
+    keys = table.schema.partition_keys
     types = table.schema.partition_type.types
 
     @cache
@@ -74,7 +77,13 @@ def scan_files(
         )
 
     entries = live_entries(
-        selected_entries(table, data_manifests(table, snapshot), partitions=wanted, keep=keep)
+        selected_entries(
+            table,
+            data_manifests(table, snapshot),
+            partitions=wanted,
+            condition=partition_condition(table, predicate),
+            keep=keep,
+        )
     )
     if predicate is not None:
         entries = prune_by_statistics(table, entries, predicate)

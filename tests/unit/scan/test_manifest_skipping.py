@@ -1,0 +1,51 @@
+"""Conditions on partitions leave whole manifests unread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+
+from paimon_core.predicate import And, Leaf, Op, Or, Predicate
+from paimon_core.scan import manifests
+from paimon_core.scan.scan import scan_files
+
+
+def equal(day: str) -> Leaf:
+    return Leaf(Op.EQ, "dt", (day,))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "read", "files"),
+    [
+        (None, 4, 4),
+        (equal("day1"), 1, 1),
+        (equal("nope"), 0, 0),
+        (And((equal("day2"), Leaf(Op.EQ, "k", (2,)))), 1, 1),
+        (And((equal("day2"), Leaf(Op.EQ, "k", (1,)))), 1, 0),
+        (Or((equal("day0"), equal("day3"))), 2, 2),
+        (Leaf(Op.GE, "dt", ("day2",)), 2, 2),
+        (Or((equal("day0"), Leaf(Op.EQ, "k", (3,)))), 4, 2),
+        (Leaf(Op.IS_NULL, "dt"), 0, 0),
+    ],
+)
+def test_manifests_of_other_partitions_are_not_read(
+    predicate: Predicate | None,
+    read: int,
+    files: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key(partitioned=True)
+    for i in range(4):
+        lake.append({"k": [i], "v": [f"v{i}"], "dt": [f"day{i}"]})
+    seen: list[str] = []
+    plain = manifests.read_manifest
+    monkeypatch.setattr(
+        manifests, "read_manifest", lambda io, path: seen.append(path) or plain(io, path)
+    )
+    table = lake.table()
+    found = scan_files(table, table.latest_or_not_found(), predicate=predicate)
+    assert (len(seen), len(found)) == (read, files)
