@@ -28,6 +28,7 @@ from maintenance.environment import system_environment
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.registry import job_named
 from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.times import machine_zone
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
 from paimon_core.environment import Environment
@@ -35,27 +36,27 @@ from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
-from paimon_core.read.changes import read_between
 from paimon_core.read.stream import Start, StreamScan, read_plan
-from paimon_core.read.table_read import read_table
+from paimon_core.read.table_read import chosen_rows
 from paimon_core.schema.create import column_from_object, create_schema
 from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_core.table.batch import Batch, batch_of, read_batch
 from paimon_core.table.describe import describe_files, describe_manifests
 from paimon_core.table.open import open_table
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.table.table_writer import commit_write, new_writer
 from paimon_core.table.time_travel import at_snapshot, travel
 from paimon_core.types.arrow import column_from_internal
-from paimon_core.types.data_types import DataField, RowType, TypeRoot
-from paimon_core.types.sql import parse_type, type_to_sql
+from paimon_core.types.data_types import RowType, TypeRoot
+from paimon_core.types.sql import type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
 
 Step = dict[str, Any]
 Result = dict[str, Any]
 
-KIND_ID = 2**31 - 1
 KINDS = ("+I", "-U", "+U", "-D")
 ENV = system_environment()
 
@@ -431,42 +432,21 @@ def manifests(step: Step, result: Result) -> None:
 
 
 def read(step: Step, result: Result) -> None:
-    if step.get("system") not in (None, "audit_log"):
-        raise UnsupportedFeature(f"system table {step['system']}")
     started = time.monotonic()
-    table, snapshot = travel(
-        open_step(step),
-        snapshot=step.get("snapshot"),
-        tag=step.get("tag"),
-        timestamp_millis=step.get("timestamp"),
-    )
-    row_type = table.schema.row_type
-    predicate = from_oracle_filter(step["filter"], row_type) if step.get("filter") else None
+    # What a step asks for are scan options of Java's table; they replace what the table says.
+    asked = {
+        "scan.snapshot-id": step.get("snapshot"),
+        "scan.tag-name": step.get("tag"),
+        "scan.timestamp-millis": step.get("timestamp"),
+        "incremental-between": ",".join(map(str, step.get("incremental_between") or ())) or None,
+    }
+    options = {k: str(v) for k, v in asked.items() if v is not None}
+    table = open_step({**step, "options": {**(step.get("options") or {}), **options}})
+    batch = batch_of(table, zone=machine_zone())
+    row_type, batches = _batches(step, batch)
     columns = step.get("projection")
     wanted = row_type if columns is None else row_type.project(columns)
-    batches: Iterator[pa.RecordBatch] = iter(())
-    if step.get("incremental_between") is not None:
-        start, end = step["incremental_between"]
-        batches = read_between(table, int(start), int(end), columns=columns)
-    elif snapshot is not None:
-        batches = read_table(
-            table,
-            snapshot,
-            columns=columns,
-            predicate=predicate,
-            limit=step.get("limit"),
-            keep_deletes=step.get("system") == "audit_log",
-        )
     rows = rows_of(batches, wanted, bits=bool(step.get("checksum")))
-    if step.get("system") == "audit_log":
-        # The view shows the kind as a column of its own, and every row of it as inserted.
-        rows = (["+I", *row] for row in rows)
-        wanted = RowType(
-            fields=(
-                DataField(id=KIND_ID, name="rowkind", type=parse_type("STRING")),
-                *wanted.fields,
-            )
-        )
     if step.get("checksum"):
         count, total = 0, 0
         for row in rows:
@@ -485,6 +465,23 @@ def read(step: Step, result: Result) -> None:
             rows=found,
         )
     result["seconds"] = round(time.monotonic() - started, 3)
+
+
+def _batches(step: Step, batch: Batch) -> tuple[RowType, Iterator[pa.RecordBatch]]:
+    """(the columns of the table or of the system table asked for, its rows)."""
+    name, columns, limit = step.get("system"), step.get("projection"), step.get("limit")
+    row_type = batch.table.schema.row_type
+    if name is None:
+        predicate = from_oracle_filter(step["filter"], row_type) if step.get("filter") else None
+        return row_type, read_batch(
+            batch, columns=columns, predicate=predicate, limit=limit, zone=machine_zone()
+        )
+    if name in VIEWS:
+        row_type, batches = read_view(batch, name, zone=machine_zone())
+    else:
+        row_type, batches = read_system_table(batch.table, name, batch.whole, zone=machine_zone())
+    predicate = from_oracle_filter(step["filter"], row_type) if step.get("filter") else None
+    return row_type, chosen_rows(batches, columns or row_type.names, predicate, limit)
 
 
 def stream_read(step: Step, result: Result) -> None:
