@@ -10,6 +10,7 @@ TABLES = [
     "append_unaware",
     "dedup_thin",
     "dedup_write_only",
+    "deletion_vectors",
     "levels",
     "partitions_null",
     "partitions_pk_overwrite",
