@@ -60,10 +60,20 @@ def with_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
     monkeypatch.setattr(maintenance.runner, "open_table", opened)
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {"primary_key": False, "options": {"bucket": "-1", "write-only": "true"}},
+    "dynamic": {
+        "options": {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num": "9"}
+    },
+}
+
+
 @pytest.mark.crash
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dead", [False, True], ids=["alive", "dead"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_every_failure_leaves_the_table_whole(
+    kind: str,
     when: When,
     dead: bool,  # noqa: FBT001 - a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
@@ -71,7 +81,7 @@ def test_every_failure_leaves_the_table_whole(
 ) -> None:
     pristine = tmp_path / "pristine"
     lake = Lake(pristine)
-    lake.log(partitioned=True)
+    lake.create(partitioned=True, **KINDS[kind])
     lake.fill(2)
     expected = rows(pristine)
     counted = Trigger()
