@@ -237,3 +237,17 @@ def test_taking_turns_at_compaction(
         assert changes(java([{**both.ours, **both.stream()}])[0]) == expected
     newest = oracle_1_4_2([{**both.theirs, "op": "read"}])[0]
     assert values(run_step({**both.ours, "op": "read"})) == values(newest)
+
+
+@pytest.mark.parametrize("kind", ["lookup_sum", "lookup_first"])
+def test_writers_that_compact_tell_the_same(
+    kind: str, oracle_1_4_2: Oracle, tmp_path: Path
+) -> None:
+    both = Both(oracle_1_4_2, tmp_path)
+    for step in build(kind):
+        if step["op"] == "create_table":
+            both.run({**step, "options": step["options"] | {"write-only": "false"}})
+        elif step["op"] == "write":
+            both.run({**step, "wait": True})
+    java = oracle_1_4_2([{**both.theirs, **both.stream()}])[0]
+    assert changes(run_step({**both.ours, **both.stream()})) == changes(java)
