@@ -23,7 +23,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 LOCK = (ROOT / "requirements.lock").read_text()
 VARIABLE = re.compile(r"\$\{(\w+)(?P<rest>[^}]*)\}")
-SECRET_NAMES = re.compile(r"PASSWORD|SECRET|ACCESS_KEY|FERNET|SQL_ALCHEMY_CONN")
+SECRET_NAMES = re.compile(r"PASSWORD|SECRET|ACCESS_KEY|FERNET|SQL_ALCHEMY_CONN|HISTORY_URL")
 
 
 def env_names() -> dict[str, str]:
