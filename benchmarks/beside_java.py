@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from processes import Measured, run, run_step
 
@@ -38,7 +39,7 @@ class Way:
     cpu: list[float] = field(default_factory=list)
     peak_mb: list[float] = field(default_factory=list)
     files: int = 0
-    answer: object = None
+    answer: dict[str, Any] = field(default_factory=dict)
 
 
 def compare(made: Path, work: Work, times: int) -> dict[str, Way]:
@@ -131,8 +132,11 @@ def step(request: dict[str, object]) -> dict[str, object]:
         force=True,
     )
     clock, cpu = time.perf_counter(), time.process_time()
+    files = 0
     if request["step"] == "plan":
-        lines = list(plan_table(wanted).lines())
+        plan = plan_table(wanted)
+        lines = list(plan.lines())
+        files = plan.effect.deleted_files
     else:
         report = run_table(wanted)
         assert report.error is None, report.error
@@ -141,6 +145,7 @@ def step(request: dict[str, object]) -> dict[str, object]:
         "seconds": time.perf_counter() - clock,
         "cpu": time.process_time() - cpu,
         "lines": lines[:6],
+        "deleted_files": files,
     }
 
 

@@ -68,6 +68,7 @@ WORDS = (
     "back_to_tag",
     "back_to_snapshot",
     "expire_partitions",
+    "manifests",
 )
 OPS = st.tuples(st.sampled_from(WORDS), st.integers(0, 9), st.integers(0, 9))
 
@@ -270,6 +271,10 @@ class Life:
         if self.numbers("ours", "snapshot"):
             time_ = ("10 d", "100000 d")[a % 2]
             self.each_its_own({"op": "expire_partitions", "expiration_time": time_})
+
+    def _manifests(self, _: int, __: int) -> None:
+        if self.numbers("ours", "snapshot"):
+            self.each_its_own({"op": "compact_manifests"})
 
     # --- the end -------------------------------------------------------------------------------
 
