@@ -4,9 +4,10 @@ What comes out is what a full compaction of the new layout would give: merged ro
 with the sequence numbers that they had, in one sorted run.  Level 0 is read, too, where batch reads
 skip it (Java loses those rows).
 
-One old bucket that goes to few new ones is split while it is merged.  Otherwise each old bucket is
-first split into runs on local disk, and the new buckets are written one after the other, so that
-memory depends neither on the number of buckets nor on their size.
+One or two old buckets that go to few new ones are split while they are merged, and so are append
+buckets, which need no merging, and what is small.  Otherwise each old bucket is first split into runs
+on local disk, and the new buckets are written one after the other, so that memory depends neither on
+the number of buckets nor on their size.
 
 Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
 no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
@@ -47,6 +48,10 @@ from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyVa
 
 MOST_OPEN_WRITERS: Final = 4
 """New buckets that are written side by side; each holds a row group in memory."""
+MOST_OPEN_SOURCES: Final = 2
+"""Old buckets that are merged side by side."""
+SMALL_BYTES: Final = 64 * 1024**2
+"""File bytes of a unit that may wait in memory as a whole, however many buckets it goes to."""
 MOST_OPEN_RUNS: Final = 128
 """New buckets that one reading of the old ones is spilled to."""
 
@@ -70,7 +75,8 @@ def rescale(
     work = _Work(table, unit, new_uuid, creation_time, spill_dir)
     try:
         buckets = unit.new_buckets
-        if len(unit.sources) == 1 and len(buckets) <= MOST_OPEN_WRITERS:
+        few = len(buckets) <= MOST_OPEN_WRITERS or unit.read_bytes <= SMALL_BYTES
+        if few and (not table.has_primary_key or len(unit.sources) <= MOST_OPEN_SOURCES):
             work.split()
         else:
             for begin in range(0, len(buckets), MOST_OPEN_RUNS):
@@ -134,11 +140,11 @@ class _Work:
         )
 
     def split(self) -> None:
-        """Write the rows of the one old bucket to several new ones side by side."""
+        """Write the rows of the old buckets to the new ones side by side."""
         writers: dict[int, Writer] = {}
         waiting = _Waiting()
         try:
-            for bucket, rows in self.parted(self.rows_of(self.unit.sources[0]), waiting):
+            for bucket, rows in self.parted(self.all_rows(), waiting):
                 if bucket not in writers:
                     writers[bucket] = self.writer(bucket)
                 writers[bucket].write(rows)
@@ -182,19 +188,7 @@ class _Work:
         """Write one new bucket from its runs, which go as they are read."""
         writer = self.writer(bucket)
         runs = [_spilled(path) for path in paths]
-        if self.table.has_primary_key and len(runs) > 1:
-            order = self.reader(self.unit.sources[0]).order
-            merged = merge_sorted(
-                runs,
-                key=order.key,
-                sequence_fields=order.sequence_fields,
-                descending=order.descending,
-                engine=self.engine(),
-                drop_deletes=True,
-                buffered_rows=self.rows_at_once(),
-            )
-        else:
-            merged = (rows for run in runs for rows in run)
+        merged = self.together(runs, self.rows_at_once())
         try:
             for rows in merged:
                 writer.write(rows)
@@ -222,6 +216,25 @@ class _Work:
         yield from waiting.rest()
 
     # --- reading ---
+
+    def all_rows(self) -> Batches:
+        """The rows of all old buckets, merged."""
+        return self.together([self.rows_of(s) for s in self.unit.sources], MOST_ROWS)
+
+    def together(self, runs: Sequence[Batches], buffered_rows: int) -> Batches:
+        """Runs of several buckets as one: by key, or for append tables one after the other."""
+        if len(runs) == 1 or not self.table.has_primary_key:
+            return (rows for run in runs for rows in run)
+        order = self.reader(self.unit.sources[0]).order
+        return merge_sorted(
+            runs,
+            key=order.key,
+            sequence_fields=order.sequence_fields,
+            descending=order.descending,
+            engine=self.engine(),
+            drop_deletes=True,
+            buffered_rows=buffered_rows,
+        )
 
     def rows_of(self, source: CompactUnit) -> Batches:
         """Merged rows of an old bucket in key order, or an append bucket's in their order."""

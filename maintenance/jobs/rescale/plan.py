@@ -218,6 +218,10 @@ def plan(
 ) -> RescalePlan:
     """The partitions that do not have the wanted number yet."""
     chosen = [p for p in state.partitions if p.row in state.chosen]
+    if not chosen and (arguments["partitions"] or arguments["where"]):
+        raise InvalidArgument(
+            f"no partition of table {table.name} that holds files is meant", table=table.name
+        )
     buckets = wanted_buckets(table, state, chosen, arguments)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:

@@ -107,6 +107,7 @@ def test_rows_stay_and_lie_where_they_belong(
     around = Surroundings()
     if path == "spilled":
         monkeypatch.setattr(rewriting, "MOST_OPEN_WRITERS", 0)
+        monkeypatch.setattr(rewriting, "SMALL_BYTES", 0)
         monkeypatch.setattr(rewriting, "MOST_OPEN_RUNS", 2)
     if path == "sliced":
         arguments["slice_bytes"] = "2 kb"
@@ -179,6 +180,8 @@ def test_restore_goes_back(lake: Lake) -> None:
     before = rows(lake.table())
     with pytest.raises(InvalidArgument, match="nothing to restore"):
         plan_table(request(lake, restore=True))
+    with pytest.raises(InvalidArgument, match="no partition"):
+        plan_table(request(lake, bucket_num=3, partitions=["dt=day7"]))
     assert rescale(lake, bucket_num=3, partitions=["dt=day1"], safety_tag="0").error is None
     assert not lake.table().tags.all()
     report = rescale(lake, restore=True)
