@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from pyroaring import BitMap64
 
 from paimon_core.compaction.unit import CompactResult, CompactUnit, SupersededRows
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -30,8 +29,10 @@ from paimon_core.index.deletion_vectors import (
     DELETION_VECTORS_INDEX,
     Positions,
     encoded_size,
+    packed,
     read_deletion_vectors,
     union,
+    unpacked,
     write_deletion_vectors,
 )
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
@@ -63,7 +64,7 @@ def vectors_of_unit(table: FileStoreTable, unit: CompactUnit) -> dict[str, Posit
 def superseded_rows(positions: Mapping[str, Sequence[Positions]]) -> tuple[SupersededRows, ...]:
     """Positions by data file, any number of arrays each, as a result carries them."""
     return tuple(
-        SupersededRows(name, bytes(BitMap64(np.concatenate(parts).tolist()).serialize()))
+        SupersededRows(name, packed(np.concatenate(parts)))
         for name, parts in positions.items()
         if any(len(p) for p in parts)
     )
@@ -88,7 +89,7 @@ def with_index_files(
     kept = frozenset(live) - rewritten
     added: dict[str, Positions] = {}
     for s in result.superseded:  # the slices of a bucket may each name a file
-        added[s.data_file] = _joined(added.get(s.data_file), _positions(s))
+        added[s.data_file] = _joined(added.get(s.data_file), unpacked(s.positions))
     if table.bucket_mode is BucketMode.UNAWARE:
         touched = [f for f in index_files if not _names(f).isdisjoint(rewritten | added.keys())]
     elif added or any(not _names(f) <= kept for f in index_files):
@@ -109,10 +110,6 @@ def with_index_files(
 
 def _names(index_file: IndexFileMeta) -> frozenset[str]:
     return frozenset(r.data_file for r in index_file.dv_ranges or ())
-
-
-def _positions(superseded: SupersededRows) -> Positions:
-    return np.array(BitMap64.deserialize(superseded.positions).to_array(), dtype=np.int64)
 
 
 def _joined(known: Positions | None, more: Positions) -> Positions:

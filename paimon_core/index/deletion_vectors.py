@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
@@ -33,6 +34,7 @@ DELETION_VECTORS_INDEX: Final = "DELETION_VECTORS"
 _VERSION: Final = 1
 _MAGIC_32: Final = 1581511376
 _MAGIC_64: Final = 1681511377
+_LAST_32: Final = 2**31 - 1
 _FRAME: Final = 8
 """Bytes of the length field and the CRC."""
 
@@ -109,14 +111,30 @@ def encoded_size(positions: Positions, *, bitmap64: bool) -> int:
 
 
 def _encode(positions: Positions, *, bitmap64: bool) -> bytes:
-    values = positions.tolist()
     if bitmap64:
-        wide = BitMap64(values)
-        wide.run_optimize()
-        return struct.pack("<i", _MAGIC_64) + bytes(wide.serialize())
-    narrow = BitMap(values)
+        return struct.pack("<i", _MAGIC_64) + packed(positions)
+    if len(positions) and positions[-1] > _LAST_32:
+        raise UnsupportedFeature(
+            "deletion vectors of 32 bit for more than 2^31 rows",
+            f"row {positions[-1]} cannot be in a deletion vector of 32 bit",
+            next_step="set deletion-vectors.bitmap64=true",
+        )
+    # An array is taken as it is, anything else number by number.
+    narrow = BitMap(array("I", positions.astype(np.uint32).tobytes()))
     narrow.run_optimize()
     return struct.pack(">i", _MAGIC_32) + bytes(narrow.serialize())
+
+
+def packed(positions: Positions) -> bytes:
+    """The positions as a 64-bit Roaring bitmap, for `unpacked`."""
+    wide = BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
+    wide.run_optimize()
+    return bytes(wide.serialize())
+
+
+def unpacked(data: bytes) -> Positions:
+    """The positions that `packed` was given, sorted, each once."""
+    return np.array(BitMap64.deserialize(data).to_array(), dtype=np.int64)
 
 
 def union(a: Positions, b: Positions) -> Positions:
