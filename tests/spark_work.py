@@ -1,4 +1,4 @@
-"""What units do in tests of the Spark engine; executors import it."""
+"""What units do in tests of the Spark engine."""
 
 from __future__ import annotations
 

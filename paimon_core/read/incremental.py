@@ -13,7 +13,7 @@ which counts anew, may hide what it changed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -102,7 +102,7 @@ def _differing(
         left = [f for f in held if (f.file_name, f.level) not in common]
         added = [f for f in found if (f.file_name, f.level) not in common]
         streams = [
-            _merged(table, bucket, files, dvs, keep_deletes=keep_deletes)
+            merged_files(table, bucket, files, dvs, keep_deletes=keep_deletes)
             for files, dvs in zip((left, added), vectors, strict=True)
         ]
         for piece in merge_slices(streams, order):
@@ -121,15 +121,15 @@ def _live(
     return files
 
 
-def _merged(
+def merged_files(
     table: FileStoreTable,
-    bucket: _Bucket,
+    bucket: tuple[bytes, int],
     files: Sequence[DataFileMeta],
-    vectors: dict[str, Positions],
+    vectors: Mapping[str, Positions],
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """One row a key, in key order."""
+    """The rows of some files of a bucket, one a key, in key order: key-value batches."""
     if not files:
         return
     chosen = merge_engine_for(table)

@@ -7,24 +7,29 @@ later ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.universal_compaction import number_of_levels
-from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER, parse_bool
 from paimon_core.read.changes import changes_of, read_changes
+from paimon_core.read.incremental import merged_files
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_delta
+from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.types.buffers import int8_array
 from paimon_core.types.datetimes import utc_to_local
 
 _READ_OVERWRITE: Final = "streaming-read-overwrite"
@@ -51,18 +56,20 @@ class StreamPlan:
 
     `next_snapshot` is where the stream goes on once these rows are processed, None while the table
     has no snapshot yet.  `whole` is a snapshot to read as a batch, without files made before `since`
-    (epoch milliseconds), `changes` the files of changes.  `ended`: the stream has met its bound.
+    (epoch milliseconds), `changes` the files of changes.  `gone` are files that an overwrite took
+    away, and `changes` then what it put in their place.  `ended`: the stream has met its bound.
     """
 
     next_snapshot: int | None
     whole: Snapshot | None = None
     changes: tuple[ManifestEntry, ...] = ()
+    gone: tuple[ManifestEntry, ...] | None = None
     since: int | None = None
     ended: bool = False
 
     @property
     def is_empty(self) -> bool:
-        return self.whole is None and not self.changes
+        return self.whole is None and not self.changes and not self.gone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,10 +92,15 @@ class StreamScan:
 
     def __post_init__(self) -> None:
         check_readable(self.table)
-        if parse_bool(self.table.options.get(_READ_OVERWRITE, "false")):
-            if self.table.has_primary_key:
-                raise UnsupportedFeature(_READ_OVERWRITE, table=self.table.name)
-            raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
+        if self._is_set(_READ_OVERWRITE):
+            if not self.table.has_primary_key:
+                raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
+            producer = self.table.options.value(CHANGELOG_PRODUCER)
+            if producer in ("full-compaction", "lookup"):
+                raise InvalidArgument(
+                    f"{_READ_OVERWRITE}=true would read changes twice: {CHANGELOG_PRODUCER.key} is "
+                    f"{producer}, and its compactions tell what an overwrite changed"
+                )
         needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST, Start.COMPACTED_FULL)
         if needs_at and self.at is None:
             raise InvalidArgument(f"a stream {self.start} needs a snapshot or a time to start at")
@@ -114,21 +126,30 @@ class StreamScan:
             if self._is_beyond(snapshot):
                 self._ended = True
                 continue
-            changes = self._changes(snapshot)
             self.next_snapshot += 1
-            if changes:
-                return StreamPlan(next_snapshot=self.next_snapshot, changes=tuple(changes))
+            plan = self._changes(snapshot, self.next_snapshot)
+            if not plan.is_empty:
+                return plan
 
     def _is_beyond(self, snapshot: Snapshot) -> bool:
         bound, watermark = self.bounded_watermark, snapshot.watermark
         return bound is not None and watermark is not None and watermark > bound
 
-    def _changes(self, snapshot: Snapshot) -> list[ManifestEntry] | None:
-        overwritten = snapshot.commit_kind is CommitKind.OVERWRITE
-        told = parse_bool(self.table.options.get(_APPEND_OVERWRITE, "false"))
-        if overwritten and told and not self.table.has_primary_key:
-            return [e for e in scan_delta(self.table, snapshot) if e.kind is FileKind.ADD]
-        return changes_of(self.table, snapshot)
+    def _is_set(self, key: str) -> bool:
+        return parse_bool(self.table.options.get(key, "false"))
+
+    def _changes(self, snapshot: Snapshot, following: int) -> StreamPlan:
+        keyed = self.table.has_primary_key
+        told = self._is_set(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
+        if snapshot.commit_kind is not CommitKind.OVERWRITE or not told:
+            changes = changes_of(self.table, snapshot) or ()
+            return StreamPlan(next_snapshot=following, changes=tuple(changes))
+        entries = scan_delta(self.table, snapshot)
+        return StreamPlan(
+            next_snapshot=following,
+            changes=tuple(e for e in entries if e.kind is FileKind.ADD),
+            gone=tuple(e for e in entries if e.kind is FileKind.DELETE) if keyed else None,
+        )
 
     def _first_plan(self) -> StreamPlan:
         snapshots = self.table.snapshots
@@ -234,7 +255,34 @@ def read_plan(
     if plan.whole is not None:
         keep = None if plan.since is None else created_since(plan.since, zone)
         return read_table(table, plan.whole, min_level=_least_level(table), keep=keep)
+    if plan.gone is not None:
+        return _replaced(table, plan.gone, plan.changes)
     return read_changes(table, plan.changes, table.schema.names)
+
+
+def _replaced(
+    table: FileStoreTable, gone: Sequence[ManifestEntry], added: Sequence[ManifestEntry]
+) -> Iterator[pa.RecordBatch]:
+    """Bucket by bucket what an overwrite took away, as deletes, then what it wrote.
+
+    Java: `IncrementalChangelogReadProvider`.
+    """
+    names = [VALUE_KIND, *table.schema.names]
+    buckets: dict[tuple[bytes, int], tuple[list[DataFileMeta], list[DataFileMeta]]] = {}
+    for side, entries in enumerate((gone, added)):
+        for e in entries:
+            buckets.setdefault((e.partition, e.bucket), ([], []))[side].append(e.file)
+    for bucket, (before, after) in buckets.items():
+        for batch in merged_files(table, bucket, before, {}, keep_deletes=False):
+            rows = batch.select(names)
+            kinds = int8_array(_REVERSED[kind_values(rows.column(VALUE_KIND))])
+            yield rows.set_column(0, VALUE_KIND, kinds)
+        for batch in merged_files(table, bucket, after, {}, keep_deletes=False):
+            yield batch.select(names)
+
+
+_REVERSED: Final = np.array([3, 2, 1, 0], np.int8)
+"""+I becomes -D, -U becomes +U, and the reverse."""
 
 
 def created_since(epoch_millis: int, zone: tzinfo) -> Callable[[ManifestEntry], bool]:

@@ -11,7 +11,7 @@ import pytest
 from replay import rows_of
 
 from oracle import Oracle
-from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.errors import PaimonError
 from paimon_core.table.open import open_table
 from paimon_core.table.stream import stream_of
 
@@ -56,9 +56,8 @@ def wanted(times: dict[int, int], *, keyed: bool) -> Iterator[dict[str, str]]:
         yield {"scan.bounded.watermark": str(bound), "scan.mode": "latest"}
     yield {"scan.watermark": "100"}
     yield {"incremental-between": "1,2"}
-    if not keyed:
-        yield {"scan.snapshot-id": "1", "streaming-read-append-overwrite": "true"}
-        yield {"scan.snapshot-id": "1", "streaming-read-overwrite": "true"}
+    yield {"scan.snapshot-id": "1", "streaming-read-append-overwrite": "true"}
+    yield {"scan.snapshot-id": "1", "streaming-read-overwrite": "true"}
     yield {"consumer-id": "nobody", "scan.snapshot-id": "2"}
     yield {"consumer-id": "known", "scan.snapshot-id": "2"}
     yield {"consumer-id": "known", "consumer.ignore-progress": "true"}
@@ -137,12 +136,3 @@ def test_a_consumer_is_carried_on_in_turns(oracle: Oracle, tmp_path: Path) -> No
     assert sorted(seen) == sorted(
         json.dumps(["+I", k, v]) for t in range(6) for k, v in ((t, f"v{t}"), (t + 100, "x"))
     )
-
-
-def test_overwrites_of_keyed_tables_are_no_stream_yet(oracle_1_4_2: Oracle, tmp_path: Path) -> None:
-    oracle = oracle_1_4_2.defaults(warehouse=tmp_path, database="db", table="t")
-    oracle([{"op": "create_database"}, *history("none")])
-    told = {"streaming-read-overwrite": "true"}
-    table = open_table(str(tmp_path), "db.t", dynamic_options=told)
-    with pytest.raises(UnsupportedFeature, match="streaming-read-overwrite"):
-        stream_of(table)

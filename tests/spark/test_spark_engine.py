@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import spark_work
 from command_line import caretaker, read_rows
 from lakes import Lake
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from spark_work import slow, work
 
 from maintenance.engine import WorkUnit
@@ -38,17 +40,13 @@ def units(*payloads: bytes, size: int = 20 * MB) -> list[WorkUnit]:
 
 @pytest.fixture(scope="module")
 def spark():
-    # Workers find the test's own functions.
-    before = os.environ.get("PYTHONPATH")
-    paths = [str(CHECKOUT), str(CHECKOUT / "tests")]
-    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, before] if before else paths)
+    # The test's own functions travel whole: the JVM, and with it what workers can import, may be
+    # that of an earlier test.
+    register_pickle_by_value(spark_work)
     engine = SparkEngine(master="local[2]")
     yield engine
     engine.close()
-    if before is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = before
+    unregister_pickle_by_value(spark_work)
 
 
 def test_results_come_back_in_order_and_errors_typed(spark):
