@@ -21,7 +21,7 @@ from paimon_core.options import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MI
 
 Read = Callable[[ManifestFileMeta], Iterable[ManifestEntry]]
 Write = Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
-MayHold = Callable[[ManifestFileMeta, frozenset[bytes]], bool]
+MayHold = Callable[[frozenset[bytes]], Callable[[ManifestFileMeta], bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def merge_manifests(
 ) -> tuple[list[ManifestFileMeta], list[ManifestFileMeta]]:
     """The manifests of the new base, and which of them were written just now.
 
-    `may_hold` tells whether a manifest's partition range may hold any of the given partitions.
+    `may_hold` gives the test whether a manifest's partition range may hold any of some partitions.
     Nothing is cleaned up here when `read` or `write` raises: `write` tells its caller what it wrote.
     """
     full = _full(manifests, thresholds, read, write, may_hold)
@@ -113,8 +113,8 @@ def _full(
         for entry in read(m)
         if entry.kind is FileKind.DELETE
     }
-    partitions = frozenset(identity.partition for identity in deleted)
-    untouched = [m for m in manifests if not must_change(m) and not may_hold(m, partitions)]
+    affected = may_hold(frozenset(identity.partition for identity in deleted))
+    untouched = [m for m in manifests if not must_change(m) and not affected(m)]
     skip = {m.file_name for m in untouched}
     to_merge = [m for m in manifests if m.file_name not in skip]
     if len(to_merge) <= 1:

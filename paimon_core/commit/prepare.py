@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.index_changes import combine_index_files
@@ -28,7 +29,7 @@ from paimon_core.options import (
     MANIFEST_TARGET_SIZE,
     ROW_TRACKING_ENABLED,
 )
-from paimon_core.scan.manifests import data_manifests, manifest_may_hold, read_entries
+from paimon_core.scan.manifests import data_manifests, may_hold, read_entries
 from paimon_core.snapshot.snapshot import Snapshot
 
 
@@ -126,7 +127,7 @@ def _prepare(
         ),
         read=lambda meta: read_entries(table, meta),
         write=write,
-        may_hold=lambda meta, partitions: manifest_may_hold(table, meta, partitions),
+        may_hold=partial(may_hold, table),
     )
     base_list = write_list(base)
     snapshot_id = 1 if latest is None else latest.id + 1

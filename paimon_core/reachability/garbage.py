@@ -36,7 +36,7 @@ from paimon_core.reachability.files import (
     listed_names,
 )
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import manifest_may_hold
+from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 MOST_PARTITIONS_PRUNED: Final = 64
@@ -292,13 +292,14 @@ def _drop_live(
     """Take out of the candidates what an anchor needs; what each holds back."""
     held: dict[str, tuple[int, int]] = {}
     partitions = _partitions(candidates)
+    in_range = None if partitions is None else may_hold(table, partitions)
     filtered: dict[str, list[ManifestEntry]] = {}
 
     def entries(meta: ManifestFileMeta) -> list[ManifestEntry]:
         known = filtered.get(meta.file_name)
         if known is None:
             known = []
-            if partitions is None or manifest_may_hold(table, meta, partitions):
+            if in_range is None or in_range(meta):
                 known = [e for e in metadata.entries([meta]) if e.file.file_name in candidates]
             filtered[meta.file_name] = known
         return known

@@ -63,23 +63,25 @@ def _missing(table: FileStoreTable, path: str, snapshot_id: int | None) -> Corru
     )
 
 
-def manifest_may_hold(
-    table: FileStoreTable, meta: ManifestFileMeta, partitions: Iterable[bytes]
-) -> bool:
-    """Whether the manifest's partition range leaves room for any of the partitions."""
+def may_hold(
+    table: FileStoreTable, partitions: Iterable[bytes]
+) -> Callable[[ManifestFileMeta], bool]:
+    """Whether a manifest's partition range leaves room for any of these partitions."""
     types = table.schema.partition_type.types
     if not types:
-        return True
+        return lambda _: True
     rows = [decode_row(p, types) for p in partitions]
-    if not rows:
-        return False
-    stats = meta.partition_stats
-    low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
-    nulls = stats.null_counts or (None,) * len(types)
-    return any(
-        all(_may_hold(*column) for column in zip(row, low, high, nulls, strict=True))
-        for row in rows
-    )
+
+    def test(meta: ManifestFileMeta) -> bool:
+        stats = meta.partition_stats
+        low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+        nulls = stats.null_counts or (None,) * len(types)
+        return any(
+            all(_may_hold(*column) for column in zip(row, low, high, nulls, strict=True))
+            for row in rows
+        )
+
+    return test
 
 
 def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bool:
@@ -87,6 +89,8 @@ def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bo
         return nulls is None or nulls > 0
     if low is None or high is None:
         return True
+    if any(v != v for v in (value, low, high)):  # noqa: PLR0124 - NaN
+        return True  # Java takes it for the greatest number, others leave it out of the bounds
     return bool(low <= value <= high)  # type: ignore[operator]  # one type, by the schema
 
 
@@ -118,8 +122,9 @@ def selected_entries(
     What `keep` looks at must be part of a file's identity (partition, bucket, level), so that an
     ADD and its DELETE pass or fail together.
     """
+    in_range = None if partitions is None else may_hold(table, partitions)
     for meta in manifests:
-        if partitions is not None and not manifest_may_hold(table, meta, partitions):
+        if in_range is not None and not in_range(meta):
             continue
         if condition is not None and not _manifest_may_match(table, meta, condition):
             continue

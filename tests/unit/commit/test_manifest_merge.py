@@ -50,7 +50,7 @@ class Manifests:
             thresholds,
             read=lambda m: self.content[m.file_name],
             write=lambda e: self.write(list(e)),
-            may_hold=lambda _m, _p: True,
+            may_hold=lambda _: lambda _: True,
         )
         return [m.file_name for m in merged]
 

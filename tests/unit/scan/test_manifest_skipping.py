@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from lakes import Lake
+from lakes import ENV, Lake
 
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate
 from paimon_core.scan import manifests
 from paimon_core.scan.scan import scan_files
+from paimon_core.schema.create import Column, create_schema
+from paimon_core.table.table_writer import write_rows
 
 
 def equal(day: str) -> Leaf:
@@ -49,3 +53,23 @@ def test_manifests_of_other_partitions_are_not_read(
     table = lake.table()
     found = scan_files(table, table.latest_or_not_found(), predicate=predicate)
     assert (len(seen), len(found)) == (read, files)
+
+
+def test_nan_beside_other_partitions_hides_none(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog(str(tmp_path))
+    catalog.create_database("db")
+    schema = create_schema(
+        [Column("k", "INT"), Column("p", "DOUBLE")],
+        now_millis=ENV.now_millis(),
+        partition_keys=["p"],
+        options={"bucket": "-1"},
+    )
+    catalog.create_table("db.t", schema)
+    table = catalog.get_table("db.t")
+    rows = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "p": [1.0, float("nan"), 2.0]})
+    write_rows(table, rows, env=ENV)
+    latest = table.latest_or_not_found()
+    everything = scan_files(table, latest)
+    assert len(everything) == 3
+    for entry in everything:
+        assert scan_files(table, latest, partitions=[entry.partition]) == [entry]
