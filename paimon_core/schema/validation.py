@@ -44,6 +44,7 @@ _AGGREGATES: Final = frozenset(
         "bool_or",
         "collect",
         "first_non_null_value",
+        "first_not_null_value",
         "first_value",
         "hll_sketch",
         "last_non_null_value",

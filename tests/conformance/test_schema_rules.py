@@ -87,6 +87,9 @@ CREATIONS: dict[str, Json] = {
     "aggregation unknown": _with(
         KEYED, merge_engine="aggregation", fields__n__aggregate_function="median"
     ),
+    "aggregation of old name": _with(
+        KEYED, merge_engine="aggregation", fields__n__aggregate_function="first_not_null_value"
+    ),
     "aggregation default": _with(
         KEYED, merge_engine="aggregation", fields__default_aggregate_function="last_value"
     ),
