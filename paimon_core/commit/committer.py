@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -140,26 +141,33 @@ def commit_changes(
     started = env.now_millis()
     attempt = 0
     base: Snapshot | None = None
-    failed: BaseException | None = None
+    doubt: _Doubt | None = None
     manifests = PreparedManifests()
     sort_key = partial(stored_key, key=table.schema.key_type) if table.has_primary_key else None
     while True:
-        latest = table.snapshots.latest()
-        if attempt:
-            own = _find_own(table, request, base, latest)
+        try:
+            latest = table.snapshots.latest()
+            own = _find_own(table, request, base, latest) if attempt else None
             if own is not None:
                 log.info("table=%s snapshot=%d own commit found", table.name, own.id)
                 return own
-        changes = provide(latest)
-        if latest is not None and request.check:
-            _check(table, latest, changes, request, sort_key)
-        snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
+            if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
+                doubt = None  # the number is taken, and not by us
+            changes = provide(latest)
+            if latest is not None and request.check:
+                _check(table, latest, changes, request, sort_key)
+            snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
+        except (CommitConflict, CommitStateUnknown):
+            raise
+        except Exception as e:
+            if doubt is None:
+                raise
+            raise doubt.error(table, request, attempt, e) from e
         try:
             won = table.snapshots.try_commit(snapshot)
-            failed = None
         except Exception as e:  # noqa: BLE001 - whatever it was, the outcome is unknown
             log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
-            won, failed = False, e
+            won, doubt = False, _Doubt(snapshot.id, e)
         if won:
             log.info(
                 "table=%s snapshot=%d kind=%s committed",
@@ -173,7 +181,7 @@ def commit_changes(
         if attempt >= options.value(COMMIT_MAX_RETRIES) or (
             timeout is not None and waited > timeout
         ):
-            return _give_up(table, request, base, snapshot, attempt, failed)
+            return _give_up(table, request, base, snapshot, attempt, doubt)
         env.sleep_millis(
             backoff_millis(
                 attempt,
@@ -183,6 +191,24 @@ def commit_changes(
             )
         )
         attempt += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """The id of a snapshot that an attempt may have made, and how its reply was lost."""
+
+    snapshot: int
+    cause: Exception
+
+    def error(
+        self, table: FileStoreTable, request: CommitRequest, attempt: int, reason: Exception
+    ) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"the outcome of snapshot {self.snapshot} of table {table.name} by user {request.user} "
+            f"is unknown after {attempt + 1} attempts: {reason}",
+            table=table.name,
+            snapshot=self.snapshot,
+        )
 
 
 def _check(
@@ -247,23 +273,21 @@ def _give_up(
     base: Snapshot | None,
     tried: Snapshot,
     attempt: int,
-    failed: BaseException | None,
+    doubt: _Doubt | None,
 ) -> Snapshot:
     try:
         latest = table.snapshots.latest()
         own = _find_own(table, request, base, latest)
-    except OSError as e:
-        latest, own, failed = base, None, failed or e
+    except CommitStateUnknown:
+        raise
+    except Exception as e:
+        doubt = doubt or _Doubt(tried.id, e)
+        raise doubt.error(table, request, attempt, doubt.cause) from e
     if own is not None:
         return own
     taken = latest is not None and latest.id >= tried.id
-    if failed is not None and not taken:
-        raise CommitStateUnknown(
-            f"the outcome of snapshot {tried.id} of table {table.name} by user {request.user} is "
-            f"unknown after {attempt + 1} attempts: {failed}",
-            table=table.name,
-            snapshot=tried.id,
-        ) from failed
+    if doubt is not None and not taken:
+        raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
         f"were always faster",

@@ -107,6 +107,26 @@ def test_an_outcome_that_stays_unknown_deletes_nothing(
     )
 
 
+@pytest.mark.parametrize("then", ["latest", "prepare"])
+def test_a_store_that_fails_after_a_lost_reply_leaves_the_outcome_unknown(
+    then: str, golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = failing(golden(NAME, copy=True).warehouse, Trigger())
+    parts = messages(table)
+    only_snapshots(monkeypatch, "before", 1)
+
+    def down(*_: Any, **__: Any) -> Any:
+        raise Injected("the store is down")
+
+    def go_down(_: int) -> None:
+        name = "read_bytes" if then == "latest" else "write_bytes"
+        monkeypatch.setattr(FailingFileIO, name, down)
+        monkeypatch.setattr(FailingFileIO, "list_dir", down)
+
+    with pytest.raises(CommitStateUnknown, match="store is down"):
+        commit(table, parts, user="me", env=replace(ENV, sleep_millis=go_down))
+
+
 def test_a_lost_race_is_tried_on_top_of_the_winner(
     golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
