@@ -18,6 +18,7 @@ ROOTS = (
     "apache-airflow-providers-apache-spark",
     "apache-airflow-providers-common-compat",
     "apache-airflow-providers-standard",
+    "datasketches",
     "fastavro",
     "fsspec",
     "numpy",
@@ -33,7 +34,7 @@ ROOTS = (
     "sqlalchemy",
     "zstandard",
 )
-"""What pyproject.toml asks for under dependencies and the extras maintenance, spark, airflow, s3."""
+"""What pyproject.toml asks for under dependencies and the extras of a deployment."""
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^]]*])?==")
 _VIA = re.compile(r"^    #(?: via)?\s+(?P<name>[A-Za-z0-9][\w.-]*)")

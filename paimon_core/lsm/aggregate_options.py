@@ -38,6 +38,7 @@ from paimon_core.lsm.scalar_aggregates import (
     NullKeys,
     RoaringBitmap32,
 )
+from paimon_core.lsm.sketches import HllSketch, ThetaSketch
 from paimon_core.lsm.versions import Column
 from paimon_core.options import Options, parse_bool
 from paimon_core.types.data_types import (
@@ -64,7 +65,7 @@ _NUMBERS: Final = frozenset(
     }
 )
 _EXTREMES: Final = {"max": True, "min": False, "bool_or": True, "bool_and": False}
-_NOT_KNOWN: Final = frozenset({"hll_sketch", "theta_sketch", "rbm64"})
+_NOT_KNOWN: Final = frozenset({"rbm64"})
 _LONGEST_LIST: Final = 2**31 - 1
 
 
@@ -159,6 +160,9 @@ def _scalar(name: str, field: DataField, options: Options, *, newer: bool) -> Ag
         case "rbm32":
             _require(data_type.root is TypeRoot.VARBINARY, name, field, "VARBINARY")
             return RoaringBitmap32()
+        case "hll_sketch" | "theta_sketch":
+            _require(data_type.root is TypeRoot.VARBINARY, name, field, "VARBINARY")
+            return HllSketch() if name == "hll_sketch" else ThetaSketch()
     if name in _NOT_KNOWN:
         raise UnsupportedFeature(f"aggregate function {name}")
     raise InvalidArgument(f"unknown aggregate function {name!r} of field {field.name}")

@@ -102,7 +102,7 @@ def test_the_image_holds_all_that_its_packages_need_and_no_tools_of_ours():
         *project["project"]["dependencies"],
         *(
             text
-            for extra in ("maintenance", "spark", "airflow", "s3")
+            for extra in ("maintenance", "spark", "airflow", "s3", "sketches")
             for text in project["project"]["optional-dependencies"][extra]
         ),
     ]
