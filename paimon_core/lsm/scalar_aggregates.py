@@ -461,7 +461,9 @@ class NestedPartialUpdate(Aggregate):
             for i, field in enumerate(row):
                 if field is not None:
                     fields[i] = field
-        return self._table.ordered([tuple(fields) for fields in updated.values()])
+        # Java's `computeIfAbsent` puts a new key before those that share its place, `put` after.
+        rows = [tuple(fields) for fields in updated.values()]
+        return self._table.ordered(rows[::-1])
 
 
 class RoaringBitmap32(Aggregate):

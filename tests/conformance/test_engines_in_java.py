@@ -109,7 +109,7 @@ MORE = {
     "fields.o.distinct": "true",
     "fields.n.nested-key": "id",
     "fields.n.count-limit": "3",
-    "fields.e.nested-key": "id",
+    "fields.e.nested-key": "id,s",
 }
 
 
