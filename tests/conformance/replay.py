@@ -597,13 +597,18 @@ def parse_steps(stream: TextIO) -> Iterator[Step]:
     while first and not first.strip():
         first = stream.readline()
     if first.lstrip().startswith("["):
-        yield from json.loads(first + stream.read())
+        yield from _parsed(first + stream.read())
         return
     line = first
     while line:
         if line.strip():
-            yield json.loads(line)
+            yield _parsed(line)
         line = stream.readline()
+
+
+def _parsed(text: str) -> Any:
+    """JSON as the oracle takes it: a number -0.0 is 0.0 there; the text "-0.0" is not."""
+    return json.loads(text, parse_float=lambda number: float(number) + 0.0)
 
 
 def main(arguments: list[str]) -> int:
