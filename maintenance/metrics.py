@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -45,7 +46,7 @@ BYTES_WRITTEN: Final = Metric(
 )
 BYTES_RECLAIMED: Final = Metric(
     "paimon_maintenance_bytes_reclaimed_total",
-    "Bytes by which the data a run touched shrank.",
+    "Bytes by which the data a run rewrote shrank, or that it deleted from storage.",
 )
 DURATION: Final = Metric(
     "paimon_maintenance_duration_seconds", "Seconds spent, by phase.", "counter"
@@ -97,6 +98,21 @@ class Metrics:
             self.add(BYTES_WRITTEN, report.after.bytes, job=job, table=table)
             shrunk = report.before.bytes - report.after.bytes
             self.add(BYTES_RECLAIMED, max(0, shrunk), job=job, table=table)
+        self._stored(job, table, report.details)
+        for part in report.parts:
+            # A step of a job made of others counts as the job that it is.
+            self._stored(str(part.get("job")), table, part.get("details"))
+
+    def _stored(self, job: str, table: str, details: object) -> None:
+        """Count what the details say was deleted from storage, by an interrupted run before, too."""
+        if not isinstance(details, Mapping):
+            return
+        files, size = details.get("deleted_files"), details.get("deleted_bytes")
+        if isinstance(files, int) and files:
+            self.add(FILES_DELETED, files, job=job, table=table, kind="storage")
+        if isinstance(size, int) and size:
+            self.add(BYTES_RECLAIMED, size, job=job, table=table)
+        self._stored(job, table, details.get("finished"))
 
     def to_text(self) -> str:
         """All metrics in Prometheus' text exposition format, sorted."""

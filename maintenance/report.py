@@ -16,6 +16,7 @@ from maintenance.plan import SnapshotPin, human_bytes
 from paimon_core.errors import PaimonError, UnsupportedFeature
 
 MAX_PRINTED_BUCKETS = 20
+MAX_PRINTED_NAMES = 10
 
 
 class Status(StrEnum):
@@ -113,7 +114,8 @@ class Report:
     """Everything about one run on one table.
 
     `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values),
-    `parts` what each step of a job made of others did.
+    `parts` what each step of a job made of others did, `plan_lines` the plan for people where
+    nothing else tells of it (dry runs, nothing to do).
     `before` and `after` speak of what the plan touched, not of the whole table.
     """
 
@@ -183,7 +185,8 @@ class Report:
         place = self.table if self.branch in (None, "main") else f"{self.table}@{self.branch}"
         head = f"{self.job} {place}: {str(self.status).replace('_', ' ')}"
         if self.snapshots:
-            head += f", snapshot {', '.join(map(str, self.snapshots))}"
+            plural = "s" if len(self.snapshots) > 1 else ""
+            head += f", snapshot{plural} {', '.join(map(str, self.snapshots))}"
         if self.attempts > 1:
             head += f" after {self.attempts} attempts"
         yield head
@@ -198,6 +201,8 @@ class Report:
             yield f"  failed  {failed.label}: {failed.error}"
         for finding in self.findings:
             yield f"  finding {finding.get('message', finding)}"
+        if self.status is Status.NOTHING_TO_DO:
+            yield from self.plan_lines[1:]  # why not
         yield from _detail_lines(self.details, "  ")
         for part in self.parts:
             yield from _part_lines(part)
@@ -210,8 +215,34 @@ class Report:
 
 def _detail_lines(details: Mapping[str, object], indent: str) -> Iterator[str]:
     for name, value in details.items():
-        if isinstance(value, int | str) and value:
-            yield f"{indent}{name.replace('_', ' ')} {value}"
+        text = _told(name, value)
+        if text and value:
+            yield f"{indent}{name.replace('_', ' ')} {text}"
+
+
+def _told(name: str, value: object) -> str:
+    """A detail's value for people; long lists are cut, what was empty is ""."""
+    if isinstance(value, Mapping):
+        parts = {str(key).replace("_", " "): _told(str(key), v) for key, v in value.items()}
+        nested = any(isinstance(v, Mapping) for v in value.values())
+        told = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
+        return _few(told)
+    if isinstance(value, list | tuple):
+        whole = [v for v in value if isinstance(v, int)]
+        if len(whole) == len(value) > 1 and whole == list(range(whole[0], whole[-1] + 1)):
+            return f"{whole[0]} to {whole[-1]}"
+        if any(isinstance(v, Mapping | list | tuple) for v in value):
+            return f"{len(value):,}"
+        return _few([str(v) for v in value])
+    if isinstance(value, int) and not isinstance(value, bool) and name.endswith("bytes"):
+        return human_bytes(value)
+    return "" if value is None else str(value)
+
+
+def _few(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:MAX_PRINTED_NAMES])
+    rest = len(texts) - MAX_PRINTED_NAMES
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
 def _part_lines(part: Mapping[str, object]) -> Iterator[str]:

@@ -345,7 +345,7 @@ class _Run:
             arguments=shown_arguments(self.request.arguments),
             plan=self.plan.to_json() if self.plan and self.status is Status.DRY_RUN else None,
             plan_lines=tuple(self.plan.lines())
-            if self.plan and self.status is Status.DRY_RUN
+            if self.plan and self.status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
             else (),
             pin=self.plan.pin if self.plan else None,
             snapshots=tuple(s for c in self.committed for s in c.snapshots),

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             if report.error is not None:
                 output.note((f"{table}: " if many else "") + error_line(report.error))
             if many and not output.json:
-                output.result({}, report.lines())
+                output.result({}, _report_lines(report))
     finally:
         engine.close()
         if args.metrics_file:
@@ -81,7 +81,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 
 def _report_lines(report: Report) -> list[str]:
-    return [*report.lines(), *report.plan_lines]
+    shown = () if report.plan is None else report.plan_lines  # a dry run
+    return [*report.lines(), *shown]
 
 
 def _engine(args: argparse.Namespace, parallelism: object) -> Engine:

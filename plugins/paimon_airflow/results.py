@@ -177,6 +177,9 @@ def _told(details: object) -> str:
 
 def _detail(name: str, value: object) -> str:
     words = name.replace("_", " ")
+    if isinstance(value, Mapping) and value and name.startswith("positions"):
+        shown = [f"{who} {where}" for who, where in value.items()]
+        return f"{words} {', '.join(shown)}" if len(shown) <= _NAMED else ""
     if isinstance(value, list | tuple) and value:
         if len(value) <= _NAMED and all(isinstance(one, str) for one in value):
             return f"{words} {', '.join(value)}"

@@ -68,11 +68,12 @@ def test_what_only_the_job_knows_is_told():
         "deleted_folders": 0,
         "tagged_snapshot": 12,
         "safety_tag": "before",
+        "positions_before": {"reader": 2},
     }
     result = from_report(report(details=details))
     assert result.summary == (
         "4 expired snapshots, deleted tags a, b, 1,234 deleted files, 5.0 MB deleted, "
-        "tagged snapshot 12, safety tag before"
+        "tagged snapshot 12, safety tag before, positions before reader 2"
     )
     assert result.line() == f"db.t  done  {result.summary}"
 

@@ -131,14 +131,20 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
     """Write or delete the consumers' files."""
-    done: dict[str, object] = {}
+    before: dict[str, object] = {}
     for move in plan.work:
         if move.next_snapshot is None:
             table.consumers.delete(move.id)
         else:
             table.consumers.set(move.id, move.next_snapshot)
-        done[move.id] = None if move.old is None else move.old.next_snapshot
-    return Committed(details={"consumers": done})
+        before[move.id] = None if move.old is None else move.old.next_snapshot
+    return Committed(
+        details={
+            "deleted_consumers": [m.id for m in plan.work if m.next_snapshot is None],
+            "moved_consumers": [m.id for m in plan.work if m.next_snapshot is not None],
+            "positions_before": before,
+        }
+    )
 
 
 EXPIRE: Final = metadata_steps(make_expire, apply, recheck=recheck)

@@ -160,12 +160,14 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Delete or move the files, then delete the folders that are empty."""
     work = plan.work
     details: dict[str, object] = {}
+    word = "deleted"
     if work.quarantine and work.files:
         name = wall_clock_text(context.env.local_millis())
         name = name.replace("-", "").replace(":", "").replace(" ", "-")
         name = f"{name}-{context.env.new_uuid()[:8]}"
         done = move_aside(table, name, work.files)
         details["quarantine"] = name
+        word = "moved"
     else:
         done = sum(map_parallel(table.io, lambda f: table.io.delete(f.path), work.files))
     folders = 0
@@ -175,8 +177,8 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     return Committed(
         details={
             **details,
-            "deleted_files": done,
-            "deleted_bytes": sum(f.size for f in work.files),
+            f"{word}_files": done,
+            f"{word}_bytes": sum(f.size for f in work.files),
             "deleted_folders": folders,
         }
     )

@@ -52,7 +52,9 @@ def test_the_dead_hold_nothing_back_any_more(warehouse: Path) -> None:
     assert run(warehouse, "expire_snapshots", **held).details["expired_snapshots"] == [1]
     assert run(warehouse, "expire_consumers").status is Status.NOTHING_TO_DO
     report = run(warehouse, "expire_consumers", expiration_time="30 min")
-    assert report.details["consumers"] == {"dead": 2}
+    assert report.details["deleted_consumers"] == ["dead"]
+    assert report.details["positions_before"] == {"dead": 2}
+    assert "  positions before dead 2" in list(report.lines())
     assert consumers(warehouse) == {"alive": 4}
     assert run(warehouse, "expire_snapshots", **held).details["expired_snapshots"] == [2, 3]
 

@@ -43,6 +43,37 @@ def test_a_report_is_json_and_text():
     assert "dt=1 bucket 0" in text
 
 
+def test_what_only_the_job_knows_is_told_to_people():
+    cost = {"files": 9, "total_bytes": 4096}
+    details = {
+        "expired_snapshots": [3, 4, 5],
+        "deleted_tags": ["a", "b"],
+        "deleted_bytes": 2048,
+        "deleted_by_kind": {"data": 2, "manifest_list": 4},
+        "positions_before": {"reader": 2},
+        "range_query_on_k": {"before": cost, "after": {**cost, "files": 1}},
+        "orphans": [f"f{n}" for n in range(12)],
+        "deleted_folders": 0,
+        "already_there": [],
+    }
+    lines = list(report(details=details).lines())
+    assert lines[lines.index("  expired snapshots 3 to 5") :][:-1] == [
+        "  expired snapshots 3 to 5",
+        "  deleted tags a, b",
+        "  deleted bytes 2.0 KB",
+        "  deleted by kind data 2, manifest list 4",
+        "  positions before reader 2",
+        "  range query on k before (files 9, total bytes 4.0 KB), after (files 1, total bytes 4.0 KB)",
+        f"  orphans {', '.join(f'f{n}' for n in range(10))} and 2 more",
+    ]
+
+
+def test_nothing_to_do_says_why():
+    plan = ("expire_snapshots db.t from snapshot 3: nothing to do", "  keep snapshots (3): young")
+    idle = report(status=Status.NOTHING_TO_DO, plan_lines=plan, snapshots=(), after=BEFORE)
+    assert "  keep snapshots (3): young" in list(idle.lines())
+
+
 def test_the_exit_code_follows_error_and_status():
     assert report(status=Status.NOTHING_TO_DO, snapshots=()).exit_code is ExitCode.NOTHING_TO_DO
     failed = report(status=Status.FAILED, error=CommitConflict("c", table="db.t"))
@@ -69,6 +100,24 @@ def test_metrics_are_prometheus_text():
     assert 'duration_seconds{job="compact",phase="execute",table="db.t"} 1.5\n' in text
     assert 'last_success_timestamp_seconds{job="compact",table="d\\"b.t"} 6\n' in text
     assert text.count("# TYPE paimon_maintenance_runs_total counter") == 1
+
+
+def test_metrics_count_what_went_from_storage():
+    metrics = Metrics()
+    gone = {"deleted_files": 4, "deleted_bytes": 100}
+    metrics.record(
+        report(
+            job="expire_snapshots",
+            snapshots=(),
+            details={**gone, "finished": {"deleted_files": 1, "deleted_bytes": 10}},
+            parts=({"job": "expire_tags", "details": gone}, {"job": "compact", "status": "failed"}),
+        ),
+        now_millis=0,
+    )
+    text = metrics.to_text()
+    assert 'deleted_total{job="expire_snapshots",kind="storage",table="db.t"} 5\n' in text
+    assert 'reclaimed_total{job="expire_snapshots",table="db.t"} 110\n' in text
+    assert 'deleted_total{job="expire_tags",kind="storage",table="db.t"} 4\n' in text
 
 
 def test_metrics_are_written_whole(tmp_path):
