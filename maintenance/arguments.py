@@ -72,6 +72,12 @@ class Argument:
         return f"--{self.flag or self.name.replace('_', '-')}"
 
     @property
+    def other_options(self) -> tuple[str, ...]:
+        """Its other words on the command line: the procedure's own name, if the option is not."""
+        words = (f"--{name.replace('_', '-')}" for name in (self.name, *self.aliases))
+        return tuple(w for w in dict.fromkeys(words) if w != self.option)
+
+    @property
     def repeatable(self) -> bool:
         """Whether the option may be given more than once."""
         return self.kind in REPEATABLE

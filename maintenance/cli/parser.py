@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from maintenance.arguments import Argument, Kind
 from maintenance.exit_codes import ExitCode
@@ -394,6 +394,23 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
     else:
         metavar = "|".join(argument.choices) if argument.choices else argument.kind.upper()
         group.add_argument(argument.option, dest=dest, metavar=metavar, default=None, help=text)
+    _procedure_words(group, argument, dest)
+
+
+def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: str) -> None:
+    """Take the procedure's own word for the argument as well, without showing it in the help."""
+    for word in argument.other_options:
+        if word in group._option_string_actions:  # noqa: SLF001 - argparse has no other way to ask
+            continue  # a common option, as --branch is
+        hidden: dict[str, Any] = {"dest": dest, "default": None, "help": argparse.SUPPRESS}
+        if argument.kind is Kind.BOOLEAN:
+            hidden["action"] = "store_true"
+        elif argument.kind is Kind.OPTIONS:
+            # As in the procedure, one text may hold several: "a=1,b=2".
+            hidden |= {"action": "extend", "type": lambda text: text.split(",")}
+        elif argument.repeatable:
+            hidden["action"] = "append"
+        group.add_argument(word, **hidden)
 
 
 def _run_options(parser: Parser) -> None:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
     """The job's raw arguments that were typed; InvalidArgument if one is wrong."""
+    for argument in job.arguments:
+        # To jobs on branches, --branch alone is the procedure's argument, not where to work.
+        key = JOB_ARGUMENT_PREFIX + argument.name
+        if "branch" in argument.aliases and getattr(args, key) is None:
+            setattr(args, key, args.branch)
+            args.branch = None
     raw = {
         key.removeprefix(JOB_ARGUMENT_PREFIX): value
         for key, value in vars(args).items()

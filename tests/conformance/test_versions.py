@@ -13,6 +13,7 @@ from replay import run_step
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, run_table
+from command_line import caretaker
 from oracle import Oracle
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
@@ -288,3 +289,56 @@ def test_ours_beside_java(
     for at in (java, ours.at):
         oracle([{"op": "write", "rows": [[55, "on"]], "compact": False, **at}])
     assert oracle.rows(**ours.at) == oracle.rows()
+
+
+def test_back_to_a_watermark(tmp_path: Path) -> None:
+    table = Table(tmp_path, create=False)
+    table.do("create_table", columns=COLUMNS, options={"bucket": "-1", "write-only": "true"})
+    for number, watermark in enumerate((None, 1000, 2000, 3000)):
+        table.do("write", rows=[[number, "x"]], watermark=watermark)
+    assert type(table.run("rollback", watermark=999).error).__name__ == "NotFound"
+    report = table.run("rollback", watermark=2999)
+    assert report.error is None
+    assert report.details["rolled_back_to"] == 3
+    assert table.numbers() == [0, 1, 2]
+    both = table.run("rollback", watermark=1, snapshot=2)
+    assert "choose one of" in str(both.error)
+
+
+def test_branches_as_the_procedures_take_them(table: Table) -> None:
+    """Several at once, what exists is left alone if asked, and no branch that readers need goes."""
+    for name in ("a", "b", "c"):
+        table.do("create_branch", name=name, tag="t2")
+        table.do("write", branch=name, rows=[[77, name]])
+    taken = table.run("create_branch", branch_name="a", tag="t4")
+    assert type(taken.error).__name__ == "AlreadyExists"
+    ignored = table.run("create_branch", branch_name="a", tag="t4", ignore_if_exists=True)
+    assert ignored.status is Status.NOTHING_TO_DO
+    for option in ("scan.fallback-branch", "scan.primary-branch"):
+        change = {"change": "set_option", "key": option, "value": "c"}
+        table.do("alter_table", changes=[change])
+        refused = table.run("delete_branch", branch_name="b,c")
+        assert type(refused.error).__name__ == "InvalidArgument"
+        table.do("alter_table", changes=[{"change": "remove_option", "key": option}])
+    report = table.run("delete_branch", branch_name="a,b")
+    assert report.details["deleted_branches"] == ["a", "b"]
+    assert table.do("branches")["branches"] == ["c"]
+    assert_no_leftovers(table.warehouse)
+
+
+def test_words_of_the_procedures(table: Table) -> None:
+    """Their own names of the arguments are taken too; --branch is theirs where they have it."""
+    at = ("db.t", "-w", table.warehouse, "--json")
+    for words in (
+        ("create_branch", "--branch", "b", "--tag", "t2"),
+        ("rename_branch", "--from-branch", "b", "--to-branch", "d"),
+        ("create_branch", "--branch", "d", "--name", "e"),
+        ("delete_branch", "--branch", "d,e"),
+        ("reset_consumer", "--consumer-id", "c", "--next-snapshot-id", "3"),
+        ("rollback", "--snapshot-id", "5", "--force"),
+        ("compact_manifest", "--options", "manifest.target-file-size=1 kb,bucket=1"),
+    ):
+        ran = caretaker("run", words[0], *at, *words[1:])
+        assert ran.code == 0, ran.err
+        assert ran.json["status"] == "success"
+    assert table.do("branches")["branches"] == []

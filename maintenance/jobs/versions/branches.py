@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, human_bytes
-from paimon_core.errors import InvalidArgument, NotFound
+from maintenance.plan import Effect, Kept, human_bytes
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import find_garbage
-from paimon_core.reachability.references import Reference, all_references, without
+from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.branches import check_branch_name
+from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 
 Arguments = Mapping[str, object]
 
@@ -34,16 +35,24 @@ def make_create(
     """The branch, and the tag that it begins with."""
     name = _name(arguments, "branch_name")
     tag = cast("str | None", arguments.get("tag"))
-    table.branches.check_new(name, tag=tag)
-    if tag is not None:
-        table.tags.get(tag)
+    kept: list[Kept] = []
+    try:
+        table.branches.check_new(name, tag=tag)
+    except AlreadyExists:
+        if not arguments.get("ignore_if_exists"):
+            raise
+        kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
+    else:
+        if tag is not None:
+            table.tags.get(tag)
     start = "empty" if tag is None else f"at tag {tag!r}"
     return MetadataPlan(
         job="create_branch",
         table=table.name,
         pin=latest_pin(table),
         work=(name, tag),
-        actions=(Action(f"begin branch {name!r}, {start}"),),
+        actions=() if kept else (Action(f"begin branch {name!r}, {start}"),),
+        kept=tuple(kept),
         arguments=arguments,
     )
 
@@ -84,43 +93,52 @@ def apply_rename(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDeletion:
-    """The branch, its references, and the files that may go with it."""
+    """The branches, their references, and the files that may go with them.
 
-    name: str | None = None
+    Nobody can tell what those `without_schema` need: their files are left to the orphan job.
+    """
+
+    names: tuple[str, ...] = ()
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
     interrupted: tuple[str, ...] = ()
-    without_schema: bool = False
+    without_schema: tuple[str, ...] = ()
 
 
 def make_delete(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[BranchDeletion]:
-    """The branch's references, and what only they need."""
-    name: str | None = _name(arguments, "branch_name")
+    """The references of the branches, and what only they need.
+
+    NotFound, or InvalidArgument for a branch that the table reads or is read from.
+    """
+    wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
+    if not wanted:
+        raise InvalidArgument("argument branch_name is required")
     interrupted = tuple(journals(table))
-    if name == table.branch:
-        raise InvalidArgument(f"branch {name!r} cannot be deleted from within", table=table.name)
-    if not (interrupted and name not in table.branches.names()):
-        _check_exists(table, name or "")
-    else:
-        name = None  # an interrupted run deleted the branch, but not all of its files
-    # Nobody can tell what a branch without schema needs: its files are left to the orphan job.
-    without_schema = name is not None and table.schemas.of_branch(name).latest() is None
-    references = [] if without_schema else all_references(table)
-    going = [r for r in references if r.table.branch == name]
+    # An interrupted run may have deleted a branch, but not all of its files.
+    there = set(table.branches.names()) if interrupted else None
+    names = [n for n in wanted if there is None or n in there]
+    for name in names:
+        _check_deletable(table, name)
+    broken = [n for n in names if table.schemas.of_branch(n).latest() is None]
+    whole = [n for n in names if n not in broken]
+    left = (on_branch(table, n) for n in table.branches.all_with_main() if n not in broken)
+    references = [r for branch in left for r in references_of(branch)] if whole else []
+    going = [r for r in references if r.table.branch in whole]
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    actions = []
-    if without_schema:
-        why = "it has no schema; what only it needs is left to remove_orphan_files"
-        actions.append(Action(f"delete branch {name!r}", why))
-    elif name is not None:
-        actions.append(
-            Action(
-                f"delete branch {name!r} with {len(going)} snapshots, tags and changelogs",
-                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
-            )
+    actions = [
+        Action(
+            f"delete branch {name!r}",
+            "it has no schema; what only it needs is left to remove_orphan_files"
+            if name in broken
+            else f"{sum(r.table.branch == name for r in going)} snapshots, tags and changelogs",
         )
+        for name in names
+    ]
+    if garbage.files:
+        size = human_bytes(garbage.bytes)
+        actions.append(Action(f"delete {len(garbage.files):,} files that only they need", size))
     if interrupted:
         actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
     return MetadataPlan(
@@ -128,11 +146,11 @@ def make_delete(
         table=table.name,
         pin=latest_pin(table),
         work=BranchDeletion(
-            name=name,
+            names=tuple(whole),
             going=tuple(going),
             files=frozenset(garbage.files),
             interrupted=interrupted,
-            without_schema=without_schema,
+            without_schema=tuple(broken),
         ),
         actions=tuple(actions),
         effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
@@ -143,30 +161,28 @@ def make_delete(
 def apply_delete(
     table: FileStoreTable, plan: MetadataPlan[BranchDeletion], context: RunContext
 ) -> Committed:
-    """Delete the branch, its schemas last, for a branch without schema stops every other job."""
+    """Delete the branches, schemas last, for a branch without schema stops every other job."""
     work = plan.work
-    details: dict[str, object] = {}
-    if work.name is not None and work.without_schema:
-        # First of all, for while it is there nobody can tell what is garbage.
-        table.branches.delete(work.name)
-        details["branch_name"] = work.name
+    details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
+    for name in work.without_schema:
+        # First of all, for while one is there nobody can tell what is garbage.
+        table.branches.delete(name)
     if work.interrupted:
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete_references() -> None:
-        if work.name is None:
-            return
-        paths = table.paths.of_branch(work.name)
-        for folder in (
-            paths.snapshot_dir,
-            paths.changelog_dir,
-            paths.tag_dir,
-            paths.consumer_dir,
-        ):
-            table.io.delete_dir(folder)
-        table.branches.delete(work.name)
+        for name in work.names:
+            paths = table.paths.of_branch(name)
+            for folder in (
+                paths.snapshot_dir,
+                paths.changelog_dir,
+                paths.tag_dir,
+                paths.consumer_dir,
+            ):
+                table.io.delete_dir(folder)
+            table.branches.delete(name)
 
-    if work.name is not None and not work.without_schema:
+    if work.names:
         removed = release(
             table,
             work.going,
@@ -174,8 +190,21 @@ def apply_delete(
             new_uuid=context.env.new_uuid,
             planned=work.files,
         )
-        details.update({"branch_name": work.name, **removed.to_json()})
+        details.update(removed.to_json())
     return Committed(details=details)
+
+
+def _check_deletable(table: FileStoreTable, name: str) -> None:
+    if name == table.branch:
+        raise InvalidArgument(f"branch {name!r} cannot be deleted from within", table=table.name)
+    _check_exists(table, name)
+    for option in (FALLBACK_BRANCH, PRIMARY_BRANCH):
+        if table.schema.options.get(option) == name:
+            raise InvalidArgument(
+                f"branch {name!r} of table {table.name} is read as {option}",
+                table=table.name,
+                next_step=f"unset {option} first",
+            )
 
 
 def _check_exists(table: FileStoreTable, name: str) -> None:

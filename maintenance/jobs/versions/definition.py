@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -10,7 +11,11 @@ from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
 
 SNAPSHOT = Argument(
-    name="snapshot", kind=Kind.INTEGER, help="the snapshot to go back to", example="12"
+    name="snapshot",
+    kind=Kind.INTEGER,
+    aliases=("snapshot_id",),
+    help="the snapshot to go back to",
+    example="12",
 )
 TAG = Argument(name="tag", kind=Kind.TEXT, help="the tag to go back to", example="before-migration")
 TIMESTAMP = Argument(
@@ -19,6 +24,12 @@ TIMESTAMP = Argument(
     help="go back to the last snapshot committed at this time of the local wall clock (or "
     "milliseconds since 1970) or before",
     example="2024-01-31 12:00:00",
+)
+WATERMARK = Argument(
+    name="watermark",
+    kind=Kind.INTEGER,
+    help="go back to the last snapshot whose watermark is this (milliseconds since 1970) or less",
+    example="1706698800000",
 )
 SAFETY_TAG = Argument(
     name="safety_tag",
@@ -29,14 +40,46 @@ SAFETY_TAG = Argument(
     "of snapshot ids",
     example="7 d",
 )
-BRANCH = Argument(name="branch_name", flag="name", kind=Kind.TEXT, help="the name of the branch")
+BRANCH = Argument(
+    name="branch_name",
+    flag="name",
+    aliases=("branch",),
+    kind=Kind.TEXT,
+    help="the name of the branch",
+)
+FROM_BRANCH = replace(BRANCH, aliases=("from_branch", "branch"))
+BRANCHES = replace(
+    BRANCH,
+    kind=Kind.TEXTS,
+    default=(),
+    help="the names of the branches, given again or joined by commas",
+)
 FROM_TAG = Argument(
     name="tag",
     kind=Kind.TEXT,
     help="the tag that the branch begins with (default: it begins empty)",
 )
+IGNORE_IF_EXISTS = Argument(
+    name="ignore_if_exists",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="do nothing if there is a branch of this name already, whatever it began with",
+)
 NEW_NAME = Argument(
-    name="target_branch", flag="new-name", kind=Kind.TEXT, help="the new name of the branch"
+    name="target_branch",
+    flag="new-name",
+    aliases=("to_branch",),
+    kind=Kind.TEXT,
+    help="the new name of the branch",
+)
+OPTIONS = Argument(
+    name="options",
+    flag="option",
+    aliases=("option",),
+    kind=Kind.OPTIONS,
+    default={},
+    help="table options for this run only: key=value, given again for more",
+    example="manifest.target-file-size=16 mb",
 )
 
 
@@ -48,7 +91,7 @@ def _load(module: str, name: str) -> Steps[Any, Any, Any, Any]:
 
 ROLLBACK: Final = Job(
     name="rollback",
-    summary="go back to a snapshot, tag or time; everything later goes",
+    summary="go back to a snapshot, tag, time or watermark; everything later goes",
     changes=(
         "Deletes all later snapshots, changelogs and tags, then the files that only they needed "
         "(Java leaves those as orphans)."
@@ -58,7 +101,7 @@ ROLLBACK: Final = Job(
         "job. Files that other branches need stay."
     ),
     undo="rollback to the safety tag that the report names, until it expires.",
-    arguments=(SNAPSHOT, TAG, TIMESTAMP, SAFETY_TAG),
+    arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK, SAFETY_TAG),
     examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
     load=partial(_load, "rollback", "ROLLBACK"),
 )
@@ -68,7 +111,7 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     changes="Commits one OVERWRITE snapshot with the files of the chosen one. Nothing is deleted.",
     protects="All snapshots and tags stay.",
     undo="rollback_to_as_latest to the snapshot before.",
-    arguments=(SNAPSHOT, TAG, TIMESTAMP),
+    arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK),
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
     load=partial(_load, "rollback", "AS_LATEST"),
 )
@@ -78,7 +121,7 @@ CREATE_BRANCH: Final = Job(
     changes="Writes the metadata of the branch; data are shared.",
     protects="A branch of this name that exists stays as it is, and the job fails.",
     undo="delete_branch.",
-    arguments=(BRANCH, FROM_TAG),
+    arguments=(BRANCH, FROM_TAG, IGNORE_IF_EXISTS),
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=partial(_load, "branches", "CREATE"),
 )
@@ -88,17 +131,18 @@ RENAME_BRANCH: Final = Job(
     changes="Moves the folder of the branch's metadata.",
     protects="A branch that has the new name already stays as it is, and the job fails.",
     undo="rename_branch back.",
-    arguments=(BRANCH, NEW_NAME),
+    arguments=(FROM_BRANCH, NEW_NAME),
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
     load=partial(_load, "branches", "RENAME"),
 )
 DELETE_BRANCH: Final = Job(
     name="delete_branch",
-    summary="delete a branch, and the files that only it needed",
-    changes="Deletes the branch's metadata, then the files that nothing else needs.",
-    protects="Every file that main or another branch needs stays.",
+    summary="delete branches, and the files that only they needed",
+    changes="Deletes the branches' metadata, then the files that nothing else needs.",
+    protects="Every file that main or another branch needs stays. A branch that "
+    "scan.fallback-branch or scan.primary-branch names is refused.",
     undo="None.",
-    arguments=(BRANCH,),
+    arguments=(BRANCHES,),
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=partial(_load, "branches", "DELETE"),
 )
@@ -122,7 +166,7 @@ COMPACT_MANIFEST: Final = Job(
     changes="Commits one COMPACT snapshot with the same files in fewer manifests.",
     protects="No data file is touched.",
     undo="Reading needs no undo.",
-    arguments=(),
+    arguments=(OPTIONS,),
     examples=("caretaker run compact_manifest db.orders -w /lake",),
     load=partial(_load, "manifests", "STEPS"),
 )

@@ -42,10 +42,12 @@ _SAFETY: Final = "before-rollback-"
 
 def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
     """The snapshot that is meant; NotFound, or InvalidArgument unless exactly one way is used."""
-    given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp")}
+    given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp", "watermark")}
     chosen = {k: v for k, v in given.items() if v is not None}
     if len(chosen) != 1:
-        raise InvalidArgument("choose one of snapshot, tag and timestamp", table=table.name)
+        raise InvalidArgument(
+            "choose one of snapshot, tag, timestamp and watermark", table=table.name
+        )
     if "tag" in chosen:
         return table.tags.get(cast("str", chosen["tag"])).snapshot
     if "snapshot" in chosen:
@@ -55,6 +57,8 @@ def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) 
             tags = (t.snapshot for t in table.tags.all())
             found = next((s for s in tags if s.id == wanted), None)
         return found if found is not None else table.snapshots.get(wanted)
+    if "watermark" in chosen:
+        return _at_watermark(table, cast("int", chosen["watermark"]))
     millis = parse_instant(cast("str", chosen["timestamp"]), context.env)
     at = table.snapshots.at_or_before_time(millis)
     if at is None:
@@ -62,6 +66,19 @@ def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) 
             f"table {table.name} has no snapshot at {millis} or before", table=table.name
         )
     return at
+
+
+def _at_watermark(table: FileStoreTable, wanted: int) -> Snapshot:
+    """The newest snapshot whose watermark is `wanted` or less (`earlierOrEqualWatermark`).
+
+    NotFound if all are later; Java then takes the earliest.
+    """
+    for snapshot in reversed(table.snapshots.all()):
+        if snapshot.watermark is not None and snapshot.watermark <= wanted:
+            return snapshot
+    raise NotFound(
+        f"table {table.name} has no snapshot with watermark {wanted} or less", table=table.name
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
