@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 from disk import assert_no_leftovers, assert_whole, on_disk
 from replay import run_step
 
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, run_table
-from command_line import caretaker
 from oracle import Oracle
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
