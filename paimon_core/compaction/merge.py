@@ -56,7 +56,7 @@ from paimon_core.options import (
 )
 from paimon_core.read.section import SectionReader
 from paimon_core.read.versions import VersionReader
-from paimon_core.scan.engine import merge_engine_for
+from paimon_core.scan.engine import merge_engine_for, rules_of
 from paimon_core.types.buffers import index_array
 
 OnFound = Callable[[DataFileMeta, Positions], None]
@@ -180,7 +180,8 @@ class UnitMerge:
         if not options.value(CHANGELOG_ROW_DEDUPLICATE):
             return None
         ignored = options.value(CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS)
-        return equality([n for n in self.table.schema.names if n not in ignored])
+        names = [n for n in self.table.schema.names if n not in ignored]
+        return equality(names, rules=rules_of(self.table))
 
 
 def _finding(

@@ -20,9 +20,9 @@ Rows carry the sequence number of the record that they show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from paimon_core.lsm.merge_engine import (
     INSERT,
     UPDATE_AFTER,
     UPDATE_BEFORE,
+    JavaRules,
     MergedRows,
     MergeEngine,
     MergeSlice,
@@ -213,32 +214,57 @@ def _adds(batch: pa.RecordBatch, rows: Rows) -> BoolArray:
     return there
 
 
-def equality(names: Sequence[str]) -> Equal:
+def equality(names: Sequence[str], *, rules: JavaRules = JavaRules.JAVA_1_4) -> Equal:
     """Whether rows have the same values in these columns, as Java's generated code compares them.
 
-    Null equals null; NaN equals nothing, and 0.0 equals -0.0.
+    Null equals null.  By 1.4 NaN equals nothing, and 0.0 equals -0.0; by 2.0 it is the reverse.
     """
+    by_bits = rules is JavaRules.JAVA_2_0
 
     def equal(old: pa.RecordBatch, new: pa.RecordBatch) -> BoolArray:
         same = np.ones(old.num_rows, np.bool_)
         for name in names:
-            same &= _equal_values(old.column(name), new.column(name))
+            same &= _equal_values(old.column(name), new.column(name), by_bits=by_bits)
         return same
 
     return equal
 
 
-def _equal_values(old: pa.Array, new: pa.Array) -> BoolArray:
+def _equal_values(old: pa.Array, new: pa.Array, *, by_bits: bool) -> BoolArray:
     if pa.types.is_nested(old.type):
-        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        pairs: Iterable[tuple[Any, Any]] = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        if by_bits:
+            pairs = ((_with_bits(a), _with_bits(b)) for a, b in pairs)
         if pa.types.is_map(old.type):
             # Java compares maps as sets of entries.
             return np.array([_same_map(a, b) for a, b in pairs], np.bool_)
         return np.array([a == b for a, b in pairs], np.bool_)
+    if by_bits and pa.types.is_floating(old.type):
+        old, new = _float_bits(old), _float_bits(new)
     same = pc.fill_null(pc.equal(old, new), False)
     if old.null_count and new.null_count:
         same = pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new)))
     return bool_values(same)
+
+
+def _float_bits(column: pa.Array) -> pa.Array:
+    """The bits of numbers as `Double.compare` tells them apart: there is one NaN, and two zeros."""
+    one_nan = pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
+    return one_nan.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
+
+
+def _with_bits(value: object) -> object:
+    """A nested value whose numbers are replaced by what `Double.compare` tells apart."""
+    match value:
+        case float():
+            return value.hex()
+        case list():
+            return [_with_bits(v) for v in value]
+        case tuple():
+            return tuple(map(_with_bits, value))
+        case dict():
+            return {k: _with_bits(v) for k, v in value.items()}
+    return value
 
 
 def _same_map(old: list[tuple[object, object]] | None, new: object) -> bool:

@@ -15,7 +15,12 @@ def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
     """
     rules = JavaRules.JAVA_1_4
     if table.options.value(MERGE_ENGINE) in ("aggregation", "partial-update"):
-        latest = table.snapshots.latest()
-        if latest is not None and latest.written_by_2_0:
-            rules = JavaRules.JAVA_2_0
+        rules = rules_of(table)
     return merge_engine_of(table.schema, rules=rules)
+
+
+def rules_of(table: FileStoreTable) -> JavaRules:
+    """Whose rules hold for the table: those of the Java that its newest snapshot tells."""
+    latest = table.snapshots.latest()
+    by_2_0 = latest is not None and latest.written_by_2_0
+    return JavaRules.JAVA_2_0 if by_2_0 else JavaRules.JAVA_1_4

@@ -7,7 +7,9 @@ and goes on compacting it.
 
 from __future__ import annotations
 
+import ast
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +253,30 @@ def test_writers_that_compact_tell_the_same(
             both.run({**step, "wait": True})
     java = oracle_1_4_2([{**both.theirs, **both.stream()}])[0]
     assert changes(run_step({**both.ours, **both.stream()})) == changes(java)
+
+
+def test_each_version_tells_numbers_apart_in_its_own_way(oracle: Oracle, tmp_path: Path) -> None:
+    """1.4 compares DOUBLE by `==`, 2.0 by `Double.compare`: NaN and the two zeros show it."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    at = {"warehouse": str(theirs), "database": "db", "table": "t"}
+    columns = ["k INT NOT NULL", "d DOUBLE", "f FLOAT", "l ARRAY<DOUBLE>"]
+    create = {
+        "op": "create_table",
+        "columns": [dict(zip(("name", "type"), c.split(" ", 1), strict=True)) for c in columns],
+        "primary_keys": ["k"],
+        "options": FULL | DEDUPLICATE | {"bucket": "1", "write-only": "true"},
+    }
+    nan, zero, minus = "NaN", "0.0", "-0.0"
+    first = [[1, nan, nan, None], [2, zero, zero, None], [3, None, nan, [nan, zero]], [4, 1, 1, []]]
+    then = [[1, nan, nan, None], [2, minus, zero, None], [3, None, nan, [nan, zero]], [4, 1, 1, []]]
+    steps = [{"op": "write", "rows": rows} for rows in (first, then)]
+    compact = {"op": "compact"}
+    oracle([{**at, **step} for step in (create, steps[0], compact, steps[1])])
+    shutil.copytree(theirs, ours)
+    oracle([{**at, **compact}])
+    read = {"op": "stream_read", "from": 1}
+    java = changes(oracle([{**at, **read}])[0])
+    assert "error" not in run_step({**at, "warehouse": str(ours), **compact})
+    assert changes(run_step({**at, "warehouse": str(ours), **read})) == java
+    told = {ast.literal_eval(row)[1] for row in java[4]}
+    assert told == ({2} if oracle.version == "2.0.0" else {1, 3})
