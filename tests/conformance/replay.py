@@ -51,6 +51,7 @@ from paimon_core.table.table_writer import commit_write, new_writer
 from paimon_core.table.time_travel import at_snapshot, travel
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import RowType, TypeRoot
+from paimon_core.types.java_numbers import double_text
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
 
@@ -456,8 +457,7 @@ def read(step: Step, result: Result) -> None:
     else:
         found = list(rows)
         if step.get("sorted", True):
-            # Java compares strings by their UTF-16 units.
-            found.sort(key=lambda row: _text(row).encode("utf-16-be"))
+            found.sort(key=_sort_text)
         result.update(
             count=len(found),
             columns=list(wanted.names),
@@ -502,7 +502,7 @@ def stream_read(step: Step, result: Result) -> None:
             break
         plan = scan.plan()
         rows = list(rows_of(read_plan(table, plan), table.schema.row_type, bits=False))
-        rows.sort(key=lambda row: _text(row).encode("utf-16-be"))
+        rows.sort(key=_sort_text)
         result["plans"].append(
             {
                 "next_snapshot": plan.next_snapshot,
@@ -534,6 +534,22 @@ def _bits(value: Any, root: TypeRoot) -> Any:
     if value is None or root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return value
     return struct.pack(">f" if root is TypeRoot.FLOAT else ">d", float(value)).hex()
+
+
+def _sort_text(row: list[Any]) -> bytes:
+    """What the oracle sorts rows by: JSON with Java's numbers, compared by UTF-16 units."""
+    return _java_text(row).encode("utf-16-be")
+
+
+def _java_text(value: Any) -> str:
+    match value:
+        case float():
+            return double_text(value)
+        case list():
+            return f"[{','.join(map(_java_text, value))}]"
+        case dict():
+            return f"{{{','.join(f'{_text(k)}:{_java_text(v)}' for k, v in value.items())}}}"
+    return _text(value)
 
 
 def _text(value: Any) -> str:
