@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from maintenance.policy.model import Policy, TablePolicy
     from maintenance.runner import RunRequest, Surroundings
 
+COMMON_PARAMS = frozenset(
+    {
+        "warehouse",
+        "tables",
+        "including",
+        "excluding",
+        "branch",
+        "dry_run",
+        "force",
+        "max_rewrite",
+        "batch_size",
+    }
+)
+"""Params of every DAG's form, or of some, beside the job's own arguments."""
 PLANNING_THREADS = 8
 """Planning waits for storage most of the time."""
 _SHOWN_LINES = 12
@@ -120,7 +134,9 @@ def request_from(
 ) -> Request:
     """The request that the DAG run's params make; InvalidArgument if they make none.
 
-    The form's schema was checked before; what only the job knows is checked here.
+    The form's schema was checked before; what only the job knows is checked here, and that there is
+    nothing else: Airflow passes on whatever `conf` of the REST API holds, so a misspelt `dry_run`
+    would be a run.
     """
     from maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
     from maintenance.registry import job_named  # noqa: PLC0415
@@ -128,10 +144,19 @@ def request_from(
 
     definition = job_named(job)
     arguments = {
-        argument.name: params[argument.name]
+        argument.name: params[name]
         for argument in definition.arguments
-        if params.get(argument.name) is not None
+        # Another name of it comes from `conf`, and so before what the form fills in by itself.
+        for name in (argument.name, *argument.aliases)
+        if params.get(name) is not None
     }
+    accepted = {name for a in definition.arguments for name in (a.name, *a.aliases)} | COMMON_PARAMS
+    unknown = sorted(params.keys() - accepted)
+    if unknown:
+        raise InvalidArgument(
+            f"{job} has no param {', '.join(map(repr, unknown))}",
+            next_step=f"correct the run's conf; there are: {', '.join(sorted(accepted))}",
+        )
     definition.read_arguments(arguments)
     warehouse = params.get("warehouse")
     if not warehouse:

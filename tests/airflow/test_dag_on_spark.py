@@ -103,6 +103,15 @@ def test_patterns_that_match_nothing_fail_at_once(run_dag, warehouse):
     assert ran.tries["plan"] == 1
 
 
+def test_a_misspelt_param_never_becomes_a_run(warehouse):
+    from paimon_airflow import jobs
+    from paimon_core.errors import InvalidArgument
+
+    params = {"warehouse": str(warehouse), "tables": ["db.*"], "dryrun": True}
+    with pytest.raises(InvalidArgument, match=r"no param 'dryrun'.*dry_run"):
+        jobs.request_from("expire_snapshots", params, storage={}, timezone=None)
+
+
 def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
     """Arguments reach the job, without Airflow in between."""
     from paimon_airflow import jobs

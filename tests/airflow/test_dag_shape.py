@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from maintenance.registry import JOBS, job_named
+from paimon_airflow.jobs import COMMON_PARAMS
 from paimon_dags.job_shape import job_shape, job_shapes
 from paimon_dags.pages import COMPACT, DROP_PARTITION, PAGES, ROLLBACK, Page, all_pages
 from paimon_dags.settings import (
@@ -55,6 +56,7 @@ class TestEveryDag:
         assert sorted(dag.arguments) == sorted(a.name for a in job_named(dag.job).arguments)
         names = {field.name for field in dag.fields}
         assert names >= {"warehouse", "tables", "including", "excluding", "dry_run", "force"}
+        assert names - {a.name for a in job_named(dag.job).arguments} <= COMMON_PARAMS
 
     def test_the_forms_defaults_are_what_the_job_takes(self, dag):
         raw = {f.name: f.default for f in dag.fields if f.argument and f.default is not None}
