@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from maintenance.exit_codes import ExitCode, exit_code_of
-from maintenance.plan import SnapshotPin, human_bytes
+from maintenance.plan import SnapshotPin, counted, human_bytes
 from paimon_core.errors import PaimonError, UnsupportedFeature
 
 MAX_PRINTED_BUCKETS = 20
 MAX_PRINTED_NAMES = 10
+STORAGE_NEXT_STEP = (
+    "see whether the storage answers and lets this user read and write there, then run again: "
+    "a second run takes up what this one began"
+)
+"""What to do when a file operation failed and the job does not know why."""
 
 
 class Status(StrEnum):
@@ -61,8 +66,10 @@ class Size:
 
     def line(self) -> str:
         """The size for people."""
-        runs = "" if self.sorted_runs is None else f", {self.sorted_runs:,} sorted runs"
-        return f"{self.files:,} files, {human_bytes(self.bytes)}, {self.rows:,} rows{runs}"
+        runs = "" if self.sorted_runs is None else f", {counted(self.sorted_runs, 'sorted runs')}"
+        # Records, since of several with one key readers see one row.
+        records = counted(self.rows, "records")
+        return f"{counted(self.files, 'files')}, {human_bytes(self.bytes)}, {records}{runs}"
 
 
 def total(sizes: Sequence[Size]) -> Size:
@@ -258,13 +265,14 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
 def error_json(error: BaseException) -> dict[str, object]:
     """An error as the CLI, reports and Airflow show it; missing places are None."""
     if not isinstance(error, PaimonError):
+        storage = error if isinstance(error, OSError) else None
         return {
             "type": type(error).__name__,
             "message": str(error) or type(error).__name__,
-            "next_step": None,
+            "next_step": STORAGE_NEXT_STEP if storage is not None else None,
             "table": None,
             "snapshot": None,
-            "file": None,
+            "file": None if storage is None or storage.filename is None else str(storage.filename),
         }
     found: dict[str, object] = {
         "type": type(error).__name__,

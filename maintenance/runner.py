@@ -305,7 +305,8 @@ class _Run:
         if isinstance(error, PaimonError):
             error.table = error.table or self.request.table
         else:
-            logger.error("unexpected failure", exc_info=error)
+            # The report says what failed; the trace is for those who asked for a log.
+            logger.info("unexpected failure", exc_info=error)
         self.error = error
         self.status = Status.FAILED
 

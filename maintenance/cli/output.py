@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from maintenance.exit_codes import ExitCode, exit_code_of
-from maintenance.report import error_json
+from maintenance.report import STORAGE_NEXT_STEP, error_json
 from paimon_core.errors import PaimonError
 
 
@@ -60,6 +60,8 @@ def error_line(error: BaseException) -> str:
     """What is wrong, and what to do about it, on one line."""
     if isinstance(error, PaimonError):
         text = str(error)
+    elif isinstance(error, OSError):
+        text = f"{type(error).__name__}: {error} -> {STORAGE_NEXT_STEP}"
     else:
         text = (
             f"{type(error).__name__}: {error} -> run again with -v for the trace; please report it"

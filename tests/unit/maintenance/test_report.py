@@ -87,6 +87,9 @@ def test_errors_name_their_place():
     assert told["feature"] == "row tracking"
     assert told["table"] == "db.t"
     assert error_json(ValueError())["message"] == "ValueError"
+    refused = error_json(PermissionError(13, "Permission denied", "/w/db.db/t/snapshot/LATEST"))
+    assert refused["file"] == "/w/db.db/t/snapshot/LATEST"
+    assert "storage" in refused["next_step"]
 
 
 def test_metrics_are_prometheus_text():

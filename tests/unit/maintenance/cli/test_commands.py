@@ -225,6 +225,8 @@ def test_inspect_tells_what_to_do(lake):
     assert urgent["command"] == "caretaker run compact db.t --strategy full"
     text = caretaker("inspect", "db.t", "-w", lake.warehouse).out
     assert "urgent" in text
+    # What is advised can be typed as it stands.
+    assert f"-> {urgent['command']} -w {lake.warehouse}" in text
     many = caretaker("inspect", "db.*", "-w", lake.warehouse, "--json").json
     assert [t["table"] for t in many["tables"]] == ["db.empty", "db.log", "db.t"]
 
@@ -236,7 +238,8 @@ def test_inspect_tells_refs_and_what_old_snapshots_hold(lake):
     assert health["held_by_old_snapshots"]["files"] == 6
     (consumer,) = health["consumers"]
     assert (consumer["id"], consumer["lag_snapshots"]) == ("c1", 3)
-    assert "c1 (next 2, 3 behind)" in caretaker("inspect", "db.t", "-w", lake.warehouse).out
+    text = caretaker("inspect", "db.t", "-w", lake.warehouse).out
+    assert "c1 (next 2, 3 behind, silent for " in text
 
 
 @pytest.mark.parametrize("name", ["tags_branches", "deletion_vectors", "postpone", "pk_types"])
@@ -334,3 +337,15 @@ def test_a_corrupt_table_is_named(lake):
         assert ran.code == 7, words
         assert ran.json["error"]["file"].endswith("snapshot-3")
         assert "verify" in ran.json["error"]["next_step"]
+
+
+@pytest.mark.parametrize("words", [("read",), ("plan", "compact"), ("run", "compact")])
+def test_storage_that_refuses_is_one_line(lake, words):
+    snapshot = Path(lake.table().root) / "snapshot" / "snapshot-3"
+    snapshot.unlink()
+    snapshot.mkdir()
+    ran = caretaker(*words, "db.t", "-w", lake.warehouse)
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert "snapshot-3" in ran.err
+    assert "see whether the storage answers" in ran.err
