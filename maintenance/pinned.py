@@ -17,16 +17,8 @@ from paimon_core.errors import CommitConflict, SchemaError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
-
-
-def index_entries(table: FileStoreTable, snapshot: Snapshot) -> list[IndexManifestEntry]:
-    """The index files of the snapshot."""
-    if snapshot.index_manifest is None:
-        return []
-    return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
 
 
 def index_changed(
@@ -41,7 +33,7 @@ def index_changed(
     """
     if latest is None:
         return False
-    now = (e for e in index_entries(table, latest) if e.partition == partition)
+    now = (e for e in table.index_entries(latest) if e.partition == partition)
     return _names(now) != _names(read)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -190,10 +189,7 @@ def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
 
     A table may have turned deletion vectors off and still hold some.
     """
-    if snapshot.index_manifest is None:
-        return
-    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
-    found = {e.index_file.index_type for e in entries}
+    found = {e.index_file.index_type for e in table.index_entries(snapshot)}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "read")
 
 

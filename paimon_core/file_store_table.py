@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from paimon_core.errors import NotFound
+from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.cache import ManifestCache
+from paimon_core.manifest.data_file import IndexManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import BUCKET, Options
 from paimon_core.paths import TablePaths
 from paimon_core.refs.branches import BranchStore
@@ -91,6 +93,23 @@ class FileStoreTable:
         if latest is None:
             raise NotFound(f"table {self.name} no longer has a schema", table=self.name)
         return replace(self, schema=latest.with_options(self.dynamic_options))
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        """All index files of the snapshot; CorruptTable if its index manifest is missing."""
+        if snapshot.index_manifest is None:
+            return []
+        path = self.paths.manifest(snapshot.index_manifest)
+        try:
+            return read_index_manifest(self.io, path)
+        except FileNotFoundError as e:
+            raise CorruptTable(
+                f"index manifest {path} of table {self.name} is missing",
+                table=self.name,
+                file=path,
+                snapshot=snapshot.id,
+                next_step="if the snapshot expired meanwhile, run again; "
+                "otherwise run `caretaker verify` on the table",
+            ) from e
 
     def latest_or_not_found(self) -> Snapshot:
         """The newest snapshot; NotFound if nothing was committed yet."""

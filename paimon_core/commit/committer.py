@@ -38,7 +38,6 @@ from paimon_core.options import (
 )
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import index_entries
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 log = logging.getLogger(__name__)
@@ -234,7 +233,7 @@ def _check(
             table=table.name,
             latest=latest,
             base=base,
-            index_files=index_entries(table, latest),
+            index_files=table.index_entries(latest),
             changes=changes,
             bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
         )

@@ -21,7 +21,6 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import (
     BUCKET,
     DYNAMIC_PARTITION_OVERWRITE,
@@ -134,14 +133,11 @@ def replace_partitions(
                 for e in scan_files(table, latest, keep_partition=test)
                 if e.bucket >= 0 or not only_real_buckets
             ]
-            if latest.index_manifest is not None:
-                dropped = [
-                    IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
-                    for e in read_index_manifest(
-                        table.io, table.paths.manifest(latest.index_manifest)
-                    )
-                    if test is None or test(e.partition)
-                ]
+            dropped = [
+                IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
+                for e in table.index_entries(latest)
+                if test is None or test(e.partition)
+            ]
         return Changes((*deleted, *files), (), (*dropped, *index_files))
 
     return commit_changes(

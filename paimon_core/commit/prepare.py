@@ -7,6 +7,7 @@ again; after that it never is (JAVA_RULES A7).
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +21,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
+from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import write_manifests
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.options import (
@@ -31,6 +32,8 @@ from paimon_core.options import (
 )
 from paimon_core.scan.manifests import data_manifests, may_hold, read_entries
 from paimon_core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -185,10 +188,9 @@ def _index_manifest(
     env: Environment,
     written: _Written,
 ) -> str | None:
-    old = latest.index_manifest if latest is not None else None
     if not changes.index_files:
-        return old
-    previous = read_index_manifest(table.io, table.paths.manifest(old)) if old else []
+        return None if latest is None else latest.index_manifest
+    previous = [] if latest is None else table.index_entries(latest)
     combined = combine_index_files(
         previous,
         changes.index_files,
@@ -211,11 +213,16 @@ def _carried_statistics(
     path = table.paths.statistics(latest.statistics)
     try:
         stats_schema = json.loads(table.io.read_bytes(path))["schemaId"]
+    except FileNotFoundError:
+        # They only guide planners: no reason to refuse a commit, and none to name a lost file again.
+        log.warning("table=%s file=%s is missing: statistics are not carried on", table.name, path)
+        return None
     except (ValueError, KeyError, TypeError) as e:
         raise CorruptTable(
             f"statistics file {latest.statistics} of table {table.name} cannot be read: {e}",
             table=table.name,
             file=path,
             snapshot=latest.id,
+            next_step="analyze the table again (caretaker run analyze)",
         ) from e
     return latest.statistics if stats_schema == schema_id else None

@@ -135,8 +135,9 @@ class _Work:
 
     def __post_init__(self) -> None:
         at = self.unit.snapshot
+        mine = {(s.partition, s.bucket) for s in self.unit.sources}
         self.vectors = (
-            {} if at is None else deletion_vectors(self.table, self.table.snapshots.get(at))
+            {} if at is None else deletion_vectors(self.table, self.table.snapshots.get(at), mine)
         )
 
     def split(self) -> None:

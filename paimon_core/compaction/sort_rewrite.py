@@ -203,7 +203,8 @@ def coded_rows(table: FileStoreTable, unit: SortUnit, row_type: RowType | None =
     """The live rows of the unit's files with their codes, or only these columns of them."""
     read_type = row_type or table.schema.row_type
     at = unit.snapshot
-    vectors = {} if at is None else deletion_vectors(table, table.snapshots.get(at))
+    mine = [(unit.source.partition, unit.source.bucket)]
+    vectors = {} if at is None else deletion_vectors(table, table.snapshots.get(at), mine)
     files = unit.source.append_files
     sources = [source_of(f.file_size, _rows, table, unit, f, read_type, vectors) for f in files]
     for batch in one_after_the_other(table.io, sources):

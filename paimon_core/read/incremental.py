@@ -31,10 +31,11 @@ from paimon_core.lsm.sort_merge import MergeOrder, merge_slices
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.predicate import Predicate
-from paimon_core.read.table_read import chosen_rows, deletion_vectors, least_level, read_table
+from paimon_core.read.table_read import bucket_vectors, chosen_rows, least_level, read_table
 from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.buffers import index_array, int8_array
@@ -90,7 +91,7 @@ def _differing(
     by_2_0 = table.latest_or_not_found().written_by_2_0
     lowest = 0 if by_2_0 else least_level(options)
     old, new = _live(table, before, lowest), _live(table, after, lowest)
-    vectors = [deletion_vectors(table, before), deletion_vectors(table, after)]
+    index_files = [vector_files(table, before), vector_files(table, after)]
     order = MergeOrder(
         key=table.schema.key_type,
         sequence_fields=options.value(SEQUENCE_FIELD),
@@ -101,6 +102,7 @@ def _differing(
         common = {(f.file_name, f.level) for f in held} & {(f.file_name, f.level) for f in found}
         left = [f for f in held if (f.file_name, f.level) not in common]
         added = [f for f in found if (f.file_name, f.level) not in common]
+        vectors = [bucket_vectors(table, bucket, side.get(bucket, ())) for side in index_files]
         streams = [
             merged_files(table, bucket, files, dvs, keep_deletes=keep_deletes)
             for files, dvs in zip((left, added), vectors, strict=True)

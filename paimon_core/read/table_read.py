@@ -8,7 +8,7 @@ merged, newest last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +17,13 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_readable, check_snapshot_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import (
-    DELETION_VECTORS_INDEX,
     Positions,
     read_deletion_vectors,
     without_deleted,
 )
 from paimon_core.lsm.engines import ChosenEngine
 from paimon_core.lsm.interval_partition import interval_partition
-from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
@@ -39,12 +37,15 @@ from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
+from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.buffers import int8_array
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS = 65_536
+BucketKey = tuple[bytes, int]
+"""Partition (stored row bytes) and bucket."""
 
 
 def read_table(
@@ -110,13 +111,14 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     entries = [e for e in scan_files(table, snapshot, predicate=predicate) if keep(e)]
     needed = set(wanted.names) | (fields_of(predicate) if predicate is not None else set())
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    buckets: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         buckets[entry.partition, entry.bucket].append(entry)
-    vectors = deletion_vectors(table, snapshot)
+    index_files = vector_files(table, snapshot)
     engine = merge_engine_for(table) if table.has_primary_key else None
-    for files in buckets.values():
+    for bucket, files in buckets.items():
         left = files if predicate is None else _by_file_indexes(table, files, predicate)
+        vectors = bucket_vectors(table, bucket, index_files.get(bucket, ())) if left else {}
         rows = read_bucket(table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes)
         yield from chosen_rows(rows, wanted.names, predicate)
 
@@ -237,16 +239,28 @@ def skips_level_0(options: Options) -> bool:
     return options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
 
 
-def deletion_vectors(table: FileStoreTable, snapshot: Snapshot) -> dict[str, Positions]:
-    """The deleted positions of all data files that have any in the snapshot, by file name."""
-    if snapshot.index_manifest is None:
-        return {}
+def deletion_vectors(
+    table: FileStoreTable, snapshot: Snapshot, buckets: Collection[BucketKey] | None = None
+) -> dict[str, Positions]:
+    """The deleted positions of the data files that have any in the snapshot, by file name.
+
+    `buckets`: of these alone.  All vectors of a large table are much to hold.
+    """
+    files = vector_files(table, snapshot)
     vectors: dict[str, Positions] = {}
-    path = table.paths.manifest(snapshot.index_manifest)
-    for entry in read_index_manifest(table.io, path):
-        file = entry.index_file
-        if file.index_type == DELETION_VECTORS_INDEX and file.dv_ranges:
-            where = table.paths.index_file(entry.partition, entry.bucket, file)
+    for bucket in files if buckets is None else buckets:
+        vectors.update(bucket_vectors(table, bucket, files.get(bucket, ())))
+    return vectors
+
+
+def bucket_vectors(
+    table: FileStoreTable, bucket: BucketKey, index_files: Iterable[IndexFileMeta]
+) -> dict[str, Positions]:
+    """The deleted positions that these index files of a bucket hold, by data file name."""
+    vectors: dict[str, Positions] = {}
+    for file in index_files:
+        if file.dv_ranges:
+            where = table.paths.index_file(*bucket, file)
             vectors.update(read_deletion_vectors(table.io, where, file))
     return vectors
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -132,10 +131,8 @@ def _manifest(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool) -
 
 
 def _index_files(table: FileStoreTable, snapshot: Snapshot) -> list[Json]:
-    if snapshot.index_manifest is None:
-        return []
     described: list[Json] = []
-    for entry in read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest)):
+    for entry in table.index_entries(snapshot):
         f = entry.index_file
         one: Json = {
             "partition": partition_json(table, entry.partition),

@@ -9,7 +9,6 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -79,13 +78,9 @@ class ExistingBuckets:
 
     def _index_entries(self) -> Iterable[IndexManifestEntry]:
         table, snapshot = self._table, self._snapshot
-        if (
-            table.bucket_mode is not BucketMode.DYNAMIC
-            or snapshot is None
-            or snapshot.index_manifest is None
-        ):
+        if table.bucket_mode is not BucketMode.DYNAMIC or snapshot is None:
             return ()
-        return read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+        return table.index_entries(snapshot)
 
     def _rescaled(self, partition: bytes, found: int, asked: int) -> InvalidArgument:
         table = self._table

@@ -11,7 +11,6 @@ from replay import run_step
 
 from oracle import Oracle
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import index_entries
 from paimon_core.table.open import open_table
 
 COLUMNS = [
@@ -64,7 +63,7 @@ def index_is_true(at: dict[str, str]) -> None:
     table = open_table(at["warehouse"], "db.t")
     latest = table.latest_or_not_found()
     seen: dict[tuple[bytes, int], int] = {}
-    for entry in index_entries(table, latest):
+    for entry in table.index_entries(latest):
         path = table.paths.index_file(entry.partition, entry.bucket, entry.index_file)
         data = table.io.read_bytes(path)
         assert len(data) == 4 * entry.index_file.row_count
@@ -72,7 +71,7 @@ def index_is_true(at: dict[str, str]) -> None:
             key = (entry.partition, int.from_bytes(data[i : i + 4]))
             assert seen.setdefault(key, entry.bucket) == entry.bucket
     live = {(e.partition, e.bucket) for e in scan_files(table, latest)}
-    assert live <= {(e.partition, e.bucket) for e in index_entries(table, latest)}
+    assert live <= {(e.partition, e.bucket) for e in table.index_entries(latest)}
 
 
 @pytest.mark.parametrize("options", [{}, {"dynamic-bucket.max-buckets": "2"}], ids=["free", "two"])

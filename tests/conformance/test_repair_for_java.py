@@ -20,7 +20,6 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import index_entries
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.open import open_table
@@ -111,7 +110,7 @@ def test_vectors_of_lost_files_go_along(oracle: Oracle, tmp_path: Path) -> None:
     latest = table.latest_or_not_found()
     vectors = {
         r.data_file
-        for e in index_entries(table, latest)
+        for e in table.index_entries(latest)
         if e.index_file.index_type == DELETION_VECTORS_INDEX
         for r in e.index_file.dv_ranges or ()
     }

@@ -14,7 +14,7 @@ from typing import Final, cast
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
 from maintenance.partition_choice import partition_predicate
-from maintenance.pinned import check_changelog_told, index_entries
+from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from maintenance.safety_tag import safety_tag
 from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
@@ -185,7 +185,7 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
         for entry in scan_files(table, snapshot):
             if entry.bucket != POSTPONE_BUCKET:
                 entries[entry.partition].append(entry)
-        for found in index_entries(table, snapshot):
+        for found in table.index_entries(snapshot):
             index[found.partition].append(found)
     passes = partition_filter(table, predicate)
     return RescaleState(

@@ -13,7 +13,7 @@ from maintenance.jobs.sort_compact.bought import Cost, cost_of, query_ranges
 from maintenance.jobs.sort_compact.incremental import due, idle
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_choice import partition_predicate
-from maintenance.pinned import check_changelog_told, index_entries
+from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
 from paimon_core.compaction.sort_rewrite import SortUnit, code_width
@@ -153,7 +153,7 @@ def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContex
         check_snapshot_readable(table, snapshot)
         for entry in scan_files(table, snapshot):
             entries[entry.partition].append(entry)
-        for found in index_entries(table, snapshot):
+        for found in table.index_entries(snapshot):
             index[found.partition].append(found)
     piles = (
         Pile(

@@ -11,7 +11,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.manifests import changelog_manifests, data_manifests, selected_entries
@@ -262,23 +261,24 @@ def _partition_path(table: FileStoreTable, partition: bytes) -> str:
     row_type = table.schema.partition_type
     values = decode_row(partition, row_type.types)
     default = table.paths.partition_default_name
+
+    def text(value: object, data_type: DataType) -> str:
+        # Java makes a spec first, where the default name stands for blank texts, too.
+        blank = partition_text(value, data_type, legacy_name=False) is None
+        return default if blank else java_to_string(value, data_type)
+
     return "/".join(
-        f"{f.name}={default if v is None else java_to_string(v, f.type)}"
-        for f, v in zip(row_type.fields, values, strict=True)
+        f"{f.name}={text(v, f.type)}" for f, v in zip(row_type.fields, values, strict=True)
     )
 
 
 def _deleted_rows(read: SystemRead) -> dict[bytes, int | None]:
     """Rows that deletion vectors hide, by partition; None where an old vector does not tell."""
     table, snapshot = read.table, read.snapshot
-    if (
-        snapshot is None
-        or snapshot.index_manifest is None
-        or not table.options.value(DELETION_VECTORS_ENABLED)
-    ):
+    if snapshot is None or not table.options.value(DELETION_VECTORS_ENABLED):
         return {}
     result: dict[bytes, int | None] = {}
-    for entry in read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest)):
+    for entry in table.index_entries(snapshot):
         ranges = entry.index_file.dv_ranges
         if entry.index_file.index_type != DELETION_VECTORS_INDEX or not ranges:
             continue

@@ -14,7 +14,6 @@ from paimon_core.index.hash_index import HASH_INDEX, read_hash_index, write_hash
 from paimon_core.io.local import LocalFileIO
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import index_entries
 from paimon_core.table.open import open_table
 from paimon_core.write.route import key_hashes
 
@@ -27,7 +26,7 @@ def test_java_s_index_holds_the_hashes_of_the_keys(
 ) -> None:
     table = open_table(str(golden("dynamic_bucket", version).warehouse), "db.t")
     latest = table.latest_or_not_found()
-    entries = index_entries(table, latest)
+    entries = table.index_entries(latest)
     assert {e.index_file.index_type for e in entries} == {HASH_INDEX}
     seen: dict[int, set[int]] = {}
     for entry in scan_files(table, latest):

@@ -174,6 +174,8 @@ def test_a_snapshot_carries_them(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(CorruptTable, match="missing"):
         read_statistics(table, latest)
+    lake.append({"k": [4], "v": ["d"]})
+    assert table.latest_or_not_found().statistics is None, "lost statistics are not named again"
 
 
 def test_java_reads_ours(tmp_path: Path, oracle: Oracle) -> None:

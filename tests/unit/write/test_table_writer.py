@@ -18,7 +18,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import index_entries
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
@@ -251,7 +250,7 @@ def test_a_writer_goes_on_after_its_commits(tmp_path: Path) -> None:
             commit_write(table, writer.prepare_commit(), env=ENV, user="u", identifier=number)
         found = {r["k"]: r["v"] for r in rows_of(table)}
         assert found == {0: "0", 1: "1", 2: "2", 3: "3", 7: "3"}
-        indexes = index_entries(table, table.latest_or_not_found())
+        indexes = table.index_entries(table.latest_or_not_found())
         assert sorted(e.index_file.row_count for e in indexes) == (
             [1, 2, 2] if options["bucket"] == "-1" else []
         )
