@@ -75,3 +75,15 @@ def test_every_system_table_is_javas(folder: str, oracle: Oracle, tmp_path: Path
         assert columns == java["columns"], name
         assert types == java["types"], name
         assert comparable(name, rows) == comparable(name, java["rows"]), name
+
+
+def test_blank_partitions_bear_the_default_name(oracle: Oracle, tmp_path: Path) -> None:
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    columns = [{"name": "p", "type": "STRING"}, {"name": "d", "type": "DATE"}]
+    options = {"bucket": "-1", "partition.default-name": "none"}
+    oracle.one("create_table", columns=columns, partition_keys=["p", "d"], options=options)
+    day = "2024-02-29"
+    oracle.one("write", rows=[["", day], ["  ", day], [None, day], ["none", None], ["a b", day]])
+    (java,) = oracle([{"op": "read", "system": "partitions"}])
+    _, _, rows = ours(tmp_path, "partitions")
+    assert comparable("partitions", rows) == comparable("partitions", java["rows"])
