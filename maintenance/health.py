@@ -296,7 +296,7 @@ def _advice(
         yield from _advice_on_runs(table, buckets, refused)
     else:
         yield from _advice_on_small_files(table, partitions, refused)
-    yield from _advice_on_snapshots(facts)
+    yield from _advice_on_snapshots(table, facts)
     yield from _advice_on_buckets(table, whole, buckets)
     if not table.options.value(WRITE_ONLY):
         yield Advice(
@@ -344,7 +344,7 @@ def _advice_on_small_files(
         )
 
 
-def _advice_on_snapshots(facts: Mapping[str, object]) -> Iterator[Advice]:
+def _advice_on_snapshots(table: FileStoreTable, facts: Mapping[str, object]) -> Iterator[Advice]:
     snapshots, held = facts["snapshots"], facts["held_by_old_snapshots"]
     consumers = facts["consumers"]
     if not isinstance(snapshots, Mapping) or not isinstance(held, Mapping):
@@ -361,6 +361,7 @@ def _advice_on_snapshots(facts: Mapping[str, object]) -> Iterator[Advice]:
             text=f"{snapshots['unexpired']:,} of {snapshots['count']:,} snapshots are past their "
             f"retention{because}; old snapshots hold {human_bytes(held['bytes'])} in "
             f"{held['files']:,} files that the newest no longer needs",
+            command=f"caretaker plan expire_snapshots {table.name}",
         )
     for consumer in consumers if isinstance(consumers, list) else ():
         if consumer["silent_millis"] > 24 * HOUR_MILLIS and consumer["lag_snapshots"]:
@@ -369,6 +370,7 @@ def _advice_on_snapshots(facts: Mapping[str, object]) -> Iterator[Advice]:
                 text=f"consumer {consumer['id']} said nothing for "
                 f"{consumer['silent_millis'] // HOUR_MILLIS} hours and is "
                 f"{consumer['lag_snapshots']} snapshots behind",
+                command=f"caretaker plan expire_consumers {table.name} --expiration-time '1 d'",
             )
 
 

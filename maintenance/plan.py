@@ -27,6 +27,13 @@ def human_bytes(size: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
+def counted(number: int, plural: str) -> str:
+    """The number with its noun: "1 file", "1,204 files", "1 branch"; `plural` ends with an s."""
+    if number == 1:
+        plural = plural.removesuffix("es" if plural.endswith("ches") else "s")
+    return f"{number:,} {plural}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPin:
     """Which snapshot a plan was made from: id, commit user, identifier, kind and time (ms)."""

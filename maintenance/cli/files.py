@@ -9,7 +9,7 @@ from typing import Any
 from maintenance.cli.output import Output
 from maintenance.cli.target import open_named
 from maintenance.exit_codes import ExitCode
-from maintenance.plan import human_bytes
+from maintenance.plan import counted, human_bytes
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -29,12 +29,12 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     files = described["files"]
     size, rows = sum(f["size"] for f in files), sum(f["rows"] for f in files)
     yield (
-        f"snapshot {described.get('snapshot', '(none)')}: {len(files):,} files, "
-        f"{human_bytes(size)}, {rows:,} rows"
+        f"snapshot {described.get('snapshot', '(none)')}: {counted(len(files), 'files')}, "
+        f"{human_bytes(size)}, {counted(rows, 'records')}"
     )
     for f in files:
         partition = "/".join(f"{k}={v}" for k, v in f["partition"].items())
         place = f"{partition + ' ' if partition else ''}bucket {f['bucket']} level {f['level']}"
-        yield f"  {place}  {human_bytes(f['size']):>9}  {f['rows']:>12,} rows  {f['file']}"
+        yield f"  {place}  {human_bytes(f['size']):>9}  {f['rows']:>12,} records  {f['file']}"
     for f in described["index_files"]:
         yield f"  index {f['type']} bucket {f['bucket']}  {human_bytes(f['size']):>9}  {f['file']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.target import storage_of, tables_of, warehouse_of
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
-from maintenance.plan import human_bytes
+from maintenance.plan import counted, human_bytes
 from maintenance.report import error_json
 from maintenance.tables import is_pattern
 
@@ -42,21 +43,24 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             codes.append(exit_code_of(e))
             continue
         shown.append(health)
-        lines += _lines(health)
+        lines += _lines(health, args.warehouse)
         codes.append(ExitCode.SUCCESS)
     code = combined(codes)
     output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
     return code
 
 
-def _lines(h: dict[str, Any]) -> Iterator[str]:
+def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
+    # Advice is there to be typed, so it says where the table is unless the environment does.
+    where = "" if warehouse is None else f" -w {shlex.quote(warehouse)}"
+    where += "" if h["branch"] == "main" else f" --branch {shlex.quote(h['branch'])}"
     snapshots, buckets, partitions = h["snapshots"], h["buckets"], h["partitions"]
     branch = "" if h["branch"] == "main" else f" branch {h['branch']}"
     key = f" on {', '.join(h['primary_keys'])}" if h["primary_keys"] else ""
     yield f"{h['table']}{branch}: {h['kind']} table{key}, {h['bucket_mode']} buckets"
     yield (
-        f"  data        {h['files']:,} files, {human_bytes(h['bytes'])}, {h['rows']:,} rows; "
-        f"{h['small_files']:,} small files, {h['level_0_files']:,} at level 0"
+        f"  data        {counted(h['files'], 'files')}, {human_bytes(h['bytes'])}, "
+        f"{counted(h['rows'], 'records')}; {counted(h['small_files'], 'small files')}, {h['level_0_files']:,} at level 0"
     )
     runs = buckets["most_sorted_runs"]
     yield (
@@ -81,13 +85,13 @@ def _lines(h: dict[str, Any]) -> Iterator[str]:
         yield f"  partitions  {partitions['count']:,}, by number of files:"
         for p in partitions["list"][:_MOST_PARTITIONS]:
             yield (
-                f"    {p['partition']}: {p['files']:,} files ({p['small_files']:,} small), "
-                f"{human_bytes(p['bytes'])}, {p['rows']:,} rows"
+                f"    {p['partition']}: {counted(p['files'], 'files')} ({p['small_files']:,} small), "
+                f"{human_bytes(p['bytes'])}, {counted(p['rows'], 'records')}"
             )
     for advice in h["advice"]:
         yield f"  {advice['urgency']:11} {advice['text']}"
         if advice["command"]:
-            yield f"              -> {advice['command']}"
+            yield f"              -> {advice['command']}{where}"
     if not h["advice"]:
         yield "  healthy: nothing to do"
 
@@ -95,7 +99,18 @@ def _lines(h: dict[str, Any]) -> Iterator[str]:
 def _named(entry: dict[str, Any]) -> str:
     if "name" in entry:
         return f"{entry['name']} (snapshot {entry['snapshot']})"
-    return f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind)"
+    return (
+        f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind, "
+        f"silent for {_age(entry['silent_millis'])})"
+    )
+
+
+def _age(millis: int) -> str:
+    """A length of time in its largest unit: "3 d", "5 h", "12 min"."""
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if millis >= length:
+            return f"{millis // length} {unit}"
+    return f"{millis // 1000} s"
 
 
 def _moment(millis: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.target import storage_of, tables_of, warehouse_of
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
-from maintenance.plan import human_bytes
+from maintenance.plan import counted, human_bytes
 from maintenance.report import error_json
 from maintenance.tables import is_pattern
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 def _lines(name: str, verification: Verification) -> Iterator[str]:
     counts = ", ".join(
-        f"{human_bytes(n) if what == 'bytes' else f'{n:,} {what}'}"
+        f"{human_bytes(n) if what == 'bytes' else counted(n, 'records' if what == 'rows' else what)}"
         for what, n in verification.checked.items()
     )
     verdict = "clean" if verification.clean else "BROKEN"

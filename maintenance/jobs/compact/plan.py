@@ -15,7 +15,7 @@ from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
 from maintenance.jobs.compact.select import newest_file_times
 from maintenance.partition_choice import partition_predicate
-from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from maintenance.report import Size
 from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.postpone import replay_units
@@ -122,14 +122,18 @@ class CompactPlan:
             upgrades = sum(len(u.upgrades) for u in self.units)
             yield (
                 f"compact {self.table} from {where}: rewrite {self.effect.rewritten_files:,} of "
-                f"{self.effect.table_files:,} files, {human_bytes(self.effect.rewritten_bytes)}, "
-                f"in {len({(u.partition, u.bucket) for u in self.units}):,} buckets"
-                + (f"; move {upgrades:,} files up a level by metadata alone" if upgrades else "")
+                f"{counted(self.effect.table_files, 'files')}, {human_bytes(self.effect.rewritten_bytes)}, "
+                f"in {counted(len({(u.partition, u.bucket) for u in self.units}), 'buckets')}"
+                + (
+                    f"; move {counted(upgrades, 'files')} up a level by metadata alone"
+                    if upgrades
+                    else ""
+                )
             )
         for unit in self.units[:MOST_PRINTED]:
             moved = f", move up {len(unit.moved_files)}" if unit.moved_files else ""
             yield (
-                f"  {self.label(unit)}: rewrite {len(unit.rewritten_files)} files "
+                f"  {self.label(unit)}: rewrite {counted(len(unit.rewritten_files), 'files')} "
                 f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
                 f"({unit.reason})"
             )

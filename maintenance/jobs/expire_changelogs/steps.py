@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.retention import Keep, Retention, choose_range
 from maintenance.times import parse_older_than
 from paimon_core.file_store_table import FileStoreTable
@@ -54,13 +54,13 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
     actions = []
     if interrupted:
-        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     if going:
         first, last = going[0].snapshot.id, going[-1].snapshot.id
         actions.append(
             Action(
-                f"expire {len(going):,} changelogs, {first} to {last}",
-                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
+                f"expire {counted(len(going), 'changelogs')}, {first} to {last}",
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"changelogs": [r.snapshot.id for r in going], "bytes": garbage.bytes},
             )
         )

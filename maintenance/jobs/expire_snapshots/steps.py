@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
 from maintenance.times import parse_older_than
 from paimon_core.errors import NotFound
@@ -102,15 +102,17 @@ def _plan(
     actions = []
     if work.interrupted:
         n = len(work.interrupted)
-        actions.append(Action(f"finish {n} interrupted runs", "their files are still there"))
+        actions.append(
+            Action(f"finish {counted(n, 'interrupted runs')}", "their files are still there")
+        )
     if work.going:
         first, last = work.going[0].snapshot.id, work.going[-1].snapshot.id
-        counts = ", ".join(f"{n:,} {role}" for role, n in garbage.counts().items())
+        counts = ", ".join(counted(n, f"{role} files") for role, n in garbage.counts().items())
         actions.append(
             Action(
-                f"expire {len(work.going):,} snapshots, {first} to {last}"
+                f"expire {counted(len(work.going), 'snapshots')}, {first} to {last}"
                 + (", keeping their changelogs" if work.keep_changelogs else ""),
-                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files"
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}"
                 + (f" ({counts})" if counts else ""),
                 {
                     "snapshots": [r.snapshot.id for r in work.going],

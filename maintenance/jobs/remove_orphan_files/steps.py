@@ -15,7 +15,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.remove_orphan_files.candidates import external_roots, find_candidates
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -125,7 +125,7 @@ def _actions(
         sizes[folder] += file.size
     actions = [
         Action(
-            f"{verb} {count:,} files in {folder}",
+            f"{verb} {counted(count, 'files')} in {folder}",
             human_bytes(sizes[folder]),
             {"folder": folder, "files": count, "bytes": sizes[folder]},
         )

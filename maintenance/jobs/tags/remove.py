@@ -9,7 +9,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -106,9 +106,11 @@ def plan_deletion(
     ]
     if garbage.files:
         size = human_bytes(garbage.bytes)
-        actions.append(Action(f"delete {len(garbage.files):,} files that only they need", size))
+        actions.append(
+            Action(f"delete {counted(len(garbage.files), 'files')} that only they need", size)
+        )
     if interrupted:
-        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     held = [
         Kept(what="files", why=label, count=count, bytes=size)
         for label, (count, size) in garbage.held.items()
