@@ -20,7 +20,7 @@ _DEFAULT: Final = re.compile(
     r"(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?",
     re.ASCII,
 )
-_LETTERS: Final = {"y": "year", "u": "year", "M": "month", "d": "day"} | {
+_LETTERS: Final = {"y": "year", "u": "year", "M": "month", "d": "day", "D": "day_of_year"} | {
     "H": "hour",
     "m": "minute",
     "s": "second",
@@ -29,11 +29,28 @@ _LETTERS: Final = {"y": "year", "u": "year", "M": "month", "d": "day"} | {
 _RANGES: Final = {
     "month": (1, 12),
     "day": (1, 31),
+    "day_of_year": (1, 366),
     "hour": (0, 23),
     "minute": (0, 59),
     "second": (0, 59),
 }
 _DAY: Final = 86_400_000
+_MONTHS: Final = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+_CENTURY: Final = 2000
+"""What two letters of a year count from, as in Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +69,24 @@ class TimeFormat:
             if quoted is not None:
                 parts.append(re.escape(quoted.replace("''", "'") or "'"))
             elif other is not None:
-                parts.append("" if other in "[]" else re.escape(other))
+                # Brackets hold what may be missing.
+                parts.append({"[": "(?:", "]": ")?"}.get(other, re.escape(other)))
             else:
-                name = _LETTERS.get(letter)
-                if name is None or name in seen:
+                name, count = _LETTERS.get(letter), len(match.group())
+                known = name is not None and not (name == "month" and count > 3)
+                if name is None or not known or name in seen:
                     raise InvalidArgument(
-                        f"timestamp formatter {formatter!r}: the letter {letter!r} is "
-                        + ("used twice" if name else "not supported (known: y u M d H m s S)")
+                        f"timestamp formatter {formatter!r}: {match.group()!r} is "
+                        + ("used twice" if known else "not supported (known: y u M d D H m s S)")
                     )
                 seen.add(name)
-                parts.append(f"(?P<{name}>{_digits(name, len(match.group()))})")
-        return cls(re.compile("".join(parts), re.ASCII))
+                parts.append(f"(?P<{_group(name, count)}>{_digits(name, count)})")
+        try:
+            return cls(re.compile("".join(parts), re.ASCII))
+        except re.error as e:
+            raise InvalidArgument(
+                f"timestamp formatter {formatter!r}: its brackets do not match"
+            ) from e
 
     def millis(self, text: str) -> int | None:
         """The time in the text; None if it does not fit, or says no whole date."""
@@ -70,24 +94,58 @@ class TimeFormat:
         if match is None:
             return None
         fields = {k: v for k, v in match.groupdict().items() if v is not None}
-        if not fields.keys() >= {"year", "month", "day"}:
-            return None
-        values = {k: int(v) for k, v in fields.items() if k != "fraction"}
-        if any(not low <= values.get(k, low) <= high for k, (low, high) in _RANGES.items()):
+        values = {k: int(v) for k, v in fields.items() if k not in ("fraction", "month_name")}
+        if "month_name" in fields:
+            values["month"] = _MONTHS.index(fields["month_name"]) + 1
+        if "short_year" in fields:
+            values["year"] = _CENTURY + values.pop("short_year")
+        days = _days(values)
+        if days is None:
             return None
         # A time with a gap (seconds without minutes) is no time in Java either.
         order = [k in values for k in ("hour", "minute", "second")]
         if order != sorted(order, reverse=True):
             return None
-        year, month = values["year"], values["month"]
-        length = days_from_civil(year + month // 12, month % 12 + 1, 1) - days_from_civil(
-            year, month, 1
-        )
-        days = days_from_civil(year, month, min(values["day"], length))
         return _millis(days, values, fields.get("fraction", ""))
 
 
+def _days(values: Mapping[str, int]) -> int | None:
+    """Days since 1970; None for values out of range, of no whole date, or that disagree."""
+    if any(not low <= values.get(k, low) <= high for k, (low, high) in _RANGES.items()):
+        return None
+    year, month, day = values.get("year"), values.get("month"), values.get("day")
+    if year is None:
+        return None
+    of_year = values.get("day_of_year")
+    by_year = None if of_year is None else days_from_civil(year, 1, 1) + of_year - 1
+    if by_year is not None and by_year >= days_from_civil(year + 1, 1, 1):
+        return None
+    if month is None:
+        return by_year if day is None else None
+    start, end = days_from_civil(year, month, 1), days_from_civil(*_next_month(year, month), 1)
+    if day is None:
+        return by_year if by_year is not None and start <= by_year < end else None
+    # Java cuts a day that the month does not have to its last.
+    found = start + min(day, end - start) - 1
+    return found if by_year in (None, found) else None
+
+
+def _next_month(year: int, month: int) -> tuple[int, int]:
+    return year + month // 12, month % 12 + 1
+
+
+def _group(name: str, count: int) -> str:
+    """The group of the regular expression that holds these letters."""
+    if name == "month" and count == 3:
+        return "month_name"
+    return "short_year" if name == "year" and count == 2 else name
+
+
 def _digits(name: str, count: int) -> str:
+    if name == "month" and count == 3:
+        return "|".join(_MONTHS)
+    if name == "day_of_year":
+        return rf"\d{{{count},3}}"
     if name == "year":
         return r"\d{4}" if count == 4 else rf"\d{{{count}}}" if count > 1 else r"\d{1,10}"
     if name == "fraction":

@@ -47,6 +47,8 @@ class Retention:
             raise InvalidArgument(
                 f"the most to retain ({self.num_max}) is less than the least ({self.num_min})"
             )
+        if self.limit < 0:
+            raise InvalidArgument(f"at most {self.limit} in one run is no number to expire")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
+from paimon_core.types.datetimes import civil_from_days
 
 _LOCAL_TIME: Final = Path("/etc/localtime")
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
@@ -68,5 +69,9 @@ def zone_offset_millis(env: Environment) -> int:
 
 
 def wall_clock_text(local_millis: int) -> str:
-    """A wall clock time for people: "2024-01-31 12:00:00"."""
-    return f"{datetime.fromtimestamp(local_millis // 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    """A wall clock time for people: "2024-01-31 12:00:00"; of any year."""
+    days, seconds = divmod(local_millis // 1000, 86_400)
+    year, month, day = civil_from_days(days)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"

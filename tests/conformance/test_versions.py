@@ -320,6 +320,9 @@ def test_branches_as_the_procedures_take_them(table: Table) -> None:
         refused = table.run("delete_branch", branch_name="b,c")
         assert type(refused.error).__name__ == "InvalidArgument"
         table.do("alter_table", changes=[{"change": "remove_option", "key": option}])
+    for target in ("a", "b"):
+        to_itself = table.run("rename_branch", branch_name="a", target_branch=target)
+        assert type(to_itself.error).__name__ == "AlreadyExists"
     report = table.run("delete_branch", branch_name="a,b")
     assert report.details["deleted_branches"] == ["a", "b"]
     assert table.do("branches")["branches"] == ["c"]

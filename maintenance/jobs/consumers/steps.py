@@ -57,7 +57,10 @@ def _hours(now: int, consumer: Consumer) -> str:
 
 
 def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
-    """The consumer's new position; NotFound for a snapshot that is neither there nor the next."""
+    """The consumer's new position; NotFound for what it could not read from there.
+
+    That is a snapshot, a long-lived changelog, or the snapshot that comes next.
+    """
     name = cast("str | None", arguments.get("consumer_id"))
     if not name:
         raise InvalidArgument("argument --consumer-id is required")
@@ -65,7 +68,8 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     position = cast("int | None", arguments.get("next_snapshot_id"))
     if position is None and old is None:
         raise NotFound(f"consumer {name!r} of table {table.name} does not exist", table=table.name)
-    if position is not None and position != (table.snapshots.latest_id() or 0) + 1:
+    next_one = (table.snapshots.latest_id() or 0) + 1
+    if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
         table.snapshots.get(position)
     return _plan("reset_consumer", table, [(Move(name, old, position), "")], [], arguments)
 

@@ -73,6 +73,10 @@ def make_rename(
     name, target = _name(arguments, "branch_name"), _name(arguments, "target_branch")
     _check_exists(table, name)
     check_branch_name(target)
+    if table.branches.exists(target):
+        raise AlreadyExists(
+            f"branch {target!r} of table {table.name} exists already", table=table.name
+        )
     return MetadataPlan(
         job="rename_branch",
         table=table.name,

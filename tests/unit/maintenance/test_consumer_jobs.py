@@ -68,6 +68,15 @@ def test_reset(warehouse: Path) -> None:
     assert run(warehouse, "reset_consumer", consumer_id="dead").error
 
 
+def test_reset_to_a_changelog_that_outlived_its_snapshot(warehouse: Path) -> None:
+    table = open_table(str(warehouse), "db.t")
+    first = table.snapshots.get(1)
+    table.changelogs.put(first)
+    table.snapshots.delete(1)
+    assert run(warehouse, "reset_consumer", consumer_id="dead", next_snapshot_id=1).error is None
+    assert consumers(warehouse)["dead"] == 1
+
+
 def test_clear(warehouse: Path) -> None:
     run(warehouse, "clear_consumers", including_consumers="a.*|d.*", excluding_consumers="al.*")
     assert consumers(warehouse) == {"alive": 4}

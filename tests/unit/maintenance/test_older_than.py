@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from maintenance.environment import system_environment
-from maintenance.times import parse_older_than
+from maintenance.times import parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 
 NOW = 1_760_000_000_000
@@ -35,3 +35,16 @@ def test_an_age_or_a_time_of_the_zone(text: str, millis: int):
 def test_nonsense_is_refused(text: str):
     with pytest.raises(InvalidArgument):
         parse_older_than(text, ENV)
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [
+        (0, "1970-01-01 00:00:00"),
+        (1_706_702_400_999, "2024-01-31 12:00:00"),
+        (-62_167_219_200_001, "-001-12-31 23:59:59"),
+        (10**15, "33658-09-27 01:46:40"),
+    ],
+)
+def test_every_time_can_be_said(millis: int, text: str):
+    assert wall_clock_text(millis) == text

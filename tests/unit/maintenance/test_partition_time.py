@@ -30,13 +30,24 @@ def at(text: str) -> int:
         ("yyyyMMdd", "2024-01-31", None),
         ("yyyyMM", "202401", None),
         ("yyyy-MM-dd HH:mm:ss", "2024-01-31", None),
+        ("yyyyMMdd[HH]", "20240131", "2024-01-31"),
+        ("yyyyMMdd[HH]", "2024013107", "2024-01-31 07:00:00"),
+        ("yyMMdd", "990131", "2099-01-31"),
+        ("yyyyMMMdd", "2024Jan31", "2024-01-31"),
+        ("yyyyDDD", "2024366", "2024-12-31"),
+        ("yyyyDDD", "2023366", None),
+        ("yyyy-MM-DD", "2024-01-31", "2024-01-31"),
+        ("yyyy-MM-DD", "2024-02-01", None),  # the first day of the year is in no February
+        ("yyyyMMdd", "00010131", "0001-01-31"),
     ],
 )
 def test_javas_letters(formatter: str, text: str, expected: str | None) -> None:
     assert TimeFormat.of(formatter).millis(text) == (expected and at(expected))
 
 
-@pytest.mark.parametrize("formatter", ["EEE dd", "yyyy-MM-dd a", "yyyy-yyyy"])
+@pytest.mark.parametrize(
+    "formatter", ["EEE dd", "yyyy-MM-dd a", "yyyy-yyyy", "yyyy-MMMM-dd", "yyyy[MMdd"]
+)
 def test_letters_that_are_not_known(formatter: str) -> None:
     with pytest.raises(InvalidArgument):
         TimeFormat.of(formatter)

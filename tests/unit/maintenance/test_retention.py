@@ -87,3 +87,5 @@ def test_what_stopped_it() -> None:
 def test_what_cannot_be(least: int, most: int) -> None:
     with pytest.raises(InvalidArgument):
         Retention(num_min=least, num_max=most, older_than_millis=0, limit=1).check()
+    with pytest.raises(InvalidArgument):
+        Retention(num_min=1, num_max=1, older_than_millis=0, limit=-1).check()
