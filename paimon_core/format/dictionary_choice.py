@@ -23,6 +23,8 @@ FEW: Final = 1024
 """If so many values are all different, a column hardly has fewer than a hundred thousand."""
 DICTIONARY_BYTES: Final = 512 * 1024
 """A dictionary expected to be larger than this would outgrow the page that Parquet gives it."""
+LONG_DIGITS: Final = 18
+"""Decimals of more digits are bytes of fixed length; others are integers in Parquet."""
 REPEATS: Final = 4
 """How often a value must occur on average for the dictionary to save anything."""
 
@@ -67,8 +69,15 @@ def spread(rows: int, count: int) -> pa.Array:
 
 
 def repeats(leaf: pa.Array, rows: int) -> bool:
-    """Whether values repeat so often that a dictionary pays, judged from this sample."""
-    if pa.types.is_boolean(leaf.type):
+    """Whether values repeat so often that a dictionary pays, judged from this sample.
+
+    Never for decimals beyond 18 digits: Java looks up a filter's value in a dictionary by its
+    fewest bytes (`ParquetFilters`), finds none that are padded to the column's width, and skips
+    the row group.  Its own writer gives such columns no dictionary.
+    """
+    if pa.types.is_boolean(leaf.type) or pa.types.is_fixed_size_binary(leaf.type):
+        return False
+    if pa.types.is_decimal(leaf.type) and leaf.type.precision > LONG_DIGITS:
         return False
     leaf = leaf[:SAMPLE].drop_null()
     seen = len(leaf)

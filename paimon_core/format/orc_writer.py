@@ -246,7 +246,9 @@ class _Stripe:
     def _text(self, node: OrcType, array: pa.Array) -> None:
         if node.kind is OrcKind.CHAR:
             array = pc.utf8_rpad(array, width=node.length, padding=" ")
-        if repeats(sample(pa.chunked_array([array])), len(array)):
+        # Java's reader of BINARY columns knows no dictionaries.
+        texts = node.kind is not OrcKind.BINARY
+        if texts and repeats(sample(pa.chunked_array([array])), len(array)):
             encoded = array.dictionary_encode()
             self._encode_as(node, _DICTIONARY_V2, len(encoded.dictionary))
             self._add(_DATA, node, unsigned(np.asarray(encoded.indices).astype(np.int64)))

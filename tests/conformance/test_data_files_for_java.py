@@ -116,7 +116,9 @@ def filters(columns, rows):
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_all_types_and_filters(oracle, tmp_path, file_format, key):
     create(oracle, tmp_path, file_format, key=key)
-    rows, columns = rows_of(file_format), columns_of(file_format)
+    # Values that repeat are written with dictionaries, by which Java's filters skip too.
+    columns, some = columns_of(file_format), rows_of(file_format)
+    rows = [[k, *some[k % len(some)][1:]] for k in range(24)]
     oracle.one("write", table="java", rows=rows)
     write_ours(tmp_path, rows)
     whole = oracle.rows(table="java")
