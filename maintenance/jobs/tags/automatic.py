@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.create import make_tag
-from maintenance.jobs.tags.files import lacks_success_file, write_success_file
+from maintenance.jobs.tags.files import check_kept, lacks_success_file, write_success_file
 from maintenance.jobs.tags.remove import Deletion, apply_deletion, expired_tags, plan_deletion
 from maintenance.jobs.tags.remove import recheck as recheck_deletion
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
@@ -24,7 +24,7 @@ from maintenance.tag_periods import (
     schedule_tags,
 )
 from maintenance.times import wall_clock_text, zone_offset_millis
-from paimon_core.errors import AlreadyExists, InvalidArgument
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     SINK_PROCESS_TIME_ZONE,
@@ -221,8 +221,12 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     for tag in plan.work.create:
         try:
             table.tags.create(tag)
+            check_kept(table, tag)
         except AlreadyExists:
             continue  # a writer was faster, as Java's automatic creation takes it
+        except NotFound:
+            table.tags.delete(tag.name)
+            continue  # its snapshot expired meanwhile: the next run chooses another
         write_success_file(table, tag.name, context.env.now_millis())
         created.append(tag.name)
     committed = apply_deletion(table, plan.work.deletion, context)

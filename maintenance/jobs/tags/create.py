@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import (
+    check_kept,
     free_tags,
     lacks_success_file,
     tag_reference,
@@ -90,7 +91,11 @@ def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> No
     if period.time_of(name) is None:
         return
     for tag in table.tags.all():
-        if tag.name != name and tag.snapshot.id == snapshot.id and period.time_of(tag.name):
+        if (
+            tag.name != name
+            and tag.snapshot.id == snapshot.id
+            and period.time_of(tag.name) is not None
+        ):
             raise InvalidArgument(
                 f"snapshot {snapshot.id} of table {table.name} has the automatic tag "
                 f"{tag.name!r} already, and {name!r} is the name of an automatic tag",
@@ -146,25 +151,13 @@ def apply_create(
     tag = plan.work.tag
     if not plan.work.made:
         table.tags.create(tag)
-    # Its files are safe only if the snapshot was still there when the tag was written.
-    if not plan.work.made and not _still_kept(table, tag):
-        table.tags.delete(tag.name)
-        raise NotFound(
-            f"snapshot {tag.snapshot.id} of table {table.name} expired while it was tagged",
-            table=table.name,
-            snapshot=tag.snapshot.id,
-            next_step="choose a newer snapshot",
-        )
+        try:
+            check_kept(table, tag)
+        except NotFound:
+            table.tags.delete(tag.name)
+            raise
     write_success_file(table, tag.name, context.env.now_millis())
     return Committed(details={"tag": tag.name, "tagged_snapshot": tag.snapshot.id})
-
-
-def _still_kept(table: FileStoreTable, tag: Tag) -> bool:
-    identity = tag.snapshot.identity
-    now = table.snapshots.get_or_none(tag.snapshot.id)
-    if now is not None:
-        return now.identity == identity
-    return any(t.name != tag.name and t.snapshot.identity == identity for t in table.tags.all())
 
 
 def make_replace(
@@ -187,14 +180,28 @@ def make_replace(
 def apply_replace(
     table: FileStoreTable, plan: MetadataPlan[NewTag], context: RunContext
 ) -> Committed:
-    """Replace the tag's file; what only the old snapshot needed goes."""
+    """Replace the tag's file; what only the old snapshot needed goes.
+
+    NotFound if the new snapshot expired since the plan: the tag then stays at the old one.
+    """
     new, old = plan.work.tag, plan.work.old
     details: dict[str, object] = {"tag": new.name, "tagged_snapshot": new.snapshot.id}
     if plan.work.interrupted:
         finished = finish_interrupted(table, plan.work.interrupted)
         details["finished"] = finished.to_json()
     going = [] if old is None else [tag_reference(table, old)]
-    removed = free_tags(table, going, context, lambda: table.tags.replace(new))
+
+    def change() -> None:
+        table.tags.replace(new)
+        if old is None or old.snapshot.identity == new.snapshot.identity:
+            return
+        try:
+            check_kept(table, new)
+        except NotFound:
+            table.tags.replace(old)
+            raise
+
+    removed = free_tags(table, going, context, change)
     details.update(removed.to_json())
     return Committed(details=details)
 
