@@ -36,6 +36,7 @@ from paimon_core.errors import CommitConflict, CorruptTable, PaimonError, StaleP
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
 from paimon_core.retry import backoff_millis
+from paimon_core.schema.changes import check_dynamic_options
 from paimon_core.table.open import open_table
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,8 @@ class RunRequest:
             file_io_options=self.file_io_options,
         )
         supplied = lacking(opened.options, self.default_options)
+        if dynamic or supplied:
+            check_dynamic_options(opened.schemas.get(opened.schema.id), {**supplied, **dynamic})
         if not supplied:
             return opened
         return replace(opened, dynamic_options={**supplied, **opened.dynamic_options}).refreshed()

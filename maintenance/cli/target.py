@@ -13,6 +13,8 @@ from paimon_core.errors import InvalidArgument
 if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
 
+_SYSTEM = "$"
+
 
 def warehouse_of(args: argparse.Namespace) -> str:
     """The warehouse that was given or is configured; InvalidArgument if there is none."""
@@ -35,26 +37,58 @@ def storage_of(args: argparse.Namespace) -> dict[str, str]:
     return options
 
 
+def take_branch(args: argparse.Namespace) -> str | None:
+    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; table and branch go to `args`.
+
+    InvalidArgument for names of other shapes, or if --branch says another branch.
+    """
+    if _SYSTEM not in args.table:
+        return None
+    from paimon_core.table.system.read import split_system_name  # noqa: PLC0415 - fast start
+
+    args.table, branch, system_table = split_system_name(args.table)
+    if branch is not None:
+        if getattr(args, "branch", None) not in (None, branch):
+            raise InvalidArgument(f"--branch {args.branch} contradicts the name of the table")
+        args.branch = branch
+    return system_table
+
+
+def _take_table(args: argparse.Namespace) -> None:
+    system_table = take_branch(args)
+    if system_table is not None:
+        raise InvalidArgument(
+            f"{args.table}${system_table} is a system table, which can only be read",
+            next_step=f"see caretaker read '{args.table}${system_table}'",
+        )
+
+
 def open_named(
     args: argparse.Namespace, *, options: Mapping[str, str | None] | None = None
 ) -> FileStoreTable:
     """The one table that was named; `options` are the table's for this handle alone."""
+    _take_table(args)
     from maintenance.tables import is_pattern  # noqa: PLC0415 - fast start
+    from paimon_core.schema.changes import check_dynamic_options  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):
         raise InvalidArgument(f"{args.table!r} is a pattern; this command takes one table")
-    return open_table(
+    table = open_table(
         warehouse_of(args),
         args.table,
         branch=args.branch,
         dynamic_options=options,
         file_io_options=storage_of(args),
     )
+    if options:
+        check_dynamic_options(table.schemas.get(table.schema.id), options)
+    return table
 
 
 def tables_of(args: argparse.Namespace) -> list[str]:
-    """The tables that were named or match the pattern."""
+    """The tables that were named or match the pattern; a branch in the name goes to `args`."""
+    _take_table(args)
     from maintenance.tables import select_tables  # noqa: PLC0415 - fast start
 
     return select_tables(

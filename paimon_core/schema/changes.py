@@ -332,6 +332,20 @@ def _move(fields: list[DataField], name: str, position: Position) -> None:
 # --- options that cannot change -----------------------------------------------------------------
 
 
+def check_dynamic_options(schema: TableSchema, dynamic: Mapping[str, str | None]) -> None:
+    """SchemaError for an option that may not be another one for one handle either.
+
+    Java: `AbstractFileStoreTable.checkImmutability`, at each `copy` with options.
+    """
+    for key, value in dynamic.items():
+        if schema.options.get(key) == value:
+            continue
+        if value is None:
+            _check_reset(schema.options, key)
+        else:
+            _check_set(schema.options, key, value)
+
+
 def _check_set(old: Options, key: str, value: str) -> None:
     if key in IMMUTABLE_OPTIONS:
         raise SchemaError(f"the option {key} cannot be changed once the table has a snapshot")

@@ -38,6 +38,7 @@ from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import chosen_rows
+from paimon_core.schema.changes import check_dynamic_options
 from paimon_core.schema.create import column_from_object, create_schema
 from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
@@ -64,12 +65,14 @@ ENV = system_environment()
 
 def open_step(step: Step) -> FileStoreTable:
     options = {k: str(v) for k, v in (step.get("options") or {}).items()}
-    return open_table(
+    table = open_table(
         step["warehouse"],
         f"{step['database']}.{step['table']}",
         branch=step.get("branch"),
         dynamic_options=options,
     )
+    check_dynamic_options(table.schemas.get(table.schema.id), options)
+    return table
 
 
 def catalog(step: Step) -> FileSystemCatalog:

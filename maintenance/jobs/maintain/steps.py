@@ -27,6 +27,7 @@ from maintenance.plan import Plan
 from maintenance.report import FailedUnit, error_json
 from paimon_core.errors import CommitConflict, StalePlan
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.schema.changes import check_dynamic_options
 
 _ATTEMPTS: Final = 5
 _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
@@ -129,6 +130,8 @@ def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -
     """The table as it is now, with the step's own options; decoded manifests stay."""
     options = arguments.get("options")
     own = {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
+    if own:
+        check_dynamic_options(table.schemas.get(table.schema.id), own)
     dynamic = {**table.dynamic_options, **job.table_options, **own}
     return replace(table, dynamic_options=dynamic).refreshed()
 
@@ -176,6 +179,9 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
             if conflict is None:
                 if any(c.snapshots for c in done):
                     findings += part.job.load().verify(own, plan, done)
+                if getattr(plan, "goes_on", False):
+                    plan = None  # what was committed makes further work due
+                    continue
                 break
             if not part.job.replans or attempt >= _ATTEMPTS:
                 raise conflict

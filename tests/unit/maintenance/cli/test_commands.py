@@ -272,6 +272,26 @@ def test_plan_is_what_a_run_then_does(lake):
     assert "nothing to do" in text.out
 
 
+@pytest.mark.parametrize(
+    "option", ["merge-engine=aggregation", "deletion-vectors.enabled=true", "bucket=-1"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "compact", "db.t"),
+        ("run", "compact", "db.t", "--engine", "local"),
+        ("read", "db.t"),
+    ],
+    ids=" ".join,
+)
+def test_a_run_cannot_make_another_table_of_it(lake, words, option):
+    """With another merge engine, rows would be merged that replace each other."""
+    ran = caretaker(*words, "-w", lake.warehouse, "--option", option)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert lake.table().snapshots.latest_id() == 3
+
+
 def test_a_dry_run_prints_the_plan(lake):
     told = ("run", "compact", "db.t", "-w", lake.warehouse, "--dry-run")
     assert caretaker(*told, "--json").json["plan"]["effect"]["rewritten_files"] == 6
