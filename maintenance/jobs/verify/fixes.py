@@ -173,18 +173,24 @@ def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFix:
-    """A tag or changelog of which something is lost, or a snapshot file that cannot be read."""
+    """A tag or changelog of which something is lost, or a snapshot file that cannot be read.
+
+    `content` is what its file held when that was found: another one is another reference.
+    """
 
     branch: FileStoreTable
     kind: RefKind
     name: str
     why: str
+    content: bytes
     repair: Repair = Repair.DELETE_REFERENCE
 
     def actions(self) -> list[Action]:
         return [Action(f"delete {self.kind} {self.name}{place(self.branch)}", self.why)]
 
     def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+        if reference_content(self.branch, self.kind, self.name) != self.content:
+            return Fixed()
         if self.kind is RefKind.TAG:
             self.branch.tags.delete(self.name)
         elif self.kind is RefKind.CHANGELOG:
@@ -205,6 +211,19 @@ class ReferenceFix:
             snapshots.write_earliest_hint(min(left))
 
 
+def reference_content(branch: FileStoreTable, kind: RefKind, name: str) -> bytes | None:
+    """What the file of a snapshot, tag or changelog holds; None if it is not there."""
+    paths = branch.paths
+    if kind is RefKind.TAG:
+        path = paths.tag(name)
+    else:
+        path = paths.snapshot(int(name)) if kind is RefKind.SNAPSHOT else paths.changelog(int(name))
+    try:
+        return branch.io.read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
 # --- data files ---------------------------------------------------------------------------------
 
 
@@ -223,12 +242,11 @@ class LostFilesFix:
         latest = self.branch.latest_or_not_found()
         lost = lost_files(self.branch, scan_files(self.branch, latest))
         planned = {e.identity for e in self.lost}
-        made = remove_lost(
-            self.branch, [e for e in lost if e.identity in planned], user=user, env=env
-        )
+        still = [e for e in lost if e.identity in planned]
+        made = remove_lost(self.branch, still, user=user, env=env)
         if made is None:
             return Fixed()
-        return Fixed(text=f"{len(self.lost)} missing files removed", snapshot=made.id)
+        return Fixed(text=f"{len(still)} missing files removed", snapshot=made.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from maintenance.jobs.verify.fixes import (
     SizesFix,
     overlapping,
     place,
+    reference_content,
     with_true_sizes,
 )
 from maintenance.jobs.verify.lost_files import effect_on, lost_files
@@ -203,7 +204,10 @@ def _of_broken_references(
             groups.setdefault(named, []).append(finding)
     for (kind, name), answered in groups.items():
         why = answered[0].message
-        yield ReferenceFix(branch=branch, kind=kind, name=name, why=why), answered
+        content = reference_content(branch, kind, name)
+        if content is not None:
+            fix = ReferenceFix(branch=branch, kind=kind, name=name, why=why, content=content)
+            yield fix, answered
 
 
 def _named(branch: FileStoreTable, finding: Finding) -> tuple[RefKind, str] | None:

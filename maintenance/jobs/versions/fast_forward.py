@@ -153,14 +153,29 @@ def _copy(table: FileStoreTable, work: FastForward) -> None:
             content = io.read_bytes(branch.paths.tag(reference.name))
             io.overwrite(table.paths.tag(reference.name), content)
         else:
-            content = snapshot_to_json(reference.snapshot).encode()
-            io.overwrite(table.paths.snapshot(reference.snapshot.id), content)
+            _copy_snapshot(table, reference.snapshot)
     latest = branch.snapshots.latest_id()
     if latest is not None:
         table.snapshots.write_latest_hint(latest)
     earliest = table.snapshots.earliest_id()
     if earliest is not None:
         table.snapshots.write_earliest_hint(earliest)
+
+
+def _copy_snapshot(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Make the branch's snapshot one of main; StalePlan if a writer took its number meanwhile."""
+    path = table.paths.snapshot(snapshot.id)
+    if table.io.create_if_absent(path, snapshot_to_json(snapshot).encode()):
+        return
+    there = table.snapshots.get_or_none(snapshot.id)
+    if there is None or there.identity != snapshot.identity:
+        raise StalePlan(
+            f"snapshot {snapshot.id} of table {table.name} was committed while main was moved to "
+            f"the branch",
+            table=table.name,
+            snapshot=snapshot.id,
+            next_step="stop the writers of main, then run again",
+        )
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)

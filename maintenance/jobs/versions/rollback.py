@@ -225,7 +225,12 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
     target = work.target
     if not table.snapshots.exists(target.id):
         # Back to a tag whose snapshot has expired.  It may take the number of none that is left.
-        table.snapshots.try_commit(without_lost_changelog(table.io, table.paths, target))
+        if not table.snapshots.try_commit(without_lost_changelog(table.io, table.paths, target)):
+            raise StalePlan(
+                f"snapshot {target.id} of table {table.name} was made by another job meanwhile",
+                table=table.name,
+                snapshot=target.id,
+            )
         table.snapshots.write_earliest_hint(target.id)
     table.snapshots.write_latest_hint(target.id)
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}

@@ -17,6 +17,7 @@ from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, plan_table, run_table
 from paimon_core.errors import GuardTripped, InvalidArgument
+from paimon_core.scan.scan import scan_files
 
 ORDER = [
     "trigger_tag_automatic_creation",
@@ -235,3 +236,18 @@ def test_every_manifest_and_list_is_read_once(lake, monkeypatch):
     assert report.status is Status.SUCCESS, report.error
     assert read
     assert len(read) == len(set(read))
+
+
+def test_rows_that_leave_the_postpone_bucket_are_compacted_in_the_same_run(tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key(buckets=-2)
+    lake.fill(2)
+    report = run_table(request(lake, compact="full"))
+    assert report.status is Status.SUCCESS, report.error
+    assert {e.file.level for e in live_entries(lake)} == {5}
+    assert run_table(request(lake, compact="full")).status is Status.NOTHING_TO_DO
+
+
+def live_entries(lake: Lake):
+    table = lake.table()
+    return scan_files(table, table.latest_or_not_found())

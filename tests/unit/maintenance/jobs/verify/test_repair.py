@@ -13,6 +13,7 @@ from failing_io import FailingFileIO, Trigger, When
 from lakes import ENV, Lake
 
 import maintenance.runner
+from maintenance.job import RunContext
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Problem, Severity
 from maintenance.registry import job_named
@@ -205,6 +206,17 @@ def test_a_consumer_that_moved_since_stays(lake):
     fixed = ConsumerFix(branch=table, consumer=old, why="").apply(user="u", env=ENV)
     assert fixed.text == ""
     assert table.consumers.get("behind").next_snapshot == 4
+
+
+def test_a_broken_tag_that_was_made_anew_since_stays(lake):
+    from maintenance.jobs.verify.repair import apply, make
+
+    broken_tag(lake)
+    table = lake.table()
+    plan = make(table, {"repairs": ["delete_reference"]}, None)
+    Path(table.paths.tag("bad")).write_text(snapshot_to_json(table.snapshots.get(2)))
+    apply(table, plan, RunContext(run_id="r", commit_user="u", env=ENV, engine=None, local=None))
+    assert table.tags.names() == ["bad"]
 
 
 def test_rows_of_a_lost_file_are_gone_and_the_others_are_there(lake):
