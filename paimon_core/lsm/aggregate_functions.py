@@ -208,9 +208,13 @@ def _refuse_retracts(operations: Operations, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum of the values that are not null; retractions are subtracted."""
+    """The sum of the values that are not null; retractions are subtracted.
+
+    Integers wrap around; with `exact`, what does not fit is an error.
+    """
 
     data_type: AtomicType
+    exact: bool = False
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:
         root = self.data_type.root
@@ -221,7 +225,15 @@ class SumValues:
             values = number_digits(column)[0][terms.rows]
             sums = terms.sums(values.astype(np.int64))  # wraps around, as Java does
             narrow = sums.astype(_INTEGERS[root])
-            return fixed_array(narrow, arrow_type(self.data_type), terms.present)
+            result = fixed_array(narrow, arrow_type(self.data_type), terms.present)
+            if not self.exact:
+                return result
+            risky = np.flatnonzero(
+                terms.totals(np.abs(values.astype(np.float64))) >= 2.0 ** (_bits(root) - 1) * 0.999
+            )
+            exact = integer_arithmetic(_bits(root), exact=True)
+            function = Sum(exact["+"], exact["-"], 0)
+            return _patched(result, function, column, self.data_type, operations, risky)
         return self._decimals(column, operations, terms)
 
     def _decimals(self, column: pa.Array, operations: Operations, terms: _Terms) -> Column:
@@ -242,18 +254,29 @@ class SumValues:
 
 @dataclass(frozen=True, slots=True)
 class ProductValues:
-    """The product of the values that are not null; by retractions it is divided."""
+    """The product of the values that are not null; by retractions it is divided.
+
+    Integers wrap around; with `exact`, what does not fit is an error.
+    """
 
     data_type: AtomicType
+    exact: bool = False
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:
         root = self.data_type.root
         if root in _FLOATS:
             return _folded(column, operations, _FLOATS[root], np.multiply, np.divide)
         if root in _INTEGERS:
-            function = Product(*_times_and_divided(integer_arithmetic(_bits(root))))
+            arithmetic = integer_arithmetic(_bits(root), exact=self.exact)
+            function = Product(*_times_and_divided(arithmetic))
             product = _folded(column, operations, _INTEGERS[root], np.multiply, None)
             hard = operations.groups_with(RETRACT, SET_RETRACT)
+            if self.exact:
+                terms = _Terms.of(column, operations)
+                sizes = np.abs(number_digits(column)[0][terms.rows].astype(np.float64))
+                doublings = terms.totals(np.log2(np.maximum(sizes, 1.0)))
+                risky = np.flatnonzero(doublings >= _bits(root) - 1.001)
+                hard = np.union1d(hard, risky)
             return _patched(product, function, column, self.data_type, operations, hard)
         exact = decimal_arithmetic(self.data_type.precision or 0, self.data_type.scale or 0)
         return ScalarFunction(Product(*_times_and_divided(exact)), self.data_type).merge(

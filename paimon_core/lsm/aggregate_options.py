@@ -121,7 +121,9 @@ def _function(
         case "sum" | "product":
             if not isinstance(data_type, AtomicType) or data_type.root not in _NUMBERS:
                 raise _misfit(name, field, "a number")
-            return SumValues(data_type) if name == "sum" else ProductValues(data_type)
+            exact = rules is JavaRules.JAVA_2_0
+            of_numbers = SumValues if name == "sum" else ProductValues
+            return of_numbers(data_type, exact=exact)
     scalar = _scalar(name, field, options, newer=rules is JavaRules.JAVA_2_0)
     return ScalarFunction(IgnoreRetract(scalar) if lenient else scalar, data_type)
 

@@ -30,9 +30,10 @@ from paimon_core.types.buffers import index_array
 class JavaRules(Enum):
     """Whose rules hold where the versions of Java merge the same rows differently.
 
-    They differ in `listagg` (2.0 leaves out blank texts) and in nested tables (2.0 cleans a first
-    value as well, and counts its limit in keys).  2.0 also fails where a sum or product of integers
-    overflows; here it wraps around under both, as in 1.4.
+    They differ in `listagg` (2.0 leaves out blank texts), in nested tables (2.0 cleans a first
+    value as well, and counts its limit in keys), and where a sum or product of integers overflows
+    (1.4 wraps around, 2.0 fails).  In keys and sequences of FLOAT and DOUBLE, 2.0 has -0.0 below
+    0.0; here the two are equal under both, as in 1.4.
     """
 
     JAVA_1_4 = "1.4"

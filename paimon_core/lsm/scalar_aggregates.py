@@ -154,11 +154,19 @@ def decimal_arithmetic(precision: int, scale: int) -> dict[str, Arithmetic]:
     }
 
 
-def integer_arithmetic(bits: int) -> dict[str, Arithmetic]:
-    """+ - * / of Java's integers of this width: they wrap around, division truncates."""
+def integer_arithmetic(bits: int, *, exact: bool = False) -> dict[str, Arithmetic]:
+    """+ - * / of Java's integers of this width: they wrap around, division truncates.
+
+    `exact`: what does not fit is an error, as in Java 2.0.
+    """
     half, whole = 1 << (bits - 1), 1 << bits
 
     def wrap(value: int) -> int:
+        if exact and not -half <= value < half:
+            raise CorruptTable(
+                f"an aggregate comes to {value}, which its column of {bits} bits cannot hold",
+                next_step="give the column a wider type; Java 2.0 stops here, 1.4 wraps around",
+            )
         return (value + half) % whole - half
 
     def divided(a: int, b: int) -> int:
@@ -344,8 +352,13 @@ class MergeMapWithKeyTime(Aggregate):
         return list(result.values())
 
 
-def _utf16(text: str) -> bytes:
-    """Orders as Java's String.compareTo."""
+def _utf16(text: object) -> bytes:
+    """Orders as Java's String.compareTo, which is what there is for times of any type."""
+    if not isinstance(text, str):
+        raise CorruptTable(
+            f"aggregate function 'merge_map_with_keytime' compares times as texts, not {text!r}",
+            next_step="let fields.<field>.ts-field name a STRING; Java Paimon stops here, too",
+        )
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_core.errors import CorruptTable
 from paimon_core.lsm.engines import merge_engine_of
+from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.lsm.sort_merge import merge_sorted
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
@@ -186,6 +189,45 @@ ADDING: dict[str, tuple[DataType, Any, str, java.Aggregator]] = {
     "listagg": (STRING, texts, "listagg", java.listagg(";")),
 }
 FUNCTIONS = {**RETRACTABLE, **ADDING}
+
+
+def fitting(value: int, width: int) -> int:
+    """What Java 2.0 has in the place of `wrap`."""
+    if not -(1 << (width - 1)) <= value < 1 << (width - 1):
+        raise OverflowError
+    return value
+
+
+OVERFLOWING = [n for n in FUNCTIONS if n.split()[-1] in ("tinyint", "smallint", "int", "bigint")]
+
+
+@pytest.mark.parametrize("name", [n for n in OVERFLOWING if n.startswith(("sum", "product"))])
+@given(st.data())
+@settings(max_examples=40)
+def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObject) -> None:
+    data_type, values, function, aggregator = FUNCTIONS[name]
+    kinds = (0, 2, 3) if name in RETRACTABLE else (0, 2)
+    fields = row_type(k=KEY, v=data_type)
+    near = st.sampled_from([0, 1, -1, 2, -2])
+    drawn = {"k": st.integers(0, 3), "v": nullable(values | near)}
+    runs = data.draw(record_runs(fields, ["k"], drawn, kinds=kinds, equal_sequences=False))
+    schema = table(fields, "aggregation", {"fields.v.aggregate-function": function})
+    engine = merge_engine_of(schema, rules=JavaRules.JAVA_2_0).engine
+
+    def merged() -> list[Record]:
+        batches = [kv_batches(run, fields, 5) for run in runs]
+        key = fields.project(["k"])
+        return records_of(merge_sorted(batches, key=key, engine=engine, drop_deletes=False), fields)
+
+    model = java.aggregation({"k": java.PrimaryKey(), "v": aggregator})
+    with patch.object(java, "wrap", fitting):
+        try:
+            expected = merge(runs, ["k"], model, drop_deletes=False)
+        except (OverflowError, ZeroDivisionError):
+            with pytest.raises(CorruptTable):
+                merged()
+            return
+    assert list(map(repr, merged())) == [repr(normal(r, fields)) for r in expected]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
