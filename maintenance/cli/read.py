@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output
-from maintenance.cli.target import open_named
+from maintenance.cli.target import open_named, take_branch
 from maintenance.exit_codes import ExitCode
 from paimon_core.errors import InvalidArgument
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 _ROWS_AT_ONCE = 4096
-_SYSTEM = "$"
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from maintenance.times import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.table.batch import batch_of  # noqa: PLC0415 - fast start
 
-    name = _take_system_name(args) if _SYSTEM in args.table else None
+    name = take_branch(args)
     zone = machine_zone()
     batch = batch_of(open_named(args, options=_scan_options(args)), zone=zone)
     if name is not None:
@@ -68,18 +67,6 @@ def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
             raise InvalidArgument(f"argument --option: expected key=value, got {text!r}")
         options[key.strip()] = value
     return options
-
-
-def _take_system_name(args: argparse.Namespace) -> str | None:
-    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; table and branch go to `args`."""
-    from paimon_core.table.system.read import split_system_name  # noqa: PLC0415 - fast start
-
-    args.table, branch, name = split_system_name(args.table)
-    if branch is not None:
-        if args.branch not in (None, branch):
-            raise InvalidArgument(f"--branch {args.branch} contradicts the name of the table")
-        args.branch = branch
-    return name
 
 
 def _system_table(batch: Batch, name: str, args: argparse.Namespace, output: Output) -> ExitCode:

@@ -331,17 +331,22 @@ def test_branches_as_the_procedures_take_them(table: Table) -> None:
 
 def test_words_of_the_procedures(table: Table) -> None:
     """Their own names of the arguments are taken too; --branch is theirs where they have it."""
-    at = ("db.t", "-w", table.warehouse, "--json")
+    at = ("-w", table.warehouse, "--json")
     for words in (
         ("create_branch", "--branch", "b", "--tag", "t2"),
         ("rename_branch", "--from-branch", "b", "--to-branch", "d"),
         ("create_branch", "--branch", "d", "--name", "e"),
+        ("compact", "--engine", "local"),
         ("delete_branch", "--branch", "d,e"),
         ("reset_consumer", "--consumer-id", "c", "--next-snapshot-id", "3"),
         ("rollback", "--snapshot-id", "5", "--force"),
         ("compact_manifest", "--options", "manifest.target-file-size=1 kb,bucket=1"),
     ):
-        ran = caretaker("run", words[0], *at, *words[1:])
+        branch = "$branch_d" if words[0] == "compact" else ""
+        ran = caretaker("run", words[0], f"db.t{branch}", *at, *words[1:])
         assert ran.code == 0, ran.err
         assert ran.json["status"] == "success"
     assert table.do("branches")["branches"] == []
+    assert caretaker("inspect", "db.t$branch_no", *at).json["error"]["type"] == "NotFound"
+    for name, more in (("db.t$branch_b", ("--branch", "c")), ("db.t$files", ())):
+        assert caretaker("plan", "compact", name, *at, *more).code == 2
