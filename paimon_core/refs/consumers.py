@@ -36,17 +36,22 @@ class ConsumerStore:
         """The consumers of another branch."""
         return ConsumerStore(self.io, self.paths.of_branch(branch), self.table)
 
+    def ids(self) -> list[str]:
+        """The ids of all consumers, sorted, whether their files can be read or not."""
+        return [f.name.removeprefix(CONSUMER_PREFIX) for f in self._files()]
+
     def all(self) -> list[Consumer]:
-        """All consumers by id; one deleted while they are read is left out."""
-        files = sorted(
-            (
-                f
-                for f in self.io.list_dir(self.paths.consumer_dir)
-                if f.name.startswith(CONSUMER_PREFIX) and not f.is_dir
-            ),
-            key=lambda f: f.name,
-        )
-        return [c for c in map_parallel(self.io, self._read, files) if c is not None]
+        """All consumers by id; one deleted while they are read is left out.
+
+        CorruptTable if one cannot be read: nobody can tell what it holds back.
+        """
+        found = map_parallel(self.io, self._read, self._files())
+        return [c for c in found if c is not None]
+
+    def _files(self) -> list[FileStat]:
+        listed = self.io.list_dir(self.paths.consumer_dir)
+        mine = (f for f in listed if f.name.startswith(CONSUMER_PREFIX) and not f.is_dir)
+        return sorted(mine, key=lambda f: f.name)
 
     def get(self, consumer_id: str) -> Consumer:
         """The consumer; NotFound if there is none, CorruptTable if it cannot be read."""

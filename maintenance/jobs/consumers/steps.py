@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Kept
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import CorruptTable, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CONSUMER_EXPIRATION_TIME
 from paimon_core.refs.consumers import Consumer
@@ -64,9 +65,11 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     name = cast("str | None", arguments.get("consumer_id"))
     if not name:
         raise InvalidArgument("argument --consumer-id is required")
-    old = next((c for c in table.consumers.all() if c.id == name), None)
+    old: Consumer | None = None
+    with suppress(NotFound, CorruptTable):  # of one that cannot be read, the old position is lost
+        old = table.consumers.get(name)
     position = cast("int | None", arguments.get("next_snapshot_id"))
-    if position is None and old is None:
+    if position is None and name not in table.consumers.ids():
         raise NotFound(f"consumer {name!r} of table {table.name} does not exist", table=table.name)
     next_one = (table.snapshots.latest_id() or 0) + 1
     if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:

@@ -27,7 +27,7 @@ from maintenance.jobs.verify.invariants import (
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.jobs.verify.metadata import Metadata
 from maintenance.jobs.verify.needed import NeededFiles
-from maintenance.jobs.verify.references import Reference, RefKind, branches_of, references_of
+from maintenance.jobs.verify.references import Reference, RefKind, each_branch, references_of
 from maintenance.jobs.verify.statistics import check_statistics, sample
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
@@ -87,8 +87,11 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     scope = scope or Scope()
     walk = _Walk(table, samples=scope.rows)
     if scope.snapshots is None:
-        for branch in branches_of(table):
-            walk.branch(branch)
+        for branch in each_branch(table):
+            if isinstance(branch, FileStoreTable):
+                walk.branch(branch)
+            else:
+                walk.collector.broken_branch(branch)
     else:
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)

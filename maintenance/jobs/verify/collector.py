@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import Reference, RefKind
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 
 
@@ -66,6 +66,18 @@ class Collector:
                 snapshot=error.snapshot,
                 file=error.file,
                 repair=Repair.DELETE_REFERENCE,
+            )
+        )
+
+    def broken_branch(self, error: PaimonError) -> None:
+        """Note a branch whose schema is missing or cannot be read."""
+        self.findings.append(
+            Finding(
+                problem=Problem.MISSING_SCHEMA,
+                severity=Severity.ERROR,
+                message=f"{error.message}; whatever deletes files stops until the branch is whole "
+                f"or deleted (delete_branch)",
+                file=error.file,
             )
         )
 

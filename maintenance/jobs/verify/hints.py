@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
+from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import join
 
@@ -58,7 +59,22 @@ def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Findi
         return
     changelogs = table.changelogs.ids()
     earliest, latest = min([*ids, *changelogs]), max(ids)
-    for consumer in table.consumers.all():
+    for consumer_id in table.consumers.ids():
+        try:
+            consumer = table.consumers.get(consumer_id)
+        except NotFound:
+            continue
+        except CorruptTable as e:
+            yield Finding(
+                problem=Problem.UNREADABLE,
+                severity=Severity.ERROR,
+                message=f"{e.message}; no snapshot expires while nobody can tell what it wants: "
+                f"reset_consumer gives it a position, or deletes it",
+                branch=table.branch,
+                reference=f"consumer {consumer_id}",
+                file=e.file,
+            )
+            continue
         if consumer.next_snapshot < earliest:
             yield Finding(
                 problem=Problem.STALE_CONSUMER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH
@@ -16,16 +16,22 @@ from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table_at
 
-__all__ = ["RefKind", "Reference", "branches_of", "references_of"]
+__all__ = ["RefKind", "Reference", "branches_of", "each_branch", "references_of"]
 T = TypeVar("T", int, str)
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
-    """The table's handle on every branch, main first; each under its own newest schema."""
-    return [
-        open_table_at(table.io, table.root, table.name, branch=branch)
-        for branch in (MAIN_BRANCH, *table.branches.names())
-    ]
+    """The table's handle on every branch that has a schema, main first; each under its newest."""
+    return [b for b in each_branch(table) if isinstance(b, FileStoreTable)]
+
+
+def each_branch(table: FileStoreTable) -> Iterator[FileStoreTable | PaimonError]:
+    """The handle on every branch, main first; in place of one without readable schema its error."""
+    for branch in (MAIN_BRANCH, *table.branches.names()):
+        try:
+            yield open_table_at(table.io, table.root, table.name, branch=branch)
+        except (NotFound, CorruptTable) as e:
+            yield e
 
 
 def references_of(branch: FileStoreTable) -> Iterator[Reference | CorruptTable]:

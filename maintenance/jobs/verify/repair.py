@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
@@ -27,7 +28,7 @@ from maintenance.jobs.verify.lost_files import effect_on, lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
 from maintenance.metadata_job import MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin
-from paimon_core.errors import CorruptTable, PaimonError
+from paimon_core.errors import CorruptTable, NotFound, PaimonError
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED, MERGE_ENGINE
@@ -158,9 +159,8 @@ def _of_references(
             name = finding.file.rsplit("/", 1)[-1]
             yield HintFix(branch=branch, name=name, why=finding.message), [finding]
         elif finding.problem in (Problem.STALE_CONSUMER, Problem.CONSUMER_AHEAD):
-            name = (finding.reference or "").removeprefix("consumer ")
-            consumer = next((c for c in branch.consumers.all() if c.id == name), None)
-            if consumer is not None:
+            with suppress(NotFound, CorruptTable):
+                consumer = branch.consumers.get((finding.reference or "").removeprefix("consumer "))
                 yield ConsumerFix(branch=branch, consumer=consumer, why=finding.message), [finding]
     yield from _of_sizes(branch, findings)
     yield from _of_broken_references(branch, findings)

@@ -252,3 +252,34 @@ def test_the_command_tells_it_in_json_and_by_its_exit_code(lake):
     many = caretaker("verify", "db.*", "-w", lake.warehouse, "--json")
     assert many.code == 7
     assert [t["table"] for t in many.json["tables"]] == ["db.t"]
+
+
+def test_an_unreadable_consumer_is_found_and_can_be_reset(lake):
+    where = ("db.t", "-w", lake.warehouse)
+    path = Path(lake.table().paths.consumer("torn"))
+    path.parent.mkdir()
+    path.write_text("")
+    lake.table().consumers.set("whole", 2)
+    (finding,) = check_table(lake.table()).findings
+    assert (finding.problem, finding.severity) == (Problem.UNREADABLE, Severity.ERROR)
+    assert "reset_consumer" in finding.message
+    reset = ("run", "reset_consumer", *where, "--consumer-id", "torn")
+    assert caretaker(*reset, "--next-snapshot", 3).code == 0
+    assert [c.next_snapshot for c in lake.table().consumers.all()] == [3, 2]
+    path.write_text("{")
+    assert caretaker(*reset).code == 0
+    assert lake.table().consumers.ids() == ["whole"]
+
+
+def test_a_branch_without_schema_is_found(lake):
+    folder = Path(lake.table().paths.branch_dir("torn")) / "snapshot"
+    folder.mkdir(parents=True)
+    (folder / "snapshot-1").write_bytes(Path(lake.table().paths.snapshot(1)).read_bytes())
+    found = check_table(lake.table())
+    assert [f.problem for f in found.findings] == [Problem.MISSING_SCHEMA]
+    assert "delete_branch" in found.findings[0].message
+    assert found.checked["snapshots"] > 1, "main is looked at all the same"
+    where = ("db.t", "-w", lake.warehouse)
+    assert caretaker("run", "repair", *where).code == 3
+    assert caretaker("run", "delete_branch", *where, "--name", "torn").code == 0
+    assert check_table(lake.table()).clean
