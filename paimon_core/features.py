@@ -168,7 +168,9 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
             yield key
 
 
-def _refuse(table: FileStoreTable, features: Iterator[str], what: str) -> None:
+def _refuse(
+    table: FileStoreTable, features: Iterator[str], what: str, *, next_step: str | None = None
+) -> None:
     found = sorted(set(features))
     if found:
         names = ", ".join(found)
@@ -176,6 +178,7 @@ def _refuse(table: FileStoreTable, features: Iterator[str], what: str) -> None:
             names,
             f"table {table.name} cannot be {what}: it uses {names}, which is not supported",
             table=table.name,
+            next_step=next_step,
         )
 
 
@@ -200,7 +203,10 @@ def check_writable(table: FileStoreTable) -> None:
 
 def check_compactable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what the table needs to be compacted."""
-    _refuse(table, uncompactable_features(table), "compacted")
+    found = list(uncompactable_features(table))
+    clustered = len(found) == 1 and found[0].startswith(CLUSTERING_INCREMENTAL.key)
+    next_step = "nothing was read or written; run sort_compact instead" if clustered else None
+    _refuse(table, iter(found), "compacted", next_step=next_step)
 
 
 def check_rescalable(table: FileStoreTable) -> None:

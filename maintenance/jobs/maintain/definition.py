@@ -27,7 +27,7 @@ COMPACT = Argument(
     kind=Kind.CHOICE,
     choices=("none", "minor", "full"),
     default="none",
-    help="compact first, with this strategy",
+    help="compact first, with this strategy (sort, where the table has clustering.incremental)",
 )
 ALSO = Argument(
     name="also",

@@ -23,7 +23,10 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     # Changelogs outlive snapshots, so snapshots go first (JAVA_RULES H5).
     "expire_changelogs": (_TAGS, "expire_snapshots"),
     # What a step left half done looks like an orphan to nobody but the next run of that step.
-    "remove_orphan_files": ("compact", _TAGS, *USUAL, "expire_changelogs", "compact_manifest"),
+    "remove_orphan_files": (
+        *("compact", "sort_compact", _TAGS),
+        *(*USUAL, "expire_changelogs", "compact_manifest"),
+    ),
 }
 
 
@@ -170,20 +173,24 @@ class MaintainPlan:
 
 
 def chosen_steps(
-    jobs: Mapping[str, Job], arguments: Mapping[str, object]
+    jobs: Mapping[str, Job], arguments: Mapping[str, object], *, clustered: bool = False
 ) -> list[tuple[Job, dict[str, object]]]:
-    """The jobs to run, in their order, with their typed arguments; InvalidArgument if wrong."""
+    """The jobs to run, in their order, with their typed arguments; InvalidArgument if wrong.
+
+    `clustered`: files of the table are compacted by sorting them, as Java's `compact` does too.
+    """
     also = cast("Sequence[str]", arguments.get("also") or ())
     without = set(cast("Sequence[str]", arguments.get("without") or ()))
     strategy = str(arguments.get("compact") or "none")
+    compaction = "sort_compact" if clustered else "compact"
     names = [
-        *(("compact",) if strategy != "none" else ()),
+        *((compaction,) if strategy != "none" and "compact" not in without else ()),
         *USUAL,
         *(name for name in ON_DEMAND if name in also),
     ]
     raw = _step_arguments(jobs, arguments)
     if strategy != "none":
-        raw.setdefault("compact", {})["strategy"] = strategy
+        raw.setdefault(compaction, {})["strategy"] = strategy
     return [
         (jobs[name], jobs[name].read_arguments(raw.get(name, {})))
         for name in names

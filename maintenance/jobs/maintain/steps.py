@@ -26,7 +26,8 @@ from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan
 from maintenance.report import FailedUnit, error_json
 from paimon_core.errors import CommitConflict, StalePlan
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.schema.changes import check_dynamic_options
 
 _ATTEMPTS: Final = 5
@@ -94,7 +95,11 @@ def _plan(
     arguments: Mapping[str, object],
     context: RunContext,
 ) -> MaintainPlan:
-    parts = tuple(_planned(table, job, own, context) for job, own in chosen_steps(jobs, arguments))
+    clustered = table.bucket_mode is BucketMode.UNAWARE and table.options.value(
+        CLUSTERING_INCREMENTAL
+    )
+    steps = chosen_steps(jobs, arguments, clustered=clustered)
+    parts = tuple(_planned(table, job, own, context) for job, own in steps)
     return MaintainPlan(table=table.name, pin=latest_pin(table), parts=parts, arguments=arguments)
 
 

@@ -251,3 +251,18 @@ def test_rows_that_leave_the_postpone_bucket_are_compacted_in_the_same_run(tmp_p
 def live_entries(lake: Lake):
     table = lake.table()
     return scan_files(table, table.latest_or_not_found())
+
+
+def test_a_clustered_table_is_compacted_by_sorting(tmp_path: Path) -> None:
+    """Java's `compact` sorts such a table; `compact` here names the job that does."""
+    lake = Lake(tmp_path)
+    lake.log(**{"clustering.incremental": "true", "clustering.columns": "v"})
+    lake.fill(3)
+    plan = plan_table(request(lake, compact="full"))
+    assert [s["job"] for s in plan.to_json()["steps"]] == ["sort_compact", *ORDER]
+    report = run_table(request(lake, compact="full"))
+    assert report.error is None, report.error
+    assert statuses(report)["sort_compact"] == "success"
+    assert [e.file.level for e in scan_files(lake.table(), lake.table().latest_or_not_found())] == [
+        5
+    ]
