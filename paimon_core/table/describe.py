@@ -11,8 +11,9 @@ from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.data_types import DataField, RowType
+from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from paimon_core.types.datetimes import local_date_time_text
+from paimon_core.types.decimals import from_unscaled
 from paimon_core.types.text import json_value
 
 Json = dict[str, Any]
@@ -81,14 +82,42 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
 
 
 def describe_stats(fields: Sequence[DataField], stats: SimpleStats) -> Json:
-    """Statistics by column, and the stored bytes of the minima in hex."""
+    """Statistics by column, and the stored bytes of the minima in hex.
+
+    Where a NOT NULL column has no minimum or maximum, zero or an empty text is said: Java's getters
+    do not ask whether such a column is null, and tools compare this with what Java says.
+    """
     return {
         "cols": [f.name for f in fields],
-        "min": list(_row(fields, stats.min_values).values()),
-        "max": list(_row(fields, stats.max_values).values()),
+        "min": _bounds(fields, stats.min_values),
+        "max": _bounds(fields, stats.max_values),
         "nulls": list(stats.null_counts or ()),
         "min_bytes": stats.min_values.hex(),
     }
+
+
+def _bounds(fields: Sequence[DataField], row: bytes) -> list[Any]:
+    values = _row(fields, row)
+    return [
+        json_value(_blank(f.type), f.type) if v is None and not f.type.nullable else v
+        for f, v in zip(fields, values.values(), strict=False)
+    ]
+
+
+def _blank(data_type: DataType) -> Any:
+    """The internal value of a slot of zeros; None for types that have none."""
+    match data_type.root:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return ""
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return b""
+        case TypeRoot.DECIMAL if isinstance(data_type, AtomicType):
+            return from_unscaled(0, data_type.scale or 0)
+        case TypeRoot.BOOLEAN:
+            return False
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return 0.0
+    return 0 if isinstance(data_type, AtomicType) else None
 
 
 def describe_manifests(table: FileStoreTable, snapshot: Snapshot, *, entries: bool = True) -> Json:
