@@ -38,6 +38,9 @@ PLANNING_THREADS = 8
 _SHOWN_LINES = 12
 """Lines of a plan that a dry run keeps for each table; the whole plan is in the task's log."""
 
+_LONGEST_REASON = 160
+"""Characters of why there is nothing to do; `caretaker plan` tells all of it."""
+
 Where = Literal["nowhere", "in_process", "spark"]
 
 
@@ -143,14 +146,19 @@ def request_from(
     from paimon_core.errors import InvalidArgument
 
     definition = job_named(job)
-    arguments = {
-        argument.name: params[name]
+    names = {
+        # *Branch* of the form is where the tables are, also where a job calls its own one so.
+        argument.name: (argument.name, *(a for a in argument.aliases if a not in COMMON_PARAMS))
         for argument in definition.arguments
+    }
+    arguments = {
+        argument: params[name]
+        for argument, own in names.items()
         # Another name of it comes from `conf`, and so before what the form fills in by itself.
-        for name in (argument.name, *argument.aliases)
+        for name in own
         if params.get(name) is not None
     }
-    accepted = {name for a in definition.arguments for name in (a.name, *a.aliases)} | COMMON_PARAMS
+    accepted = {name for own in names.values() for name in own} | COMMON_PARAMS
     unknown = sorted(params.keys() - accepted)
     if unknown:
         raise InvalidArgument(
@@ -232,7 +240,8 @@ def _plan(request: Request, table: str) -> Planned:
     except Exception as e:  # noqa: BLE001 - the other tables go on
         return Planned(table=table, where="nowhere", result=from_error(table, e))
     if plan.is_empty:
-        nothing = TableResult(table=table, outcome="nothing")
+        why = plan.kept[0].line()[:_LONGEST_REASON] if plan.kept else ""
+        nothing = TableResult(table=table, outcome="nothing", summary=why)
         return Planned(table=table, where="nowhere", result=nothing)
     lines = tuple(plan.lines())
     if request.dry_run:

@@ -197,6 +197,8 @@ def _detail(name: str, value: object) -> str:
 def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
     before = cast("Mapping[str, int | None]", report.get("before") or {})
     after = cast("Mapping[str, int | None]", report.get("after") or {})
+    if not before.get("files") and not after.get("files"):
+        return {}  # a commit that rewrote nothing: what it did stands in the details
     return {
         shown: (first, second)
         for shown, name in (("files", "files"), ("runs", "sorted_runs"), ("bytes", "bytes"))

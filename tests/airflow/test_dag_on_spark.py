@@ -112,6 +112,32 @@ def test_a_misspelt_param_never_becomes_a_run(warehouse):
         jobs.request_from("expire_snapshots", params, storage={}, timezone=None)
 
 
+def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse):
+    from paimon_airflow import jobs
+
+    def asked(job, **params):
+        params |= {"warehouse": str(warehouse), "tables": ["db.*"]}
+        return jobs.request_from(job, params, storage={}, timezone=None)
+
+    assert asked("reset_consumer", consumer_id="c", next_snapshot=4).arguments == {
+        "consumer_id": "c",
+        "next_snapshot_id": 4,
+    }
+    made = asked("create_branch", branch_name="new", branch="old")
+    assert (made.arguments, made.branch) == ({"branch_name": "new"}, "old")
+
+
+def test_a_table_with_nothing_to_do_says_why(warehouse):
+    from paimon_airflow import jobs
+
+    params = {"warehouse": str(warehouse), "tables": ["db.orders"]}
+    request = jobs.request_from("expire_snapshots", params, storage={}, timezone=None)
+    (plan,) = jobs.plan_tables(request, ["db.orders"])
+    assert plan.result is not None
+    assert plan.result.outcome == "nothing"
+    assert "snapshot.num-retained.min" in plan.result.summary
+
+
 def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
     """Arguments reach the job, without Airflow in between."""
     from paimon_airflow import jobs

@@ -49,6 +49,12 @@ def test_tables_without_sorted_runs_have_no_figure_for_them():
     assert set(result.figures) == {"files", "bytes"}
 
 
+def test_a_commit_that_rewrote_nothing_has_no_figures():
+    details = {"dropped_partitions": ["dt=1"]}
+    result = from_report(report(snapshots=(7,), before=Size(), after=Size(), details=details))
+    assert result.line() == "db.t  done  dropped partitions dt=1  snapshot 7"
+
+
 def test_a_failure_brings_its_reason_and_what_to_do():
     error = errors.GuardTripped("the plan rewrites 3 TB")
     result = from_report(report(status=Status.FAILED, error=error))
