@@ -65,11 +65,11 @@ class RescaleUnit:
         return len({s.total_buckets for s in self.sources}) > 1
 
     @property
-    def new_buckets(self) -> tuple[int, ...]:
-        """The buckets that rows of this unit can go to."""
+    def new_buckets(self) -> Sequence[int]:
+        """The buckets that rows of this unit can go to; however many, they take no memory."""
         first = self.sources[0]
         step = 1 if self.is_mixed else gcd(first.total_buckets, self.new_total)
-        return tuple(range(first.bucket % step, self.new_total, step))
+        return range(first.bucket % step, self.new_total, step)
 
     def to_bytes(self) -> bytes:
         """The unit for `from_bytes` of the same version of this library."""

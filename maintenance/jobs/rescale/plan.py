@@ -30,6 +30,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 
 SAFETY_PREFIX: Final = "before-rescale-"
 MOST_PRINTED: Final = 20
+MOST_BUCKETS: Final = 2**31 - 1
+"""Manifests keep the number in four bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +310,7 @@ def wanted_buckets(
             f"option names no number",
             table=table.name,
         )
-    if number is not None and number < 1:
+    if number is not None and not 1 <= number <= MOST_BUCKETS:
         raise InvalidArgument(
             f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
         )

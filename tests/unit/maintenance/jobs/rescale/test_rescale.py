@@ -199,7 +199,8 @@ def test_a_number_from_sizes(lake: Lake) -> None:
     )
     plan = plan_table(request(lake, target_bytes=f"{size // 5} b"))
     assert plan.to_json()["buckets"] in (5, 6)
-    for wrong in ({"target_bytes": "1 mb", "bucket_num": 3}, {"bucket_num": 0}, {"bucket_num": -1}):
+    two = {"target_bytes": "1 mb", "bucket_num": 3}
+    for wrong in (two, {"bucket_num": 0}, {"bucket_num": -1}, {"bucket_num": 2**31}):
         with pytest.raises(InvalidArgument):
             plan_table(request(lake, **wrong))
 
