@@ -150,6 +150,9 @@ class _TableWork(_JobStep):
         """A result for each table; what is raised is no single table's failure."""
         raise NotImplementedError
 
+    def ended(self, results: Sequence[TableResult]) -> None:
+        """Every table has its result, also where the task is about to fail."""
+
     def settle(self, tables: Sequence[str], context: Context) -> list[TableResult]:
         """Every table's result, in XCom as well; raises if one failed."""
         request = self.request(context)
@@ -161,6 +164,7 @@ class _TableWork(_JobStep):
             self.log.info("%s", result.line())
             settled[result.table] = result
         results = [settled[table] for table in tables]
+        self.ended(results)
         written = [result.to_json() for result in results]
         context["ti"].xcom_push(key=RESULTS, value=written)
         failures = [result for result in results if result.outcome == "failed"]
@@ -243,16 +247,12 @@ class RunOnSpark(_TableWork):
         results = self.settle(self.batch["tables"], context)
         return change_text(totals(results)) or count_text(results)
 
-    def settle(self, tables: Sequence[str], context: Context) -> list[TableResult]:
-        """Every table's result; sets the label's end also when a table failed."""
-        try:
-            results = super().settle(tables, context)
-        except AirflowException:
-            self.outcome = "failed"
-            raise
-        self.outcome = change_text({k: v for k, v in totals(results).items() if k == "files"})
-        self.outcome = self.outcome or count_text(results)
-        return results
+    def ended(self, results: Sequence[TableResult]) -> None:
+        """Set the end of the label: files before and after, or how many tables failed."""
+        self.outcome = count_text(results)
+        if not any(result.outcome == "failed" for result in results):
+            files = {k: v for k, v in totals(results).items() if k == "files"}
+            self.outcome = change_text(files) or self.outcome
 
     def work(
         self, request: jobs.Request, tables: Sequence[str], context: Context

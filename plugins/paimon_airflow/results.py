@@ -150,6 +150,11 @@ def from_error(table: str, error: BaseException) -> TableResult:
 
 def _reason(error: Mapping[str, object], failed_units: int) -> str:
     parts = [str(error["message"])]
+    # Which file, which snapshot: the table has a column of its own.
+    where = [f"{name} {at}" for name in ("snapshot", "file") if (at := error.get(name)) is not None]
+    where = [place for place in where if place.split(" ", 1)[1] not in parts[0]]
+    if where:
+        parts.append(f"[{', '.join(where)}]")
     if failed_units > 1:
         parts.append(f"and {failed_units - 1} more units of work")
     if error.get("next_step"):

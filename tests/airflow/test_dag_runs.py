@@ -70,6 +70,7 @@ def test_one_tables_failure_stops_no_other_and_fails_the_run(run_dag, fake_lake)
         "db.strange": "UnsupportedFeature: unsupported table feature: row tracking",
     }
     assert "db.bad      FAILED" in ran.shown
+    assert ran.labels[1] == "db.a, db.bad, db.b: 1 FAILED, 2 done"
     # Neither failure is one that another try cures, so there was none.
     assert len(lake.applications) == 2
 

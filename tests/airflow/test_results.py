@@ -62,6 +62,9 @@ def test_a_failure_brings_its_reason_and_what_to_do():
     assert result.error == "GuardTripped"
     assert result.summary == f"the plan rewrites 3 TB -> {error.next_step}"
     assert failure_text([result]) == f"1 table failed:\n  db.t: GuardTripped: {result.summary}"
+    lost = errors.CorruptTable("a data file is missing", file="/lake/f.parquet", snapshot=3)
+    summary = from_report(report(status=Status.FAILED, error=lost)).summary
+    assert summary.startswith("a data file is missing [snapshot 3, file /lake/f.parquet] -> ")
 
 
 def test_what_only_the_job_knows_is_told():
