@@ -17,7 +17,8 @@ from typing import Final
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_bool, parse_duration_millis, parse_memory_size
 
-_ESCAPED_SEPARATOR: Final = re.compile(r"(?<!\\),")
+_COMMA: Final = re.compile(r"(?<!\\),")
+_SEMICOLON: Final = re.compile(r"(?<!\\);")
 
 
 class Kind(StrEnum):
@@ -167,9 +168,10 @@ def _size(_: Argument, raw: object) -> int:
     return parse_memory_size(str(raw))
 
 
-def _items(raw: object, separator: str) -> list[object]:
+def _items(raw: object, separator: str | re.Pattern[str]) -> list[object]:
     if isinstance(raw, str):
-        return [part for part in raw.split(separator) if part.strip()]
+        parts = raw.split(separator) if isinstance(separator, str) else separator.split(raw)
+        return [part for part in parts if part.strip()]
     if isinstance(raw, Sequence):
         return [
             item
@@ -188,13 +190,17 @@ def _key_value(text: str) -> tuple[str, str]:
 
 def _partitions(_: Argument, raw: object) -> tuple[dict[str, str], ...]:
     specs = []
-    for item in _items(raw, ";"):
+    for item in _items(raw, _SEMICOLON):
         if isinstance(item, Mapping):
             spec = {str(k): str(v) for k, v in item.items()}
         else:
-            # A comma inside a value is written "\,".
-            parts = _ESCAPED_SEPARATOR.split(str(item))
-            spec = dict(_key_value(part.replace("\\,", ",")) for part in parts if part.strip())
+            # A comma or semicolon inside a value is written "\," or "\;".
+            parts = _COMMA.split(str(item))
+            spec = dict(
+                _key_value(part.replace("\\,", ",").replace("\\;", ";"))
+                for part in parts
+                if part.strip()
+            )
         if not spec:
             raise ValueError("an empty partition")
         specs.append(spec)

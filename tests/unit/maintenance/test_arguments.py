@@ -28,6 +28,7 @@ def argument(kind: Kind, **rest) -> Argument:
         (Kind.PARTITIONS, "dt=1,hh=2;dt=3", ({"dt": "1", "hh": "2"}, {"dt": "3"})),
         (Kind.PARTITIONS, [{"dt": 1}], ({"dt": "1"},)),
         (Kind.PARTITIONS, "name=a\\,b=c", ({"name": "a,b=c"},)),
+        (Kind.PARTITIONS, "name=a\\;b;name=c", ({"name": "a;b"}, {"name": "c"})),
         (Kind.OPTIONS, "a=1,b=2", {"a": "1", "b": "2"}),
         (Kind.OPTIONS, ["a=1,2", "b=x=y"], {"a": "1,2", "b": "x=y"}),
         (Kind.OPTIONS, {"a": 1}, {"a": "1"}),
