@@ -147,3 +147,21 @@ def test_files_that_java_did_not_see_are_seen_after_merging_manifests(
     ran = caretaker("run", "compact_manifest", "db.t", "-w", tmp_path, "--engine", "local")
     assert ran.code == 0, ran.err
     assert in_order(oracle.rows()) == read_rows(tmp_path) == [["+I", 1, "a"], ["+I", 2, "b"]]
+
+
+@pytest.mark.parametrize("data_format", ["orc", "parquet", "avro"])
+def test_short_texts_of_fixed_length_are_sound(
+    data_format: str, oracle: Oracle, tmp_path: Path
+) -> None:
+    """Java's bounds of CHAR columns in ORC are filled up with blanks, its values are not."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    oracle.one("create_database")
+    columns = [COLUMNS[0], {"name": "c", "type": "CHAR(5)"}]
+    options = {"bucket": "1", "write-only": "true", "file.format": data_format}
+    oracle.one("create_table", columns=columns, primary_keys=["k"], options=options)
+    oracle.one("write", rows=[[1, "ab"], [2, "abc"], [3, "a c e"]])
+    oracle.one("write", rows=[[1, "x  "], [2, ""]])
+    assert check_table(open_table(str(tmp_path), "db.t")).findings == []
+    assert caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local").code == 0
+    assert read_rows(tmp_path) == oracle.rows()
+    assert check_table(open_table(str(tmp_path), "db.t")).findings == []
