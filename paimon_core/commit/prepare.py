@@ -20,6 +20,7 @@ from paimon_core.commit.row_tracking import with_row_ids
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import write_manifests
@@ -56,11 +57,7 @@ class _Written:
         self._paths.append(self._table.paths.manifest(name))
 
     def undo(self) -> None:
-        for path in self._paths:
-            try:
-                self._table.io.delete(path)
-            except OSError:
-                continue  # an orphan; the failure that brought us here is the one to report
+        delete_abandoned(self._table.io, self._paths)
 
 
 def prepare_snapshot(

@@ -5,7 +5,7 @@ The rules are those of `pick` and `append_coordinator`; here they get what they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,9 +17,10 @@ from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.compaction.vectors import only_of, with_index_files
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import DELETION_VECTORS_ENABLED
-from paimon_core.write.table_write import delete_new_files
+from paimon_core.write.table_write import new_paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +118,15 @@ def compact_bucket(
                 new_uuid=env.new_uuid,
             )
     except BaseException:
-        for done in results:
-            delete_result(table, done)
+        delete_results(table, results)
         raise
     return result
 
 
-def delete_result(table: FileStoreTable, result: CompactResult) -> None:
-    """Delete the files that exist only because of a result."""
-    for message in result.to_messages():
-        delete_new_files(table, message)
+def delete_results(table: FileStoreTable, results: Iterable[CompactResult]) -> None:
+    """Delete the files that exist only because of results that will not be committed."""
+    messages = (message for result in results for message in result.to_messages())
+    delete_abandoned(table.io, [p for m in messages for p in new_paths(table, m)])
 
 
 def _vectors(table: FileStoreTable, files: BucketFiles) -> Mapping[str, FileVector] | None:

@@ -29,6 +29,7 @@ from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.merge_engine import MergeEngine
 from paimon_core.lsm.sort_merge import merge_sorted
@@ -45,6 +46,7 @@ from paimon_core.scan.engine import merge_engine_for
 from paimon_core.types.buffers import index_array
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.table_write import data_file_paths
 
 MOST_OPEN_WRITERS: Final = 4
 """New buckets that are written side by side; each holds a row group in memory."""
@@ -174,9 +176,7 @@ class _Work:
         writers: dict[int, pa.RecordBatchStreamWriter] = {}
         waiting = _Waiting(self.rows_at_once())
         try:
-            for bucket, rows in self.parted(self.rows_of(source), waiting):
-                if bucket not in wanted:
-                    continue
+            for bucket, rows in self.parted(self.rows_of(source), waiting, wanted):
                 if bucket not in writers:
                     path = str(folder / f"{bucket}-{number:06}")
                     writers[bucket] = pa.ipc.new_stream(path, rows.schema, options=options)
@@ -198,8 +198,10 @@ class _Work:
             writer.abort()
             raise
 
-    def parted(self, batches: Batches, waiting: _Waiting) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows by new bucket, in their order, a fair number at a time."""
+    def parted(
+        self, batches: Batches, waiting: _Waiting, wanted: frozenset[int] | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows by new bucket (of the wanted ones), in their order, a fair number at a time."""
         schema = self.table.schema
         keys = schema.bucket_keys
         types = schema.row_type.project(keys).types
@@ -211,6 +213,8 @@ class _Work:
             arranged = numbers[order]
             starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
             for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+                if wanted is not None and int(arranged[begin]) not in wanted:
+                    continue
                 whole = end - begin == batch.num_rows
                 part = batch if whole else batch.take(index_array(order[begin:end]))
                 yield from waiting.add(int(arranged[begin]), part)
@@ -319,12 +323,15 @@ class _Work:
 
     def undo(self) -> None:
         """Delete what was written."""
-        table, partition = self.table, self.unit.partition
-        for bucket, files in self.written.items():
-            for file in files:
-                table.io.delete(table.paths.data_file(partition, bucket, file))
-                for extra in file.extra_files:
-                    table.io.delete(table.paths.extra_file(partition, bucket, file, extra))
+        delete_abandoned(
+            self.table.io,
+            [
+                path
+                for bucket, files in self.written.items()
+                for file in files
+                for path in data_file_paths(self.table, self.unit.partition, bucket, file)
+            ],
+        )
 
 
 class _Waiting:

@@ -17,6 +17,7 @@ from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.changelog import Told
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
@@ -24,6 +25,7 @@ from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import plain_rows
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.table_write import data_file_paths
 
 Progress = Callable[[int], None]
 """Told the number of rows written, now and then."""
@@ -180,10 +182,14 @@ class _Work:
     def undo(self) -> None:
         """Delete what was written."""
         table, unit = self._table, self._unit
-        for file in (*self.written, *self.told):
-            table.io.delete(table.paths.data_file(unit.partition, unit.bucket, file))
-            for extra in file.extra_files:
-                table.io.delete(table.paths.extra_file(unit.partition, unit.bucket, file, extra))
+        delete_abandoned(
+            table.io,
+            [
+                path
+                for file in (*self.written, *self.told)
+                for path in data_file_paths(table, unit.partition, unit.bucket, file)
+            ],
+        )
 
     def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
         table, unit = self._table, self._unit

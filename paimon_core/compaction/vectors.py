@@ -18,7 +18,6 @@ the plan (JAVA_RULES C1, C2).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +34,7 @@ from paimon_core.index.deletion_vectors import (
     unpacked,
     write_deletion_vectors,
 )
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTOR_FILE_SIZE
 
@@ -150,9 +150,7 @@ def _written(
             paths.append(table.paths.index_file(result.partition, result.bucket, name))
             written.append(write_deletion_vectors(table.io, paths[-1], part, bitmap64=bitmap64))
     except BaseException:
-        for path in paths:
-            with suppress(OSError):  # an orphan; what brought us here is the failure to report
-                table.io.delete(path)
+        delete_abandoned(table.io, paths)
         raise
     return tuple(written)
 

@@ -18,6 +18,7 @@ what must not.  Paths are absolute, in the form of the table's root ("/w/db.db/t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -122,6 +125,22 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
         return [function(item) for item in todo]
     with ThreadPoolExecutor(workers, thread_name_prefix="file-io") as pool:
         return list(pool.map(function, todo))
+
+
+def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
+    """Delete files of work that failed, and that nobody will ever name.
+
+    For clean-up after a failure, which is what the caller has to report: what cannot be deleted is
+    logged, and is an orphan.
+    """
+
+    def delete(path: str) -> None:
+        try:
+            io.delete(path)
+        except OSError as e:
+            log.warning("file=%s left behind: %s", path, e)
+
+    map_parallel(io, delete, paths)
 
 
 def join(folder: str, name: str) -> str:

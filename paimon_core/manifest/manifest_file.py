@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entry_codec import ENTRY_KIND, Keep, decode_entries, encode_entry
 from paimon_core.manifest.metadata_file import Sink, open_sink, read_metadata
@@ -65,9 +64,7 @@ def write_manifests(
     except BaseException:
         if sink is not None:
             sink.abort()
-        for meta in made:
-            with suppress(OSError):
-                io.delete(paths.manifest(meta.file_name))
+        delete_abandoned(io, [paths.manifest(meta.file_name) for meta in made])
         raise
     return made
 

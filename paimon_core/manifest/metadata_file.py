@@ -23,7 +23,7 @@ from paimon_core.format.avro_container import MAGIC, Container
 from paimon_core.format.data_format import open_writer
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.parquet_reader import read_parquet
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
     avro_codec,
@@ -168,8 +168,7 @@ class _AvroSink(Generic[T]):
         return len(content)
 
     def abort(self) -> None:
-        with suppress(OSError):
-            self._io.delete(self._path)
+        delete_abandoned(self._io, [self._path])
 
 
 class _ColumnarSink(Generic[T]):
@@ -203,9 +202,9 @@ class _ColumnarSink(Generic[T]):
         return self._writer.close()
 
     def abort(self) -> None:
-        self._writer.abort()
         with suppress(OSError):
-            self._io.delete(self._path)
+            self._writer.abort()
+        delete_abandoned(self._io, [self._path])
 
     def _flush(self) -> None:
         self._writer.write(pa.RecordBatch.from_pylist(self._pending, schema=self._schema))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_core.commit.committer import commit, filter_committed, latest_of_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
-from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_result, units_due
+from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
 from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
@@ -112,8 +112,7 @@ def commit_write(
             check_append=check,
         )
     except CommitConflict:
-        for result in results:
-            delete_result(table, result)
+        delete_results(table, results)
         raise
     if not results:
         return made
@@ -128,8 +127,7 @@ def commit_write(
         )
     except CommitConflict as e:
         log.info("table=%s compaction after a write dropped: %s", table.name, e)
-        for result in results:
-            delete_result(table, result)
+        delete_results(table, results)
         return made
     return (*made, *compacted)
 
@@ -163,8 +161,7 @@ def compact_written(
             if units:
                 results.append(compact_bucket(table, units, files, env=env))
     except BaseException:
-        for result in results:
-            delete_result(table, result)
+        delete_results(table, results)
         raise
     return results
 

@@ -182,7 +182,7 @@ class StreamingSink:
             self._buffer.clear()
             return files, []
         writer, self._writer = self._writer, None
-        return ([] if writer is None else writer.close()), []
+        return ([] if writer is None else _write_all(writer, iter(()))), []
 
     def written(self) -> Sequence[DataFileMeta]:
         return ()
@@ -211,6 +211,7 @@ def _key_values(
 
 
 def _write_all(writer: RollingWriter, rows: Iterator[pa.RecordBatch]) -> list[DataFileMeta]:
+    """The files of what was written before and of these rows; if that fails, none is left."""
     try:
         for batch in rows:
             writer.write(batch)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +24,7 @@ from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.data_format import FormatWriter, open_writer
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import DATA_FILE_THIN_MODE, FILE_INDEX_IN_MANIFEST_THRESHOLD
 from paimon_core.paths import TablePaths
@@ -106,16 +107,19 @@ class _RollingWriter(ABC):
         return self._done
 
     def abort(self) -> None:
-        """Deletes every file that this writer made."""
+        """Deletes every file that this writer made; what cannot be deleted is an orphan."""
+        paths: list[str] = []
         if self._writer is not None:
-            self._writer.abort()
+            with suppress(OSError):
+                self._writer.abort()
             self._writer = None
-            self._io.delete(self._path)
+        if self._path:
+            paths.append(self._path)
         for file in self._done:
             folder = self._folder_of(file)
-            for name in (file.file_name, *file.extra_files):
-                self._io.delete(f"{folder}/{name}")
+            paths += [f"{folder}/{name}" for name in (file.file_name, *file.extra_files)]
         self._done = []
+        delete_abandoned(self._io, paths)
 
     @abstractmethod
     def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -162,15 +166,21 @@ class _RollingWriter(ABC):
         file = self._describe(self._path.rsplit("/", 1)[1], size)
         if self._outside is not None:
             file = replace(file, external_path=self._path)
-        self._done.append(file if self._index is None else self._with_index(file, self._index))
+        # Noted before its index is written, for if that fails both have to go.
+        self._done.append(file)
+        self._path = ""
+        if self._index is not None:
+            self._add_index(self._index.finish())
 
-    def _with_index(self, file: DataFileMeta, index: FileIndexWriter) -> DataFileMeta:
-        data = index.finish()
+    def _add_index(self, data: bytes) -> None:
+        """Put the index of the last file into its metadata, or beside it if it is large."""
+        file = self._done[-1]
         if len(data) <= self._schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
-            return replace(file, embedded_index=data)
+            self._done[-1] = replace(file, embedded_index=data)
+            return
         name = file.file_name + INDEX_SUFFIX
+        self._done[-1] = replace(file, extra_files=(name,))
         self._io.write_bytes(f"{self._folder_of(file)}/{name}", data)
-        return replace(file, extra_files=(name,))
 
     def _folder_of(self, file: DataFileMeta) -> str:
         return self._folder if file.external_path is None else file.external_path.rsplit("/", 1)[0]

@@ -19,8 +19,9 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
+from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.manifest.data_file import FileSource, IndexFileMeta
+from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
 from paimon_core.options import (
     BUCKET,
     WRITE_BUFFER_MAX_DISK_SIZE,
@@ -145,8 +146,24 @@ class TableWriter:
             self._write_batch(batch, part, bucket)
 
     def prepare_commit(self) -> list[CommitMessage]:
-        """One message a bucket that got rows; the writer is empty and usable again."""
+        """One message a bucket that got rows; the writer is empty and usable again.
+
+        When it fails, what was finished is deleted again, and the writer can only be aborted.
+        """
         messages: list[CommitMessage] = []
+        try:
+            self._finish(messages)
+        except BaseException:
+            for message in messages:
+                delete_new_files(self._table, message)
+            raise
+        self._sinks.clear()
+        self._new_indexes.clear()
+        self._folder.clear()
+        return [m for m in messages if not m.is_empty]
+
+    def _finish(self, messages: list[CommitMessage]) -> None:
+        """Close the files of every bucket, and note what to commit."""
         for key, sink in self._sinks.items():
             files, changelog = sink.finish()
             if isinstance(sink, MergingSink):
@@ -165,22 +182,16 @@ class TableWriter:
                     deleted_index_files=() if old is None else (old,),
                 )
             )
-        self._sinks.clear()
-        self._new_indexes.clear()
-        self._folder.clear()
-        return [m for m in messages if not m.is_empty]
 
     def abort(self) -> None:
         """Delete every file written since the last `prepare_commit`."""
         table = self._table
+        paths = list(self._new_indexes.values())
         for (partition, bucket), sink in self._sinks.items():
             sink.abort()
             for file in sink.written():
-                table.io.delete(table.paths.data_file(partition, bucket, file))
-                for extra in file.extra_files:
-                    table.io.delete(table.paths.extra_file(partition, bucket, file, extra))
-        for path in self._new_indexes.values():
-            table.io.delete(path)
+                paths += data_file_paths(table, partition, bucket, file)
+        delete_abandoned(table.io, paths)
         self._sinks.clear()
         self._indexes.clear()
         self._new_indexes.clear()
@@ -338,17 +349,23 @@ def _appends_blindly(table: FileStoreTable) -> bool:
     return table.bucket_mode in (BucketMode.UNAWARE, BucketMode.POSTPONE)
 
 
+def data_file_paths(
+    table: FileStoreTable, partition: bytes, bucket: int, file: DataFileMeta
+) -> Iterator[str]:
+    """The paths of a data file and of those beside it."""
+    yield table.paths.data_file(partition, bucket, file)
+    for extra in file.extra_files:
+        yield table.paths.extra_file(partition, bucket, file, extra)
+
+
 def new_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
     """The paths of the files that exist only because of a message."""
     for file in message.written_files():
-        yield table.paths.data_file(message.partition, message.bucket, file)
-        for extra in file.extra_files:
-            yield table.paths.extra_file(message.partition, message.bucket, file, extra)
+        yield from data_file_paths(table, message.partition, message.bucket, file)
     for index in (*message.new_index_files, *message.compact_new_index_files):
         yield table.paths.index_file(message.partition, message.bucket, index)
 
 
 def delete_new_files(table: FileStoreTable, message: CommitMessage) -> None:
     """Delete what a message that will not be committed has brought."""
-    for path in new_paths(table, message):
-        table.io.delete(path)
+    delete_abandoned(table.io, new_paths(table, message))

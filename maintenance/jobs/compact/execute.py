@@ -19,6 +19,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.compact.plan import BucketKey, CompactPlan, size_of
 from maintenance.report import BucketChange, FailedUnit
 from paimon_core.commit.committer import commit as commit_messages
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
@@ -106,7 +107,7 @@ def execute(
                 done += zip(units, results, strict=True)
     except BaseException:
         # The engine gave up, or Ctrl-C: nobody will ever name these files.
-        delete_written(table, map(CompactResult.from_bytes, finished))
+        delete_results(table, map(CompactResult.from_bytes, finished))
         raise
     gathered = _gathered(table, plan, done)
     _write_index_files(table, plan, gathered, context)
@@ -187,7 +188,7 @@ def _gathered(
         if wrong is not None:
             gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=wrong)))
         if wrong is not None or key in broken:
-            delete_written(table, [result])
+            delete_results(table, [result])
         else:
             gathered.results[key] = result
     return gathered
@@ -218,7 +219,7 @@ def _write_index_files(
         if isinstance(finished, CompactResult):
             gathered.results[key] = finished
         else:
-            delete_written(table, [gathered.results.pop(key)])
+            delete_results(table, [gathered.results.pop(key)])
             gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=finished)))
 
 
@@ -272,10 +273,10 @@ def commit(
             )
             logger.info("table=%s stale buckets=%d: %s", table.name, len(stale), e)
             if not stale or attempt == COMMIT_ATTEMPTS:
-                delete_written(table, results.values())
+                delete_results(table, results.values())
                 raise
             for key in stale:
-                delete_written(table, [results.pop(key)])
+                delete_results(table, [results.pop(key)])
                 conflicts.append(_label(plan, key))
     return Committed(
         snapshots=tuple(s.id for s in made),
@@ -390,33 +391,3 @@ def _change(
 def _label(plan: CompactPlan, key: BucketKey) -> str:
     partition = plan.names.get(key[0], "")
     return f"{partition + ' ' if partition else ''}bucket {key[1]}"
-
-
-def delete_written(table: FileStoreTable, results: Iterable[CompactResult]) -> None:
-    """Delete the files that exist only because of these results; what cannot be is an orphan."""
-
-    def delete(path: str) -> None:
-        try:
-            table.io.delete(path)
-        except OSError as e:
-            logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
-
-    results = tuple(part for result in results for part in (result, *result.moved))
-    paths = [
-        path
-        for result in results
-        for file in result.to_message().written_files()
-        for path in _paths(table, result, file)
-    ]
-    paths += [
-        table.paths.index_file(result.partition, result.bucket, file)
-        for result in results
-        for file in result.new_index_files
-    ]
-    map_parallel(table.io, delete, paths)
-
-
-def _paths(table: FileStoreTable, result: CompactResult, file: DataFileMeta) -> Iterator[str]:
-    yield table.paths.data_file(result.partition, result.bucket, file)
-    for extra in file.extra_files:
-        yield table.paths.extra_file(result.partition, result.bucket, file, extra)

@@ -23,6 +23,7 @@ from maintenance.jobs.rescale.option import set_buckets
 from maintenance.jobs.rescale.plan import Layout, RescalePlan
 from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.rescale import rescale
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.environment import Environment
@@ -34,7 +35,6 @@ from paimon_core.errors import (
     StalePlan,
 )
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
-from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
@@ -321,27 +321,7 @@ def _size(table: FileStoreTable, files: Sequence[DataFileMeta]) -> Size:
 
 def delete_written(table: FileStoreTable, results: Iterable[RescaleResult]) -> None:
     """Delete the files that exist only because of these results; what cannot be is an orphan."""
-
-    def delete(path: str) -> None:
-        try:
-            table.io.delete(path)
-        except OSError as e:
-            logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
-
-    paths = [
-        path
-        for result in results
-        for bucket in result.buckets
-        for file in bucket.after
-        for path in (
-            table.paths.data_file(bucket.partition, bucket.bucket, file),
-            *(
-                table.paths.extra_file(bucket.partition, bucket.bucket, file, extra)
-                for extra in file.extra_files
-            ),
-        )
-    ]
-    map_parallel(table.io, delete, paths)
+    delete_results(table, [bucket for result in results for bucket in result.buckets])
 
 
 def _buckets_now(table: FileStoreTable) -> int:

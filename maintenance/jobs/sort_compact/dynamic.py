@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.jobs.sort_compact.plan import SortPlan
 from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.external_sort import Clustering
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, rescale_units
 from paimon_core.compaction.sort_dynamic import sort_dynamic
@@ -20,7 +20,6 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
@@ -28,8 +27,6 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
 )
 from paimon_core.snapshot.snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
 
 Sorted = tuple[Pile, RescaleResult]
 
@@ -170,22 +167,4 @@ def _size(files: Sequence[DataFileMeta]) -> Size:
 
 def delete_moved(table: FileStoreTable, results: Iterable[RescaleResult]) -> None:
     """Delete the files that exist only because of these results; what cannot be is an orphan."""
-
-    def delete(path: str) -> None:
-        try:
-            table.io.delete(path)
-        except OSError as e:
-            logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
-
-    paths = [path for result in results for path in _paths(table, result)]
-    map_parallel(table.io, delete, paths)
-
-
-def _paths(table: FileStoreTable, result: RescaleResult) -> Iterator[str]:
-    for b in result.buckets:
-        for file in b.after:
-            yield table.paths.data_file(b.partition, b.bucket, file)
-            for extra in file.extra_files:
-                yield table.paths.extra_file(b.partition, b.bucket, file, extra)
-        for index in b.new_index_files:
-            yield table.paths.index_file(b.partition, b.bucket, index)
+    delete_results(table, [bucket for result in results for bucket in result.buckets])

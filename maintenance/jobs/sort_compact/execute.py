@@ -12,7 +12,7 @@ import base64
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -28,6 +28,7 @@ from maintenance.report import BucketChange, FailedUnit, Size
 from paimon_core.commit.changes import Changes, compact_changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.sort_rewrite import (
     SortUnit,
     code_width,
@@ -41,7 +42,6 @@ from paimon_core.compaction.unit import CompactResult, merged
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, FileKind
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -155,13 +155,13 @@ def execute(
         if large and isinstance(engine, ShuffleEngine):
             _run_ranges(table, plan, large, engine, context, found, gathered, finished)
     except BaseException:
-        delete_written(table, map(CompactResult.from_bytes, finished))
+        delete_results(table, map(CompactResult.from_bytes, finished))
         raise
     broken = {f.label for f in gathered.failed}
     for pile in batch:
         results = found[pile.row]
         if pile.label in broken:
-            delete_written(table, results)
+            delete_results(table, results)
             continue
         unit = plan.unit(pile)
         result = merged(
@@ -182,7 +182,7 @@ def execute(
         if wrong is None:
             gathered.sorted.append((pile, result))
         else:
-            delete_written(table, [result])
+            delete_results(table, [result])
             gathered.failed.append(FailedUnit(label=pile.label, error=wrong))
     return gathered
 
@@ -369,11 +369,11 @@ def commit(
             stale = _stale(table, [pile for pile, _ in left.values()])
             logger.info("table=%s stale partitions=%d: %s", table.name, len(stale), e)
             if not stale or attempt == COMMIT_ATTEMPTS or len(stale) == len(left):
-                delete_written(table, [result for _, result in left.values()])
+                delete_results(table, [result for _, result in left.values()])
                 raise
             for row in stale:
                 pile, result = left.pop(row)
-                delete_written(table, [result])
+                delete_results(table, [result])
                 conflicts.append(pile.label)
     committed = list(left.values()) if made is not None else []
     return Committed(
@@ -452,27 +452,3 @@ def _bought(
         for column in plan.clustering.columns
         if column in old and column in new
     }
-
-
-def delete_written(table: FileStoreTable, results: Iterable[CompactResult]) -> None:
-    """Delete the files that exist only because of these results; what cannot be is an orphan."""
-
-    def delete(path: str) -> None:
-        try:
-            table.io.delete(path)
-        except OSError as e:
-            logger.warning("table=%s file=%s left behind: %s", table.name, path, e)
-
-    paths = [
-        path
-        for result in results
-        for file in result.after
-        for path in (
-            table.paths.data_file(result.partition, result.bucket, file),
-            *(
-                table.paths.extra_file(result.partition, result.bucket, file, extra)
-                for extra in file.extra_files
-            ),
-        )
-    ]
-    map_parallel(table.io, delete, paths)
