@@ -7,7 +7,7 @@ append table are read in the order of their sequence numbers, so only neighbours
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -190,38 +190,47 @@ def _full(
     return []
 
 
+@dataclass(slots=True)
+class _Group:
+    """Neighbours that count as one file: the one that an earlier pick has made of them."""
+
+    files: list[DataFileMeta]
+    size: int
+
+
 def _minor(ordered: Sequence[DataFileMeta], options: Options, *, until_done: bool) -> list[Bin]:
     """Neighbours, at least `compaction.min.file-num` of them, that are not too large together."""
-    min_files = options.value(COMPACTION_MIN_FILE_NUM)
+    # To join one file with none would go on for ever.
+    min_files = max(2, options.value(COMPACTION_MIN_FILE_NUM))
     limit = 2 * target_file_size(options, primary_key=False)
     small = small_file_size(options, primary_key=False)
     bins: list[Bin] = []
-    # What waits: groups that count as one file each, an earlier pick being the file it becomes.
-    waiting: list[list[DataFileMeta]] = []
-    queue = [[f] for f in ordered]
+    waiting: deque[_Group] = deque()
+    held = 0
+    queue = deque(_Group([f], f.file_size) for f in ordered)
     while queue:
-        waiting.append(queue.pop(0))
+        group = queue.popleft()
+        waiting.append(group)
+        held += group.size
         if len(waiting) >= min_files:
-            joined = [f for group in waiting for f in group]
-            waiting = []
-            if until_done and _size(joined) < small:
-                queue.insert(0, joined)
-                if len(queue) >= min_files:
-                    continue
-                queue.clear()
-            bins.append(tuple(joined))
-            if not until_done:
+            joined = waiting.popleft()
+            for other in waiting:
+                joined.files += other.files
+            joined.size, held = held, 0
+            waiting.clear()
+            if until_done and joined.size < small and len(queue) + 1 >= min_files:
+                queue.appendleft(joined)
+                continue
+            bins.append(tuple(joined.files))
+            if not until_done or joined.size < small:
                 break
-        elif sum(map(_size, waiting)) >= limit:
-            dropped = waiting.pop(0)
-            if len(dropped) > 1:
-                bins.append(tuple(dropped))
-    bins += [tuple(group) for group in waiting if len(group) > 1]
+        elif held >= limit:
+            dropped = waiting.popleft()
+            held -= dropped.size
+            if len(dropped.files) > 1:
+                bins.append(tuple(dropped.files))
+    bins += [tuple(group.files) for group in waiting if len(group.files) > 1]
     return bins
-
-
-def _size(group: Sequence[DataFileMeta]) -> int:
-    return sum(f.file_size for f in group)
 
 
 def _unit(

@@ -174,3 +174,18 @@ def test_full_compaction_of_a_bucketed_append_table(sizes: list[int], joined: li
     files = [a_file(i, i, size=n, sequence=i) for i, n in enumerate(sizes)]
     units = pick_bucketed(files, Options({"target-file-size": "100"}), full=True, **PLACE)
     assert [f.min_sequence_number for u in units for f in u.append_files] == joined
+
+
+@pytest.mark.parametrize(("least", "bins"), [("1", 1), ("2", 1), ("5", 1), ("50000", 0)])
+def test_very_many_neighbours_are_joined_at_once(least, bins):
+    """Also where one file is said to be enough: joining it with none would never end."""
+    files = [a_file(i, i, size=1, sequence=i) for i in range(20_000)]
+    options = Options({"target-file-size": "1 mb", "compaction.min.file-num": least})
+    found = pick_bucketed(files, options, full=False, **PLACE)
+    assert [len(u.append_files) for u in found] == ([20_000 - spare(least)] if bins else [])
+
+
+def spare(least: str) -> int:
+    """Files at the end that are too few to be joined to what was joined before."""
+    step = max(1, int(least) - 1)
+    return (20_000 - 1) % step
