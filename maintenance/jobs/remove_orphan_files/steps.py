@@ -96,11 +96,11 @@ def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context:
     Upstream took a time in the future, and with it every file that was being written
     (apache/paimon #4779).
     """
-    now = context.env.now_millis()
     text = cast("str | None", arguments.get("older_than"))
     if text is None:
-        return now - LEAST_AGE_MILLIS
+        return context.env.now_millis() - LEAST_AGE_MILLIS
     chosen = parse_older_than(text, context.env)
+    now = context.env.now_millis()  # not before an age was counted from it: "1 d" is a day ago
     if chosen > now:
         raise InvalidArgument(f"older_than {text!r} is in the future", table=table.name)
     if chosen > now - LEAST_AGE_MILLIS and not arguments.get("allow_young"):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
 
 import pytest
+from lakes import Lake
 
 from maintenance.environment import system_environment
+from maintenance.registry import job_named
+from maintenance.runner import RunRequest, Surroundings, plan_table
 from maintenance.times import parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 
@@ -48,3 +53,23 @@ def test_nonsense_is_refused(text: str):
 )
 def test_every_time_can_be_said(millis: int, text: str):
     assert wall_clock_text(millis) == text
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"older_than": "1 d"}, {"older_than": "0 s", "allow_young": True}]
+)
+def test_a_clock_that_goes_on_makes_no_age_too_young(tmp_path: Path, arguments: dict[str, object]):
+    """Orphans are as old as a day, and "0 s" is not in the future, a millisecond later too."""
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    lake.fill(1)
+    clock = count(NOW)
+    env = replace(ENV, now_millis=lambda: next(clock))
+    job = job_named("remove_orphan_files")
+    request = RunRequest(
+        job=job,
+        warehouse=str(tmp_path),
+        table="db.t",
+        arguments=job.read_arguments(arguments),
+    )
+    assert plan_table(request, Surroundings(env=env)).is_empty
