@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.partitions.content import Partition, effect_of, partitions_of
 from maintenance.jobs.partitions.drop import drop_action
-from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
+from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.partition_time import TimeFormat, default_millis, put_together
 from maintenance.plan import Kept, SnapshotPin
 from maintenance.times import wall_clock_text
@@ -45,17 +45,26 @@ Plan = MetadataPlan[PartitionExpiry]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The partitions that are strictly older than allowed, and why the others stay."""
+    """The partitions that are strictly older than allowed, and why the others stay.
+
+    Nothing for a table without partitions or expiration time, so that a database can be gone
+    through; Java's procedure fails.
+    """
     check_committable(table)
     allowed = _argument(
         arguments, "expiration_time", table.options.value(PARTITION_EXPIRATION_TIME)
     )
     if allowed is None or not table.schema.partition_keys:
-        raise InvalidArgument(
-            f"table {table.name} has no partitions to expire: "
-            + ("it is not partitioned" if allowed is not None else "no expiration time is set"),
+        why = "neither partition.expiration-time nor the argument is given"
+        if not table.schema.partition_keys:
+            why = "the table is not partitioned"
+        return MetadataPlan(
+            job="expire_partitions",
             table=table.name,
-            next_step="set partition.expiration-time or give expiration_time",
+            pin=latest_pin(table),
+            work=PartitionExpiry(),
+            kept=(Kept(what="partitions", why=why),),
+            arguments=arguments,
         )
     strategy = _argument(
         arguments, "expire_strategy", table.options.value(PARTITION_EXPIRATION_STRATEGY)
