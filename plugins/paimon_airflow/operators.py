@@ -30,6 +30,7 @@ from paimon_airflow.results import (
     change_text,
     count,
     count_text,
+    detail_lines,
     failure_text,
     from_report,
     lost,
@@ -361,7 +362,7 @@ class ReportRun(BaseOperator):
         self.log.info("%s", heading)
         for result, line in zip(results, lines, strict=True):
             self.log.log(ERROR if result.outcome == "failed" else INFO, "%s", line)
-            for detail in result.lines:
+            for detail in detail_lines(result):
                 self.log.info("    %s", detail)
         summary = _summary(results)
         self.report = report_text(results)

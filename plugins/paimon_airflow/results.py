@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Literal, cast
 
 from paimon_airflow.batches import size_text
@@ -43,6 +44,8 @@ _PERMANENT = frozenset(
 )
 # Airflow cuts what it shows of a task's fields at 4096 characters, [core] max_templated_field_length.
 LONGEST_REPORT = 3900
+_REASON_WIDTH = 90
+"""Characters of a line that Airflow's page shows without scrolling sideways."""
 _NAMED = 3
 """As many names are told one by one."""
 SPARK_LOST = "SparkApplicationLost"
@@ -188,7 +191,7 @@ def _detail(name: str, value: object) -> str:
     if isinstance(value, list | tuple) and value:
         if len(value) <= _NAMED and all(isinstance(one, str) for one in value):
             return f"{words} {', '.join(value)}"
-        return f"{len(value)} {words}"
+        return _counted(len(value), words)
     if isinstance(value, str) and value:
         return f"{words} {value}"
     if isinstance(value, bool) or not isinstance(value, int) or not value:
@@ -196,7 +199,11 @@ def _detail(name: str, value: object) -> str:
     if name.endswith("_bytes"):
         return f"{size_text(value)} {words.removesuffix(' bytes')}"
     # "12 deleted files", but "tagged snapshot 12".
-    return f"{value:,} {words}" if name.endswith("s") else f"{words} {value}"
+    return _counted(value, words) if name.endswith("s") else f"{words} {value}"
+
+
+def _counted(number: int, words: str) -> str:
+    return f"{number:,} {words.removesuffix('s') if number == 1 else words}"
 
 
 def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
@@ -242,8 +249,9 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
         figures = [_pair(name, result.figures.get(name)) for name in names]
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
-        reason = f"{result.error}: {result.summary}" if result.error else result.summary
-        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, reason))
+        # Why a table failed is too long for a cell: `detail_lines` has it, where it can be read.
+        told = "" if result.error else result.summary
+        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, told))
     columns = list(zip(*rows, strict=True))
     rows = list(zip(*(c for i, c in enumerate(columns) if i < 2 or any(c[1:])), strict=True))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -253,6 +261,22 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
     ]
 
 
+def detail_lines(result: TableResult) -> list[str]:
+    """What stands below the table's line: why it failed and what to do, what its steps did."""
+    reason = f"{result.error}: {result.summary}" if result.error else ""
+    wrapped = [
+        line
+        for number, part in enumerate(reason.split(" -> "))
+        for line in wrap(
+            part if number == 0 else f"-> {part}",
+            _REASON_WIDTH,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+    return [*wrapped, *result.lines]
+
+
 def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -> str:
     """The whole report for people, cut to its most important lines."""
     heading, *lines = table_lines(results)
@@ -260,7 +284,7 @@ def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -
     shown = [head, "", heading]
     left = longest - sum(len(line) + 1 for line in shown)
     for number, (result, line) in enumerate(zip(results, lines, strict=True)):
-        block = "\n".join([line, *(f"    {detail}" for detail in result.lines)])
+        block = "\n".join([line, *(f"    {detail}" for detail in detail_lines(result))])
         left -= len(block) + 1
         if left < 0:
             shown.append(f"... and {len(lines) - number} more: see the log")

@@ -10,6 +10,7 @@ from paimon_airflow.results import (
     TableResult,
     change_text,
     count_text,
+    detail_lines,
     failure_text,
     from_report,
     lost,
@@ -167,11 +168,25 @@ def test_a_run_is_summed_up_failures_first():
     assert results[3].wants_retry
     heading, failed, *others = table_lines(ordered(results))
     assert heading == "table                 files   bytes"
-    assert failed.endswith("SparkApplicationLost: the driver ran out of memory")
+    assert failed == "db.d   FAILED"
+    assert detail_lines(results[3]) == ["SparkApplicationLost: the driver ran out of memory"]
     assert others == [
         "db.b   done           4 -> 1  2.0 KB -> 1.0 KB",
         "db.c   done           6 -> 2",
         "db.a   nothing to do",
+    ]
+
+
+def test_why_a_table_failed_stands_below_it_and_fits_the_page():
+    file = f"/lake/{'x' * 100}.parquet"
+    summary = f"a data file is missing [snapshot 3, file {file}] -> read again -> or verify it"
+    failed = TableResult(table="db.t", outcome="failed", error="CorruptTable", summary=summary)
+    assert report_text([failed]).splitlines()[3:] == [
+        "db.t   FAILED",
+        "    CorruptTable: a data file is missing [snapshot 3, file",
+        f"    {file}]",
+        "    -> read again",
+        "    -> or verify it",
     ]
 
 
