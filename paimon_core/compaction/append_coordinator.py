@@ -75,6 +75,9 @@ def pick_bucketed(
     ordered = sorted(files, key=_sequence)
     if full:
         groups = _full(ordered, options, vectors)
+        if not groups and len(ordered) < _FULL_MIN_FILES and vectors is None:
+            # Java's writer picks once more before it commits, then as in a minor compaction.
+            groups = _minor(ordered, options, until_done=False)
     else:
         groups = _minor(ordered, options, until_done=until_done)
     return [_unit(group, partition, bucket, total_buckets, "neighbours") for group in groups]

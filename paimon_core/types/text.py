@@ -102,7 +102,7 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
 
 
 def _short_float(value: float) -> float:
-    return float(str(np.float32(value)))
+    return float(float_text(value))
 
 
 def _json_float(value: float, finite: Callable[[float], float]) -> float | str:
@@ -321,15 +321,40 @@ def _numbers(column: pa.Array, number: pa.DataType) -> np.ndarray[Any, Any]:
 
 
 def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
+    long_texts: list[int] = []
+    singles = column
     if short:
         # Through the shortest text: the double nearest to the 32-bit float has other digits.
         column = column.cast(pa.string()).cast(pa.float64())
+        bits = _numbers(singles, pa.float32()).view(np.uint32) & np.uint32(0x7FFF_FFFF)
+        long_texts = np.flatnonzero(_longer_in_java(bits)).tolist()
     values = _numbers(column, pa.float64())
     listed: list[Any] = values.tolist()
+    for i in long_texts:
+        listed[i] = _short_float(singles[i].as_py())
     for i in np.flatnonzero(~np.isfinite(values)):
         listed[i] = _json_float(listed[i], float)
     return _with_nulls(listed, column)
 
+
+def _longer_in_java(bits: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, Any]:
+    """Which positive 32-bit floats, by their bits, may have more digits in Java than they need.
+
+    Before Java 19 these are large numbers (all digits before the dot are written), numbers below
+    the normal ones, and powers of two.
+    """
+    large = (bits >= _TWO_TO_23) & (bits < _INFINITE)
+    tiny = (bits > 0) & (bits < _SMALLEST_NORMAL)
+    power = (bits > 0) & (bits < _TWO_TO_MINUS_26) & (bits & np.uint32(_SMALLEST_NORMAL - 1) == 0)
+    found: np.ndarray[Any, Any] = large | tiny | power
+    return found
+
+
+_SMALLEST_NORMAL: Final = 0x0080_0000
+_TWO_TO_MINUS_26: Final = 0x3280_0000
+_TWO_TO_23: Final = 0x4B00_0000
+_INFINITE: Final = 0x7F80_0000
+"""Bits of some 32-bit floats."""
 
 _FIRST_PLAIN_DAY: Final = datetimes.days_from_civil(0, 1, 1)
 _PAST_PLAIN_DAYS: Final = datetimes.days_from_civil(10_000, 1, 1)

@@ -176,6 +176,14 @@ def test_full_compaction_of_a_bucketed_append_table(sizes: list[int], joined: li
     assert [f.min_sequence_number for u in units for f in u.append_files] == joined
 
 
+def test_full_compaction_joins_two_files_if_the_option_asks_for_no_more() -> None:
+    files = [a_file(i, i, size=10, sequence=i) for i in range(2)]
+    for count, joined in (("2", [(0, 1)]), ("3", [])):
+        options = Options({"target-file-size": "100", "compaction.min.file-num": count})
+        units = pick_bucketed(files, options, full=True, **PLACE)
+        assert [tuple(f.min_sequence_number for f in u.append_files) for u in units] == joined
+
+
 @pytest.mark.parametrize(("least", "bins"), [("1", 1), ("2", 1), ("5", 1), ("50000", 0)])
 def test_very_many_neighbours_are_joined_at_once(least, bins):
     """Also where one file is said to be enough: joining it with none would never end."""

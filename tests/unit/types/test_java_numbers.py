@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import struct
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paimon_core.types.java_numbers import double_text, float_text
+from paimon_core.types.sql import parse_type
+from paimon_core.types.text import json_column
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,13 @@ def test_every_double_reads_back(value: float) -> None:
 def test_every_float_reads_back(value: float) -> None:
     again = struct.unpack("<f", struct.pack("<f", float(float_text(value))))[0]
     assert again == value
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+@example(390172311552.0)  # 3.90172312E11 in Java, 3.901723E11 would do
+@example(2.0**-27)
+@example(2.0**-149)
+def test_a_column_has_the_digits_of_java(value: float) -> None:
+    column = pa.array([None, value, -value, 0.5], pa.float32())
+    expected = float(float_text(value))
+    assert json_column(column, parse_type("FLOAT")) == [None, expected, -expected, 0.5]
