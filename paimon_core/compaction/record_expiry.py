@@ -48,12 +48,8 @@ class RecordExpiry:
         old = next((f for f in written.fields if f.id == self.field.id), None)
         if old is None or not _comparable(old.type, self.field.type):
             return False
-        names = file.value_stats_cols
-        if names is None:
-            names = file.write_cols or written.names
-        if old.name not in names:
-            return False
-        least, _, _ = column_stats(file.value_stats, names, written.fields)[old.name]
+        told = column_stats(file, written).get(old.name)
+        least = None if told is None else told[0]
         if not isinstance(least, int):
             return False
         return _in_seconds(least, old.type) < self.before

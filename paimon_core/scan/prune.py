@@ -25,7 +25,9 @@ from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, 
 from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.binary_row import RowCodec, decode_row, row_arity, row_codec
-from paimon_core.types.data_types import DataField, DataType
+from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+
+_BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)
 
 ColumnStats = tuple[object, object, int | None]
 """Minimum, maximum (internal values, None if unknown) and number of nulls (None if unknown)."""
@@ -140,16 +142,13 @@ _MAX_LAYOUTS: Final = 256
 def _layout(
     current: TableSchema, written: TableSchema, file: DataFileMeta, *, by_key: bool
 ) -> _Layout:
-    cols = None
-    if not by_key:
-        cols = file.write_cols or None if file.value_stats_cols is None else file.value_stats_cols
+    cols = None if by_key else _told_columns(file)
     key = (id(current), id(written), by_key, cols)
     known = _layouts.get(key)
     if known is not None:
         return known[2]
     stored = written.names if cols is None else cols
     names = written.trimmed_primary_keys if by_key else stored
-    types = {f.name: f.type for f in written.fields}
     by_id = {f.id: f for f in written.fields}
     at = {name: i for i, name in enumerate(names)}
     places: dict[str, int] = {}
@@ -160,25 +159,41 @@ def _layout(
             added.add(field.name)
         elif old.name in at and _same_type(old.type, field.type):
             places[field.name] = at[old.name]
-    layout = _Layout(row_codec([types[n] for n in names]), tuple(names), places, frozenset(added))
+    layout = _Layout(row_codec(_types_of(names, written)), tuple(names), places, frozenset(added))
     if len(_layouts) >= _MAX_LAYOUTS:
         _layouts.clear()
     _layouts[key] = (current, written, layout)
     return layout
 
 
+def _told_columns(file: DataFileMeta) -> tuple[str, ...] | None:
+    """The columns that the file's statistics describe, in this order; None: all of its schema."""
+    return (file.write_cols or None) if file.value_stats_cols is None else file.value_stats_cols
+
+
+def _types_of(names: Iterable[str], written: TableSchema) -> list[DataType]:
+    """Types by name.  Names the schema lacks are the row's id and number, which are BIGINT.
+
+    Spark's row tracking writes them beside the columns.
+    """
+    types = {f.name: f.type for f in written.fields}
+    return [types.get(n, _BIGINT) for n in names]
+
+
 def _same_type(a: DataType, b: DataType) -> bool:
     return a.with_nullable(True) == b.with_nullable(True)
 
 
-def column_stats(
-    stats: SimpleStats, names: Sequence[str], fields: Iterable[DataField]
-) -> dict[str, ColumnStats]:
-    """Statistics by column name; nothing for columns of which nothing is stored."""
+def column_stats(file: DataFileMeta, written: TableSchema) -> dict[str, ColumnStats]:
+    """The file's statistics by the column's name in the schema that it was written with.
+
+    Nothing for columns of which nothing is stored.
+    """
+    told = _told_columns(file)
+    names = written.names if told is None else told
     if not names:
         return {}
-    types = {f.name: f.type for f in fields}
-    columns = [types[n] for n in names]
+    stats, columns = file.value_stats, _types_of(names, written)
     low, high = decode_row(stats.min_values, columns), decode_row(stats.max_values, columns)
     nulls = stats.null_counts or (None,) * len(names)
     return {

@@ -93,10 +93,7 @@ def _ranges(
     for file in files:
         schema = table.schema_of(file.schema_id)
         by_id = {f.id: f for f in schema.fields}
-        names = file.write_cols or schema.names
-        if file.value_stats_cols is not None:
-            names = file.value_stats_cols
-        stats = column_stats(file.value_stats, names, schema.fields)
+        stats = column_stats(file, schema)
         for column in columns:
             field = current[column]
             old = by_id.get(field.id)

@@ -79,8 +79,7 @@ def _wrong(table: FileStoreTable, entry: ManifestEntry) -> list[str]:
 def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
     file = entry.file
     written = table.schema_of(file.schema_id)
-    names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
-    told = column_stats(file.value_stats, written.names if names is None else names, written.fields)
+    told = column_stats(file, written)
     fields = [f for f in written.fields if f.name in told]
     keys = written.key_type.fields if table.has_primary_key else ()
     wanted = {f.name: f for f in (*fields, *(_value_field(written.fields, k) for k in keys))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -93,8 +93,7 @@ def _key_text(table: FileStoreTable, file: DataFileMeta, key: bytes) -> str | No
 def _bounds(table: FileStoreTable, file: DataFileMeta) -> tuple[str, str, str]:
     """Null counts, minima and maxima of the current columns, each as "{a=1, b=null}"."""
     written = table.schema_of(file.schema_id)
-    names: Sequence[str] = written.names if file.value_stats_cols is None else file.value_stats_cols
-    stats = column_stats(file.value_stats, names, written.fields)
+    stats = column_stats(file, written)
     old = {f.id: f for f in written.fields}
     nulls: dict[str, str] = {}
     low: dict[str, str] = {}

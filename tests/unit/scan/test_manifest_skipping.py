@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,11 +10,15 @@ import pytest
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.manifest.data_file import SimpleStats
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate
 from paimon_core.scan import manifests
+from paimon_core.scan.prune import column_stats, prune_by_statistics
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.table_writer import write_rows
+from paimon_core.types.binary_row import encode_row
+from paimon_core.types.sql import parse_type
 
 
 def equal(day: str) -> Leaf:
@@ -73,3 +78,20 @@ def test_nan_beside_other_partitions_hides_none(tmp_path: Path) -> None:
     assert len(everything) == 3
     for entry in everything:
         assert scan_files(table, latest, partitions=[entry.partition]) == [entry]
+
+
+def test_statistics_of_files_with_row_ids_are_read(tmp_path: Path) -> None:
+    """Files that Spark rewrote with their rows' ids tell statistics of these too."""
+    lake = Lake(tmp_path)
+    lake.log()
+    lake.append({"k": [1, 5], "v": ["a", "b"]})
+    table = lake.table()
+    [entry] = scan_files(table, table.latest_or_not_found())
+    types = [parse_type(t) for t in ("INT", "BIGINT", "BIGINT")]
+    stats = SimpleStats(encode_row((1, 7, 3), types), encode_row((5, 8, 3), types), (0, 0, 0))
+    names = ("k", "_ROW_ID", "_SEQUENCE_NUMBER")
+    file = replace(entry.file, write_cols=("v", *names), value_stats_cols=names, value_stats=stats)
+    assert column_stats(file, table.schema)["k"] == (1, 5, 0)
+    entry = replace(entry, file=file)
+    for k, kept in ((5, [entry]), (6, [])):
+        assert prune_by_statistics(table, [entry], Leaf(Op.EQ, "k", (k,))) == kept
