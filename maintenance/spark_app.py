@@ -169,6 +169,8 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
         )
     except (InvalidArgument, KeyError) as e:
         return e
+    except (TypeError, ValueError) as e:  # the runs beside it are not to blame
+        return InvalidArgument(f"a run of the batch holds a value that cannot be read: {e}")
 
 
 def _refused(

@@ -19,6 +19,7 @@ from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from maintenance.engine import Engine
+    from maintenance.metrics import Metrics
     from maintenance.report import Report
 
 
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     finally:
         engine.close()
         if args.metrics_file:
-            metrics.write(args.metrics_file)
+            _write_metrics(metrics, args.metrics_file, output)
     code = combined(r.exit_code for r in reports)
     if not many:
         output.result(reports[0].to_json(), _report_lines(reports[0]))
@@ -78,6 +79,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         shown = [r.to_json() for r in reports]
         output.result({"job": job.name, "exit_code": int(code), "reports": shown}, ())
     return code
+
+
+def _write_metrics(metrics: Metrics, path: str, output: Output) -> None:
+    try:
+        metrics.write(path)
+    except OSError as e:  # the job is done: what it did must be told all the same
+        output.note(f"warning: the metrics could not be written to {path}: {e.strerror or e}")
 
 
 def _report_lines(report: Report) -> list[str]:

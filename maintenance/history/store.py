@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from maintenance.history.entry import Entry
 from maintenance.history.migrations import LATEST, migrate, version_of
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class SqlHistory:
     ) -> list[Entry]:
         """The newest entries that fit, newest first; `*` in a table's name stands for anything.
 
-        NotFound if there is no history yet.
+        NotFound if there is no history yet, MaintenanceError if the database does not answer.
         """
         entries = _entries_table()
         query = sa.select(entries).order_by(entries.c.id.desc()).limit(limit)
@@ -83,10 +83,16 @@ class SqlHistory:
         engine = self._open()
         if engine.dialect.name == "sqlite" and not _file_exists(engine):
             raise self._nothing()
-        with engine.connect() as connection:
-            if version_of(connection) == 0:
-                raise self._nothing()
-            return [_entry_of(row) for row in connection.execute(query).mappings()]
+        try:
+            with engine.connect() as connection:
+                if version_of(connection) == 0:
+                    raise self._nothing()
+                return [_entry_of(row) for row in connection.execute(query).mappings()]
+        except (sa.exc.SQLAlchemyError, OSError) as e:
+            raise MaintenanceError(
+                f"the history at {_shown(self.url)} cannot be read: {_one_line(e)}",
+                next_step=f"see whether the database answers, or set {URL_VARIABLE} to another",
+            ) from e
 
     def _nothing(self) -> NotFound:
         return NotFound(

@@ -24,11 +24,7 @@ class Mentioned:
 
     table: FileStoreTable
     candidates: set[str]
-    _metadata: Metadata = field(init=False)
     _seen: set[object] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._metadata = Metadata(self.table)
 
     def look(self) -> int:
         """Look at all references that were not looked at before; how many these were.
@@ -47,14 +43,16 @@ class Mentioned:
 
     def _reference(self, reference: Reference) -> None:
         snapshot = reference.snapshot
+        # Anew for each: what is behind us is in `_seen`, and needs no memory for its content.
+        metadata = Metadata(self.table)
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if reference.kind is RefKind.CHANGELOG:
             # Its base and delta lists may be gone, if it does not need them.
             for name in lists:
-                self._list(name, optional=True)
+                self._list(metadata, name, optional=True)
         else:
             for name in lists:
-                self._list(name)
+                self._list(metadata, name)
         if snapshot.changelog_manifest_list is not None:
             # A tag outlives the changelog of its snapshot, and so does a snapshot that Java made
             # of a tag again, which then is the first.
@@ -62,24 +60,24 @@ class Mentioned:
                 reference.kind is RefKind.TAG
                 or snapshot.id == reference.table.snapshots.earliest_id()
             )
-            self._list(snapshot.changelog_manifest_list, optional=optional)
+            self._list(metadata, snapshot.changelog_manifest_list, optional=optional)
         if snapshot.index_manifest is not None:
             optional = reference.kind is RefKind.CHANGELOG
-            self._index(snapshot.index_manifest, optional=optional)
+            self._index(metadata, snapshot.index_manifest, optional=optional)
         if snapshot.statistics is not None:
             self.candidates.discard(snapshot.statistics)
 
-    def _list(self, name: str, *, optional: bool = False) -> None:
+    def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
         if name in self._seen:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self.candidates.discard(name)
-        for meta in self._metadata.manifests(name):
+        for meta in metadata.manifests(name):
             if meta.file_name in self._seen:
                 continue
             self.candidates.discard(meta.file_name)
-            for entry in self._metadata.entries([meta]):
+            for entry in metadata.entries([meta]):
                 file = entry.file
                 self.candidates.discard(file.file_name)
                 real = resolved_changelog_path(f"bucket/{file.file_name}")
@@ -88,13 +86,13 @@ class Mentioned:
             self._seen.add(meta.file_name)
         self._seen.add(name)
 
-    def _index(self, name: str, *, optional: bool) -> None:
+    def _index(self, metadata: Metadata, name: str, *, optional: bool) -> None:
         if name in self._seen:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self.candidates.discard(name)
-        names: Iterable[str] = (e.index_file.file_name for e in self._metadata.index_entries(name))
+        names: Iterable[str] = (e.index_file.file_name for e in metadata.index_entries(name))
         self.candidates.difference_update(names)
         self._seen.add(name)
 

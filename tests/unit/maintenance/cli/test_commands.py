@@ -331,7 +331,18 @@ def test_guards_and_metrics(lake, tmp_path):
     assert ran.code == 6
     assert ran.json["error"]["type"] == "GuardTripped"
     assert 'outcome="failed"' in metrics.read_text()
-    assert caretaker(*words, "--max-rewrite", "1 kb", "--force").code == 0
+    ran = caretaker(
+        *words,
+        "--max-rewrite",
+        "1 kb",
+        "--force",
+        "--metrics-file",
+        tmp_path / "no" / "x",
+        "--json",
+    )
+    assert ran.code == 0
+    assert ran.json["status"] == "success"
+    assert "metrics could not be written" in ran.err
 
 
 def test_spark_is_not_started_for_nothing(lake, monkeypatch):

@@ -20,7 +20,7 @@ from maintenance.history.store import SqlHistory, open_history, state_folder
 from maintenance.registry import job_named
 from maintenance.report import Status
 from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
 
 ROOT = Path(__file__).resolve().parents[4]
 ENTRY = Entry(
@@ -220,6 +220,15 @@ def test_a_history_that_cannot_be_written_fails_no_job(broken, tmp_path):
     assert warning.startswith("the history could not be written: ")
     assert report.to_json()["warnings"] == [warning]
     plan_table(request(lake, "compact"), Surroundings(history=SqlHistory(broken)))
+
+
+def test_a_database_that_does_not_answer_is_named(tmp_path):
+    with pytest.raises(MaintenanceError, match="cannot be read") as caught:
+        SqlHistory("postgresql+psycopg://me:secret@127.0.0.1:1/none").newest()
+    assert "secret" not in str(caught.value)
+    (tmp_path / "history.db").write_text("no database, but long enough to be taken for one " * 50)
+    ran = caretaker("history", "--url", f"sqlite:///{tmp_path}/history.db", "--json")
+    assert (ran.code, ran.json["error"]["type"]) == (1, "MaintenanceError")
 
 
 def test_passwords_stay_out_of_messages():

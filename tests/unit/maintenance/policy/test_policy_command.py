@@ -106,10 +106,13 @@ def test_batches_of_a_spark_application_take_a_policys_words(lake, tmp_path):
         "runs": [
             {"table": "db.t", "default_options": {"snapshot.num-retained.max": "3"}},
             {"table": "db.own", "default_options": {"snapshot.num-retained.max": "3"}},
+            {"table": "db.bad", "max_deleted_share": "half"},
         ],
         "arguments": {"retain_min": 1},
     }
-    assert run_batch(batch, str(tmp_path / "results")) == 0
+    assert run_batch(batch, str(tmp_path / "results")) == 2
+    refused = json.loads((tmp_path / "results" / "db.bad.json").read_text())
+    assert refused["error"]["type"] == "InvalidArgument"
     assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([4, 5, 6], [3, 4, 5, 6])
     report = json.loads((tmp_path / "results" / "db.t.json").read_text())
     assert report["details"]["expired_snapshots"] == [1, 2, 3]
