@@ -65,6 +65,11 @@ _REFUSED_TO_WRITE_IF_SET = (
     "tag.callbacks",
 )
 
+_REFUSED_TO_TAG_IF_SET = (
+    "tag.callbacks",
+    "metastore.tag-to-partition",
+)
+
 
 def _set(options: Options, key: str) -> bool:
     text = options.get(key)
@@ -168,6 +173,16 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
             yield key
 
 
+def _untaggable(table: FileStoreTable) -> Iterator[str]:
+    """Who has to be told of every tag that comes or goes (Java: `TagCallback`)."""
+    options = table.options
+    for key in _REFUSED_TO_TAG_IF_SET:
+        if options.get(key, "").strip():
+            yield key
+    if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
+        yield "metadata.iceberg.storage"
+
+
 def _refuse(
     table: FileStoreTable, features: Iterator[str], what: str, *, next_step: str | None = None
 ) -> None:
@@ -222,3 +237,8 @@ def check_sortable(table: FileStoreTable) -> None:
 def check_committable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what a native commit would leave stale."""
     _refuse(table, _uncommittable(table), "committed to")
+
+
+def check_taggable(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature naming who would not hear of a tag made or deleted here."""
+    _refuse(table, _untaggable(table), "tagged")

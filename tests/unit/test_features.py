@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import (
@@ -73,3 +77,25 @@ def test_a_plain_table_is_not_refused(golden: Callable[..., Any]) -> None:
     table = open_table(str(golden("dedup").warehouse), "db.t")
     for check in (check_readable, check_writable, check_compactable, check_committable):
         check(table)
+
+
+@pytest.mark.parametrize(
+    "key", ["tag.callbacks", "metastore.tag-to-partition", "metadata.iceberg.storage"]
+)
+def test_who_would_not_hear_of_a_tag(key: str, golden: Callable[..., Any], tmp_path: Path) -> None:
+    warehouse = tmp_path / "lake"
+    shutil.copytree(golden("tags_branches").warehouse, warehouse)
+    newest = max((warehouse / "db.db" / "t" / "schema").iterdir())
+    schema = json.loads(newest.read_text())
+    schema["options"][key] = "table-location"
+    newest.write_text(json.dumps(schema))
+    for words in (
+        ("create_tag", "--tag", "new"),
+        ("delete_tag", "--tag", "t1"),
+        ("expire_tags", "--older-than", "0 s"),
+        ("trigger_tag_automatic_creation", "--option", "tag.automatic-creation=batch"),
+    ):
+        ran = caretaker("run", words[0], "db.t", "-w", warehouse, "--json", *words[1:])
+        assert ran.code == 4, (words, ran.err)
+        assert key in ran.json["error"]["feature"]
+    assert caretaker("plan", "expire_tags", "db.t", "-w", warehouse).code == 3

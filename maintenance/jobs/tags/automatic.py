@@ -25,6 +25,7 @@ from maintenance.tag_periods import (
 )
 from maintenance.times import wall_clock_text, zone_offset_millis
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     SINK_PROCESS_TIME_ZONE,
@@ -75,6 +76,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         case other:
             raise InvalidArgument(f"tag.automatic-creation {other!r} is unknown", table=table.name)
     retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
+    if due:
+        check_taggable(table)
     create = tuple(make_tag(t.name, snapshot, retained, context) for t, snapshot in due)
     by_name = {t.name: t for t in tags}
     unannounced = _unannounced(table, mode, tags)

@@ -18,6 +18,7 @@ from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_
 from maintenance.tag_periods import TagPeriod
 from maintenance.times import parse_instant
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
 from paimon_core.reachability.release import finish_interrupted, journals
@@ -120,6 +121,7 @@ def make_create(
     table: FileStoreTable, arguments: Arguments, context: RunContext
 ) -> MetadataPlan[NewTag]:
     """The tag that is made; AlreadyExists if the name is taken."""
+    check_taggable(table)
     name = required(arguments, "tag")
     snapshot = _chosen(table, arguments, context)
     there = table.tags.get_or_none(name)

@@ -12,6 +12,7 @@ from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_
 from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
 from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import Garbage, find_garbage
@@ -94,6 +95,8 @@ def plan_deletion(
     arguments: Arguments,
 ) -> Plan:
     """The plan that deletes these tags, with what each of them frees together."""
+    if tags:
+        check_taggable(table)
     interrupted = tuple(journals(table))
     going = [tag_reference(table, tag) for tag, _ in tags]
     garbage = Garbage()
