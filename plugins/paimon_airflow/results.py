@@ -250,15 +250,18 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
         # Why a table failed is too long for a cell: `detail_lines` has it, where it can be read.
-        told = "" if result.error else result.summary
+        told = "" if result.error or result.outcome == "nothing" else result.summary
         rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, told))
     columns = list(zip(*rows, strict=True))
     rows = list(zip(*(c for i, c in enumerate(columns) if i < 2 or any(c[1:])), strict=True))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+    # Without figures of its own, a line has room for why there was nothing to do.
+    whys = ["", *(r.summary if r.outcome == "nothing" else "" for r in results)]
+    return [f"{line}  {why}".rstrip() for line, why in zip(lines, whys, strict=True)]
 
 
 def detail_lines(result: TableResult) -> list[str]:

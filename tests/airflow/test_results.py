@@ -158,7 +158,7 @@ def test_every_error_of_ours_was_thought_about():
 def test_a_run_is_summed_up_failures_first():
     results = [
         TableResult(table="db.b", outcome="done", figures={"files": [4, 1], "bytes": [2048, 1024]}),
-        TableResult(table="db.a", outcome="nothing"),
+        TableResult(table="db.a", outcome="nothing", summary="keep snapshots (1): young"),
         TableResult(table="db.c", outcome="done", figures={"files": [6, 2]}),
         lost("db.d", "the driver ran out of memory"),
     ]
@@ -173,7 +173,7 @@ def test_a_run_is_summed_up_failures_first():
     assert others == [
         "db.b   done           4 -> 1  2.0 KB -> 1.0 KB",
         "db.c   done           6 -> 2",
-        "db.a   nothing to do",
+        "db.a   nothing to do  keep snapshots (1): young",
     ]
 
 
