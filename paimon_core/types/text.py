@@ -332,7 +332,7 @@ def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
     listed: list[Any] = values.tolist()
     for i in long_texts:
         listed[i] = _short_float(singles[i].as_py())
-    for i in np.flatnonzero(~np.isfinite(values)):
+    for i in np.flatnonzero(~np.isfinite(values)).tolist():
         listed[i] = _json_float(listed[i], float)
     return _with_nulls(listed, column)
 
