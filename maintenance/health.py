@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from maintenance.plan import human_bytes
+from paimon_core.compaction.pick import small_file_size
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, PaimonError
 from paimon_core.features import uncompactable_features, unreadable_features
@@ -21,17 +22,17 @@ from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
     NUM_SORTED_RUN_TRIGGER,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
     WRITE_ONLY,
-    parse_duration_millis,
 )
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import scan_delta, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.write.file_layout import target_file_size
 
 MB: Final = 1024**2
-DEFAULT_TARGET_PRIMARY_KEY: Final = 128 * MB
-DEFAULT_TARGET_APPEND: Final = 256 * MB
-SMALL_SHARE: Final = 0.7
 STOP_TRIGGER_DISTANCE: Final = 3
 SMALL_BUCKET_BYTES: Final = 10 * MB
 MANY_BUCKETS: Final = 16
@@ -111,21 +112,6 @@ class Health:
         return {"table": self.table, **self.facts, "advice": [a.to_json() for a in self.advice]}
 
 
-def small_file_bytes(table: FileStoreTable) -> int:
-    """Below how many bytes a file counts as small: 70 % of the target size."""
-    return int(target_file_bytes(table) * SMALL_SHARE)
-
-
-def target_file_bytes(table: FileStoreTable) -> int:
-    """`target-file-size`, or its default for this kind of table."""
-    from paimon_core.options import TARGET_FILE_SIZE  # noqa: PLC0415 - beside its defaults
-
-    configured = table.options.value(TARGET_FILE_SIZE)
-    if configured is not None:
-        return configured
-    return DEFAULT_TARGET_PRIMARY_KEY if table.has_primary_key else DEFAULT_TARGET_APPEND
-
-
 def inspect_table(table: FileStoreTable, env: Environment) -> Health:
     """The health of one table, as of its newest snapshot.  Nothing is changed."""
     ids = sorted(table.snapshots.ids())
@@ -170,7 +156,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "branches": sorted(table.branches.names()),
         "consumers": consumers,
         "manifests": len(data_manifests(table, latest)) if latest is not None else 0,
-        "target_file_bytes": target_file_bytes(table),
+        "target_file_bytes": target_file_size(table.options, primary_key=table.has_primary_key),
         **whole.to_json(),
         "held_by_old_snapshots": _held(table, ids),
         "buckets": {
@@ -198,6 +184,10 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
     return Health(table=table.name, facts=facts, advice=advice)
 
 
+def _small_bytes(table: FileStoreTable) -> int:
+    return small_file_size(table.options, primary_key=table.has_primary_key)
+
+
 Groups = dict[bytes, Group]
 Buckets = dict[tuple[bytes, int], Group]
 
@@ -205,7 +195,7 @@ Buckets = dict[tuple[bytes, int], Group]
 def _grouped(
     table: FileStoreTable, entries: Sequence[ManifestEntry]
 ) -> tuple[Group, Groups, Buckets]:
-    small = small_file_bytes(table)
+    small = _small_bytes(table)
     whole = Group()
     partitions: Groups = defaultdict(Group)
     buckets: Buckets = defaultdict(Group)
@@ -222,9 +212,9 @@ def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str,
     Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (JAVA_RULES H2).
     """
     options = table.options
-    most = int(options.get("snapshot.num-retained.max", str(2**31 - 1)))
-    least = int(options.get("snapshot.num-retained.min", "10"))
-    age = parse_duration_millis(options.get("snapshot.time-retained", "1 h"))
+    most = options.value(SNAPSHOT_NUM_RETAINED_MAX)
+    least = options.value(SNAPSHOT_NUM_RETAINED_MIN)
+    age = options.value(SNAPSHOT_TIME_RETAINED)
     beyond = max(0, len(ids) - most)
     removable = max(0, len(ids) - least)
     for position in range(beyond, removable):
@@ -238,7 +228,7 @@ def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str,
     return {
         "unexpired": beyond,
         "num_retained_min": least,
-        "num_retained_max": None if most == 2**31 - 1 else most,
+        "num_retained_max": None if most == SNAPSHOT_NUM_RETAINED_MAX.default else most,
         "time_retained_millis": age,
     }
 
@@ -338,7 +328,7 @@ def _advice_on_small_files(
         small = sum(g.small_files for g in crowded)
         yield Advice(
             urgency="urgent" if small >= 100 * least else "soon",
-            text=f"{small:,} files below {human_bytes(small_file_bytes(table))} in "
+            text=f"{small:,} files below {human_bytes(_small_bytes(table))} in "
             f"{len(crowded)} of {len(partitions)} partitions",
             command=None if refused else f"caretaker run compact {table.name}",
         )

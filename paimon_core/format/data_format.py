@@ -25,7 +25,7 @@ from paimon_core.format.orc_zone import UTC
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
-from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Options
+from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
 
@@ -39,6 +39,9 @@ _OWN_COMPRESSION: Final = {
     "avro": "avro.codec",
 }
 """Options of the formats themselves, which outrank `file.compression`."""
+_PARQUET_ZSTD_LEVEL: Final[Option[int | None]] = Option(
+    "parquet.compression.codec.zstd.level", int, None
+)
 _COMPACTED_PREFIX: Final = "cc-"
 """Begins the format's name where Flink joined changelog files."""
 _COMPRESS_EXTENSIONS: Final = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
@@ -164,6 +167,7 @@ def open_writer(
     """
     compression = options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
     zstd_level = options.value(ZSTD_LEVEL)
+    own_level = options.value(_PARQUET_ZSTD_LEVEL)
     make: Callable[[pa.NativeFile], FormatWriter]
     match file_format:
         case "parquet":
@@ -171,7 +175,7 @@ def open_writer(
                 ParquetFileWriter,
                 row_type=row_type,
                 compression=compression,
-                zstd_level=int(options.get("parquet.compression.codec.zstd.level", zstd_level)),
+                zstd_level=zstd_level if own_level is None else own_level,
                 row_group_bytes=row_group_bytes,
             )
         case "orc":

@@ -22,7 +22,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, parse_bool
+from paimon_core.options import CHANGELOG_PRODUCER, Option, parse_bool
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.incremental import merged_files
 from paimon_core.read.table_read import read_table
@@ -34,7 +34,18 @@ from paimon_core.types.datetimes import utc_to_local
 
 _READ_OVERWRITE: Final = "streaming-read-overwrite"
 _APPEND_OVERWRITE: Final = "streaming-read-append-overwrite"
-_DELTA_COMMITS: Final = "full-compaction.delta-commits"
+
+
+def _above_zero(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise ValueError("it must be above 0")
+    return number
+
+
+_DELTA_COMMITS: Final[Option[int | None]] = Option(
+    "full-compaction.delta-commits", _above_zero, None
+)
 
 
 class Start(StrEnum):
@@ -211,9 +222,9 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
     Where only full compactions tell changes, `full-compaction.delta-commits` says which commits they
     follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
     """
-    every = table.options.get(_DELTA_COMMITS)
+    every = table.options.value(_DELTA_COMMITS)
     full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
-    commits = 1 if every is None else int(every)
+    commits = 1 if every is None else every
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         found = table.snapshots.get_or_none(snapshot_id)
         if found is None or found.commit_kind is not CommitKind.COMPACT:

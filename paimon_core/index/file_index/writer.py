@@ -124,7 +124,16 @@ class FileIndexWriter:
                     )
                 data_type = data_type.value
             at = row_type.names.index(want.column)
-            self._parts.append((want, at, make(data_type, want.options)))
+            try:
+                writer = make(data_type, want.options)
+            except InvalidArgument:
+                raise
+            except (ValueError, ArithmeticError) as e:
+                raise InvalidArgument(
+                    f"the options of the {want.kind} index on {want.name} cannot be used: {e}",
+                    next_step=_CORRECT,
+                ) from e
+            self._parts.append((want, at, writer))
         self._empty = True
 
     def update(self, values: Sequence[pa.Array]) -> None:

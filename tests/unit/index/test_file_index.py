@@ -253,6 +253,9 @@ def test_options_name_columns_and_their_settings():
         {"file-index.bitmap.columns": "nobody"},
         {"file-index.bitmap.columns": "a[k]"},
         {"file-index.bitmap.columns": "a", "file-index.bitmap.a.version": "3"},
+        {"file-index.bitmap.columns": "a", "file-index.bitmap.a.version": "two"},
+        {"file-index.bloom-filter.columns": "a", "file-index.bloom-filter.a.items": "0"},
+        {"file-index.bloom-filter.columns": "a", "file-index.bloom-filter.a.fpp": "0"},
     ],
 )
 def test_options_that_java_refuses(options):
