@@ -6,6 +6,7 @@ Options of jobs are made from the jobs' own arguments, so this module never name
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -42,6 +43,14 @@ A table is named DATABASE.TABLE inside a warehouse: a folder or an object store'
 """
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help whose examples can be copied: no line ends inside a word with a hyphen."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        words = " ".join(text.split())
+        return textwrap.wrap(words, width, break_on_hyphens=False, break_long_words=False)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidArgument instead of ending the process."""
 
@@ -56,7 +65,7 @@ def build_parser() -> Parser:
         prog="caretaker",
         description=_TOP,
         epilog=_EXIT_CODES + "\n\nMore: docs/cli.md",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and stop")
@@ -105,7 +114,7 @@ def _command(
         help=summary,
         description=description,
         epilog=epilog + _EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
 
@@ -343,7 +352,7 @@ def _job_command(commands: Commands[Parser], name: str, summary: str, descriptio
         help=summary,
         description=f"{description}\n\njobs:\n{jobs_text}",
         epilog=f"See `caretaker {name} JOB --help` for a job's arguments.\n\n{_EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     jobs = parser.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=Parser)
@@ -376,7 +385,9 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
         quote = '"' if "'" in argument.example else "'"
         text += f"; for example {argument.option} {quote}{argument.example}{quote}"
     if argument.default not in (None, (), {}, False):
-        text += f" (default: {argument.json_default()})"
+        default = argument.json_default()
+        shown = ",".join(map(str, default)) if isinstance(default, list) else default
+        text += f" (default: {shown})"
     text = text.replace("%", "%%")
     dest = JOB_ARGUMENT_PREFIX + argument.name
     if argument.kind is Kind.BOOLEAN:
@@ -388,8 +399,9 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
             help=text,
         )
     elif argument.repeatable:
+        metavar = "A,B" if argument.kind is Kind.TEXTS else "K=V"
         group.add_argument(
-            argument.option, dest=dest, action="append", metavar="K=V", default=None, help=text
+            argument.option, dest=dest, action="append", metavar=metavar, default=None, help=text
         )
     else:
         metavar = "|".join(argument.choices) if argument.choices else argument.kind.upper()

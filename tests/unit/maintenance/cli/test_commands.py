@@ -80,6 +80,8 @@ def test_help_of_a_job_shows_its_arguments_and_examples(job, command):
     assert ran.returncode == 0
     for argument in job.arguments:
         assert argument.option in ran.stdout
+        # No line ends inside a word: examples are there to be copied.
+        assert all(word in ran.stdout for word in (argument.example or "").split())
     for example in job.examples:
         assert example in ran.stdout
 
