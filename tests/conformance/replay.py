@@ -119,6 +119,7 @@ def alter_table(step: Step, _: Result) -> None:
         f"{step['database']}.{step['table']}",
         [change_from_object(c) for c in step["changes"]],
         now_millis=ENV.now_millis(),
+        branch=step.get("branch"),
     )
 
 

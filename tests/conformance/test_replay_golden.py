@@ -120,6 +120,23 @@ def test_changes_of_each_step(name: str, replayed: Callable[[str], Replayed]) ->
         assert mine.get("plans") == told["plans"], (which, mine.get("error"))
 
 
+def test_a_branch_has_a_schema_of_its_own(tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    columns = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "INT"}]
+    add = {"change": "add_column", "name": "n", "type": "STRING"}
+    steps: list[dict[str, Any]] = [
+        {"op": "create_table", "columns": columns, "primary_keys": ["k"], "options": {"bucket": 1}},
+        {"op": "write", "rows": [[1, 1]]},
+        {"op": "create_branch", "name": "b"},
+        {"op": "alter_table", "branch": "b", "changes": [add]},
+        {"op": "write", "branch": "b", "rows": [[2, 2, "new"]]},
+        {"op": "write", "rows": [[3, 3]]},
+    ]
+    assert [r for r in [run_step({**at, **step}) for step in steps] if "error" in r] == []
+    assert run_step({**at, "op": "read"})["rows"] == [["+I", 1, 1], ["+I", 3, 3]]
+    assert run_step({**at, "op": "read", "branch": "b"})["rows"] == [["+I", 2, 2, "new"]]
+
+
 # --- Java on our table ----------------------------------------------------------------------------
 
 
