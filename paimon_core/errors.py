@@ -140,7 +140,10 @@ class CommitError(PaimonError):
 
 
 class CommitConflict(CommitError):
-    """A concurrent commit changed what this one builds on; its files were cleaned up."""
+    """A concurrent commit changed what this one builds on; its metadata files were deleted.
+
+    Data files belong to whoever wrote them: jobs delete theirs, a writer's are orphans.
+    """
 
     default_next_step = "run again: a new plan sees the other commit"
 

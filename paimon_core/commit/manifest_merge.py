@@ -121,7 +121,7 @@ def _full(
         return None
     kept: list[ManifestFileMeta] = []
     rewritten: list[ManifestEntry] = []
-    gone = deleted - _came_back(to_merge, deleted, read)
+    gone = deleted - _came_back(to_merge, deleted, read) if deleted else deleted
     seen: set[FileIdentity] = set()
     for manifest in to_merge:
         entries = [e for e in read(manifest) if e.kind is FileKind.ADD]

@@ -27,7 +27,7 @@ from paimon_core.lsm.key_column import (
 )
 from paimon_core.types.arrow import time_unit
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.buffers import index_array, valid_rows
+from paimon_core.types.buffers import valid_rows
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
@@ -180,9 +180,3 @@ def repeats_key(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array]) -> boo
         if not equal.any():
             return False
     return True
-
-
-def sorted_batch(batch: pa.RecordBatch, key: RowType) -> pa.RecordBatch:
-    """The rows of a batch in key order, rows of one key in the order in which they stood."""
-    order, _ = sort_rows(key_digits([batch.column(name) for name in key.names]))
-    return batch.take(index_array(order))

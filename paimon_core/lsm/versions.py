@@ -79,10 +79,6 @@ class Versions:
         return len(self.starts)
 
     @property
-    def group_of_place(self) -> Rows:
-        return np.repeat(np.arange(self.groups), self.ends - self.starts)
-
-    @property
     def last(self) -> Picks:
         """The last version of each group."""
         return Picks(self.ends - 1)

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 _FRACTION_BITS: Final = 52
 _FLOAT_FRACTION_BITS: Final = 23
 _BITS_OF_5_POW: Final = tuple((5**i).bit_length() for i in range(28))
-_LONG_5_POWERS: Final = 27
 # How many low decimal digits of an integer carry no information when 2^i lies under the last bit.
 _INSIGNIFICANT: Final = (
     0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9,

@@ -9,7 +9,7 @@ together lie the same way.  Codes compare as unsigned bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -295,6 +295,3 @@ def _ordered_bytes(column: pa.Array, t: AtomicType) -> Codes:
     else:
         numbers = _signed(column, t)
     return _big_endian(numbers.view(np.uint64) ^ _SIGN)
-
-
-CodesOf = Callable[[Sequence[pa.Array | pa.ChunkedArray], Sequence[DataType]], Codes]
