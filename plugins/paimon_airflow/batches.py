@@ -67,7 +67,7 @@ def pack(
         batches = _first_fit(ordered, batch_bytes, batch_tables)
         if len(batches) <= most_batches:
             return batches
-        batch_bytes, batch_tables = batch_bytes * 2, batch_tables * 2
+        batch_bytes, batch_tables = max(1, batch_bytes * 2), batch_tables * 2
 
 
 def _first_fit(ordered: list[Expected], batch_bytes: int, batch_tables: int) -> list[Batch]:

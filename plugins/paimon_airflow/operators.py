@@ -280,7 +280,8 @@ class RunOnSpark(_TableWork):
         target = self._target()
         ti = context["ti"]
         # The same for every try: a later one may find the application of an earlier one running.
-        name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}"
+        # Another one once a person cleared the task: what the old reports tell is not of this run.
+        name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}-{ti.max_tries}"
         try:
             folder = spark.results_folder(target, self.results, scratch, name)
             self._submit = SparkSubmitOperator(

@@ -23,8 +23,9 @@ def test_a_label_names_three_tables_and_counts_the_rest():
     assert batch.label == "db.t0, db.t1, db.t2 and 2 more (15 B)"
 
 
-def test_limits_grow_rather_than_make_more_batches_than_airflow_maps():
-    batches = pack(tables(*[GB] * 100), batch_bytes=GB, batch_tables=1, most_batches=7)
+@pytest.mark.parametrize("batch_bytes", [GB, 0])
+def test_limits_grow_rather_than_make_more_batches_than_airflow_maps(batch_bytes):
+    batches = pack(tables(*[GB] * 100), batch_bytes=batch_bytes, batch_tables=1, most_batches=7)
     assert len(batches) <= 7
     assert sum(len(batch.tables) for batch in batches) == 100
 
