@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -17,9 +17,14 @@ def _now_millis() -> int:
 
 
 def _local_millis(zone: str | None) -> int:
-    now = datetime.now(UTC)
-    local = now.astimezone(ZoneInfo(zone)) if zone else now.astimezone()
-    return int(local.replace(tzinfo=UTC).timestamp() * 1000)
+    return _local_at(zone, _now_millis())
+
+
+def _local_at(zone: str | None, millis: int) -> int:
+    moment = datetime.fromtimestamp(millis // 1000, UTC)
+    local = moment.astimezone(ZoneInfo(zone)) if zone else moment.astimezone()
+    offset = local.utcoffset()
+    return millis + (0 if offset is None else offset // timedelta(milliseconds=1))
 
 
 def _new_uuid() -> str:
@@ -41,4 +46,5 @@ def system_environment(zone: str | None = None) -> Environment:
         new_uuid=_new_uuid,
         sleep_millis=_sleep_millis,
         jitter=random.random,
+        local_at=partial(_local_at, zone),
     )

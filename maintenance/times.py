@@ -15,6 +15,7 @@ from paimon_core.options import parse_duration_millis
 from paimon_core.types.datetimes import civil_from_days
 
 _LOCAL_TIME: Final = Path("/etc/localtime")
+_DAY: Final = 86_400_000
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
@@ -27,27 +28,23 @@ def machine_zone() -> tzinfo:
         return datetime.now().astimezone().tzinfo or UTC
 
 
-def parse_wall_clock(text: str) -> int:
-    """Milliseconds since 1970 of a wall clock time, as if it were UTC.
+def parse_instant(text: str, env: Environment) -> int:
+    """Milliseconds since the epoch of a wall clock time, or of a number of milliseconds.
 
-    "2024-01-31", "2024-01-31 12:00:00" or with a fraction, as Paimon's procedures take it.
+    "2024-01-31", "2024-01-31 12:00:00" or with a fraction, as Paimon's procedures take it; with
+    "Z" or an offset after it, it is no time of the configured zone.
     """
+    if text.strip().isdigit():
+        return int(text)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as e:
         raise InvalidArgument(
             f"not a time: {text!r} (expected for example '2024-01-31 12:00:00')"
         ) from e
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
-def parse_instant(text: str, env: Environment) -> int:
-    """Milliseconds since the epoch of a wall clock time, or of a number of milliseconds."""
-    if text.strip().isdigit():
-        return int(text)
-    return parse_wall_clock(text) - zone_offset_millis(env)
+    if moment.tzinfo is not None:
+        return round(moment.timestamp() * 1000)
+    return _instant_of(round(moment.replace(tzinfo=UTC).timestamp() * 1000), env)
 
 
 def parse_older_than(text: str, env: Environment) -> int:
@@ -63,9 +60,29 @@ def parse_older_than(text: str, env: Environment) -> int:
         ) from e
 
 
-def zone_offset_millis(env: Environment) -> int:
-    """By how much the configured zone is ahead of UTC now, in whole minutes."""
-    return round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+def local_clock(millis: int, env: Environment) -> int:
+    """The wall clock of the configured zone at an instant, as milliseconds as if it were UTC."""
+    if env.local_at is not None:
+        try:
+            return env.local_at(millis)
+        except (OverflowError, ValueError, OSError):
+            pass  # beyond the years that zones are known for
+    return millis + round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+
+
+def _instant_of(local: int, env: Environment) -> int:
+    """The instant at which the wall clock shows this.
+
+    The first of two when the clock is put back; as if it had not been yet, where it is put
+    forward (Java: `LocalDateTime.atZone`).
+    """
+    before = local - _offset(local - _DAY, env)
+    after = local - _offset(local + _DAY, env)
+    return after if local_clock(before, env) != local == local_clock(after, env) else before
+
+
+def _offset(millis: int, env: Environment) -> int:
+    return local_clock(millis, env) - millis
 
 
 def wall_clock_text(local_millis: int) -> str:

@@ -17,7 +17,8 @@ class Environment:
     `now_millis`: milliseconds since the epoch.  `local_millis`: the wall clock of the configured
     zone as if it were UTC, which is how Java stores a file's creation time (JAVA_RULES D5).
     `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
-    [0, 1).
+    [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: it is ahead of UTC
+    always as much as now.
     """
 
     now_millis: Callable[[], int]
@@ -25,3 +26,4 @@ class Environment:
     new_uuid: Callable[[], str]
     sleep_millis: Callable[[int], None]
     jitter: Callable[[], float]
+    local_at: Callable[[int], int] | None = None

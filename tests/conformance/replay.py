@@ -285,7 +285,7 @@ def _at(now: str | None) -> Environment:
     if now is None:
         return ENV
     millis = int(datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp() * 1000)
-    return replace(ENV, now_millis=lambda: millis, local_millis=lambda: millis)
+    return replace(ENV, now_millis=lambda: millis, local_millis=lambda: millis, local_at=None)
 
 
 def _older_than(step: Step) -> str | None:

@@ -84,7 +84,7 @@ def create(keys: list[str], kind: str = "STRING", **options: str) -> dict[str, A
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = int(datetime.fromisoformat(NOW).replace(tzinfo=UTC).timestamp()) * 1000
-    fixed = replace(replay.ENV, now_millis=lambda: now, local_millis=lambda: now)
+    fixed = replace(replay.ENV, now_millis=lambda: now, local_millis=lambda: now, local_at=None)
     monkeypatch.setattr(replay, "ENV", fixed)
 
 

@@ -41,7 +41,7 @@ class Table:
 def test_hourly_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(tmp_path)
     now = at("2023-10-07 15:20:00")
-    clock = replace(replay.ENV, now_millis=lambda: now, local_millis=lambda: now)
+    clock = replace(replay.ENV, now_millis=lambda: now, local_millis=lambda: now, local_at=None)
     monkeypatch.setattr(replay, "ENV", clock)
     table.do(
         "create_table",

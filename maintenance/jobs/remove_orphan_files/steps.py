@@ -16,7 +16,7 @@ from maintenance.jobs.remove_orphan_files.candidates import external_roots, find
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes
-from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
+from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -58,7 +58,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
     size = sum(f.size for f in orphans)
-    local = older_than + zone_offset_millis(context.env)
+    local = local_clock(older_than, context.env)
     kept = [
         Kept(
             what="files",

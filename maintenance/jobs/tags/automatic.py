@@ -23,7 +23,7 @@ from maintenance.tag_periods import (
     automatic_tags,
     schedule_tags,
 )
-from maintenance.times import wall_clock_text, zone_offset_millis
+from maintenance.times import local_clock, wall_clock_text
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
@@ -164,8 +164,7 @@ def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[i
         SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
     )
     if zone is None:
-        offset = zone_offset_millis(context.env)
-        return lambda millis: millis + offset
+        return lambda millis: local_clock(millis, context.env)
     try:
         info = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError) as e:

@@ -10,7 +10,7 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes
-from maintenance.times import parse_older_than, wall_clock_text, zone_offset_millis
+from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
@@ -59,7 +59,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     before = (
         None
         if older_than is None
-        else parse_older_than(older_than, context.env) + zone_offset_millis(context.env)
+        else local_clock(parse_older_than(older_than, context.env), context.env)
     )
     going, kept = expired_tags(table, context, before=before)
     return plan_deletion("expire_tags", table, going, kept, arguments)
@@ -76,7 +76,7 @@ def expired_tags(
         ends = tag.expires_at_millis
         made = None if tag.create_time is None else tag.create_time // 1_000_000
         if made is None and before is not None:
-            made = table.tags.modified_millis(tag.name) + zone_offset_millis(context.env)
+            made = local_clock(table.tags.modified_millis(tag.name), context.env)
         if ends is not None and ends < now:
             going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
         elif before is not None and made is not None and made < before:

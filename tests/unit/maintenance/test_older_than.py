@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 
@@ -12,12 +13,15 @@ from lakes import Lake
 from maintenance.environment import system_environment
 from maintenance.registry import job_named
 from maintenance.runner import RunRequest, Surroundings, plan_table
-from maintenance.times import parse_older_than, wall_clock_text
+from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 
 NOW = 1_760_000_000_000
 ENV = replace(
-    system_environment(), now_millis=lambda: NOW, local_millis=lambda: NOW + 2 * 3_600_000
+    system_environment(),
+    now_millis=lambda: NOW,
+    local_millis=lambda: NOW + 2 * 3_600_000,
+    local_at=None,
 )
 
 
@@ -73,3 +77,27 @@ def test_a_clock_that_goes_on_makes_no_age_too_young(tmp_path: Path, arguments: 
         arguments=job.read_arguments(arguments),
     )
     assert plan_table(request, Surroundings(env=env)).is_empty
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2024-01-31 12:00:00", "2024-01-31T11:00:00Z"),
+        ("2024-07-31 12:00:00", "2024-07-31T10:00:00Z"),  # whatever the season is now
+        ("2024-10-27 02:30:00", "2024-10-27T00:30:00Z"),  # the first of two
+        ("2024-03-31 02:30:00", "2024-03-31T01:30:00Z"),  # a time that never was
+        ("2024-07-31 12:00:00+05:30", "2024-07-31T06:30:00Z"),
+        ("2024-07-31T12:00:00Z", "2024-07-31T12:00:00Z"),
+    ],
+)
+def test_the_zone_of_that_time(text: str, instant: str):
+    env = system_environment("Europe/Berlin")
+    expected = round(datetime.fromisoformat(instant).timestamp() * 1000)
+    assert parse_older_than(text, env) == expected
+
+
+def test_the_wall_clock_of_an_instant():
+    env = system_environment("America/New_York")
+    assert wall_clock_text(local_clock(1_700_000_000_000, env)) == "2023-11-14 17:13:20"
+    assert wall_clock_text(local_clock(1_690_000_000_000, env)) == "2023-07-22 00:26:40"
+    assert local_clock(10**17, env) > 10**17 - 86_400_000
