@@ -29,6 +29,7 @@ from paimon_core.types.data_types import (
 
 BLOCK_BYTES: Final = 64_000
 """Bytes of rows in a block before compression, as Avro's Java library has it."""
+# Without xz: Java's bundles hold no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
     "zstandard": "zstandard",
@@ -36,7 +37,6 @@ _CODECS: Final = {
     "deflate": "deflate",
     "null": "null",
     "bzip2": "bzip2",
-    "xz": "xz",
 }
 
 
@@ -55,7 +55,7 @@ class AvroFileWriter:
         codec = _CODECS.get(compression.lower())
         if codec is None:
             raise UnsupportedFeature(
-                f"compression {compression} of Avro files (Java has none of that name either)"
+                f"compression {compression} of Avro files (Java Paimon cannot read or write it either)"
             )
         schema = file_schema(row_type)
         self._sink = sink

@@ -27,13 +27,13 @@ ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
 """Arrow bytes that are collected for a row group; about half as much goes to disk."""
 FIRST_RATIO: Final = 0.5
 """Bytes on disk per Arrow byte, as long as nothing was written yet."""
+# Brotli and LZO need a library that no bundle of Java Paimon holds.
 _CODECS: Final = {
     "zstd": "zstd",
     "snappy": "snappy",
     "gzip": "gzip",
     "lz4": "lz4",
     "lz4_raw": "lz4",
-    "brotli": "brotli",
     "none": "none",
     "uncompressed": "none",
 }

@@ -29,6 +29,7 @@ from paimon_core.types.data_types import RowType
 
 BLOCK_BYTES: Final = 64_000
 """Bytes of records from which on Java closes a block."""
+# Without xz: Java's bundles hold no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
     "zstandard": "zstandard",
@@ -36,7 +37,6 @@ _CODECS: Final = {
     "deflate": "deflate",
     "snappy": "snappy",
     "bzip2": "bzip2",
-    "xz": "xz",
 }
 
 

@@ -36,7 +36,6 @@ COMPRESSIONS = [
     ("avro", "deflate"),
     ("avro", "snappy"),
     ("avro", "bzip2"),
-    ("avro", "xz"),
     ("avro", "null"),
 ]
 
@@ -210,9 +209,11 @@ def test_avro_schema_is_javas(tmp_path):
 @pytest.mark.parametrize(
     ("file_format", "compression", "t"),
     [
+        ("parquet", "brotli", "INT"),
         ("parquet", "lzo", "INT"),
         ("orc", "gzip", "INT"),
         ("avro", "gzip", "INT"),
+        ("avro", "xz", "INT"),
         ("avro", "zstd", "TIMESTAMP(9)"),
         ("avro", "zstd", "MULTISET<INT>"),
         ("csv", "none", "INT"),
