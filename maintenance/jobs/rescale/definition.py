@@ -98,7 +98,8 @@ RESCALE = Job(
     protects=(
         "Any commit to a partition since the plan stops its rewrite and leaves it as it was; if no "
         "partition was rewritten yet, the option is put back. Readers go on all the time, each "
-        "partition by its own number. A safety tag keeps the old layout for a week."
+        "partition by its own number. A safety tag keeps the old layout for a week, if the table "
+        "is write-only."
     ),
     undo=(
         "rescale --restore puts the option back and rewrites what was rewritten; or roll back to "

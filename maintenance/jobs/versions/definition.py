@@ -97,10 +97,10 @@ ROLLBACK: Final = Job(
         "(Java leaves those as orphans)."
     ),
     protects=(
-        "A safety tag keeps the newest snapshot for a week. A commit made since the plan stops the "
-        "job. Files that other branches need stay."
+        "A safety tag keeps the newest snapshot for a week, if the table is write-only. A commit "
+        "made since the plan stops the job. Files that other branches need stay."
     ),
-    undo="rollback to the safety tag that the report names, until it expires.",
+    undo="rollback to the safety tag that the report names, until it expires; none without one.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK, SAFETY_TAG),
     examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
     load=partial(_load, "rollback", "ROLLBACK"),

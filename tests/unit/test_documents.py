@@ -1,0 +1,54 @@
+"""The documents hold together: links, numbers of decisions, names of files and of tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(
+            file
+            for folder in ("docs", "docker", "benchmarks", "tests/golden")
+            for file in (ROOT / folder).rglob("*.md")
+        ),
+    ]
+)
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+PATH = re.compile(r"`((?:tests|benchmarks|docs|paimon_core|maintenance|plugins|dags)/[\w./-]+)`")
+# Made by whoever follows the text, or standing for any name.
+NOT_THERE = {"docker/.env", "maintenance/jobs/JOB/definition.py"}
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_a_document_names_is_there(file: Path) -> None:
+    text = file.read_text("utf-8")
+    broken = [link for link in LINK.findall(text) if not (file.parent / link).exists()]
+    broken += [p for p in PATH.findall(text) if p not in NOT_THERE and not (ROOT / p).exists()]
+    assert broken == []
+
+
+def test_every_decision_has_a_number_of_its_own_and_is_listed() -> None:
+    numbers = [file.name[:4] for file in DECISIONS]
+    assert numbers == [f"{n:04}" for n in range(1, len(DECISIONS) + 1)]
+    listed = re.findall(r"^\| \[(\d+)\]\((\S+)\) \| (.+) \|$", _decisions(), re.MULTILINE)
+    titles = [file.read_text("utf-8").splitlines()[0] for file in DECISIONS]
+    assert listed == [
+        (file.name[:4], file.name, title.removeprefix(f"# {file.name[:4]}  "))
+        for file, title in zip(DECISIONS, titles, strict=True)
+    ]
+
+
+def _decisions() -> str:
+    return (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
+
+
+def test_every_benchmark_is_described() -> None:
+    text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    scripts = sorted(file.name for file in (ROOT / "benchmarks").glob("*.py"))
+    assert [name for name in scripts if f"`{name}`" not in text] == []
