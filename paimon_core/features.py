@@ -18,8 +18,6 @@ from paimon_core.options import (
     CLUSTERING_INCREMENTAL,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
-    Options,
-    parse_bool,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import (
@@ -71,11 +69,6 @@ _REFUSED_TO_TAG_IF_SET = (
 )
 
 
-def _set(options: Options, key: str) -> bool:
-    text = options.get(key)
-    return text is not None and parse_bool(text)
-
-
 def _types(data_type: DataType) -> Iterator[TypeRoot]:
     yield data_type.root
     match data_type:
@@ -95,7 +88,7 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     """The names of features without which this table cannot be read right."""
     options = table.options
     for key in _REFUSED_TO_READ:
-        if _set(options, key):
+        if options.flag(key):
             yield key
     if ExternalPaths.elsewhere(options, table.root):
         yield "data-file.external-paths (on another store than the table)"
@@ -159,7 +152,7 @@ def unsortable_features(table: FileStoreTable) -> Iterator[str]:
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     for key in _REFUSED_TO_WRITE:
-        if _set(options, key):
+        if options.flag(key):
             yield key
     for key in _REFUSED_TO_WRITE_IF_SET:
         if options.get(key, "").strip():

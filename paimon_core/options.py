@@ -153,6 +153,10 @@ class Options(Mapping[str, str]):
                 ) from e
         return option.default
 
+    def flag(self, key: str) -> bool:
+        """Whether this option is "true"; False if absent, InvalidArgument for any other word."""
+        return self.value(Option(key, parse_bool, False))
+
     def has(self, option: Option[T]) -> bool:
         """Whether the option (or an older name of it) is set."""
         return any(k in self._values for k in (option.key, *option.fallback_keys))

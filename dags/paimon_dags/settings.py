@@ -129,6 +129,10 @@ def settings_from(
     except ValueError as e:
         message = f"{where}: [caretaker] batch_size: {e}"
         raise SettingsError(message) from e
+    for name in ("batch_tables", "parallel_batches"):
+        if getattr(settings, name) < 1:
+            message = f"{where}: [caretaker] {name} must be 1 or more"
+            raise SettingsError(message)
     return settings
 
 

@@ -40,7 +40,7 @@ from paimon_core.lsm.scalar_aggregates import (
 )
 from paimon_core.lsm.sketches import HllSketch, ThetaSketch
 from paimon_core.lsm.versions import Column
-from paimon_core.options import Options, parse_bool
+from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,
@@ -91,8 +91,7 @@ def column_function(
 
     InvalidArgument if it does not fit the field's type, UnsupportedFeature if it is not known.
     """
-    text = options.get(f"{PREFIX}{field.name}.ignore-retract")
-    lenient = text is not None and parse_bool(text)
+    lenient = options.flag(f"{PREFIX}{field.name}.ignore-retract")
     function = _function(name, field, options, lenient=lenient, rules=rules)
     return _Lenient(function) if lenient else function
 
@@ -134,7 +133,7 @@ def _scalar(name: str, field: DataField, options: Options, *, newer: bool) -> Ag
     def option(key: str) -> str | None:
         return options.get(f"{PREFIX}{field.name}.{key}")
 
-    distinct = parse_bool(option("distinct") or "false")
+    distinct = options.flag(f"{PREFIX}{field.name}.distinct")
     match name:
         case "listagg":
             _require(data_type.root is TypeRoot.VARCHAR, name, field, "STRING")

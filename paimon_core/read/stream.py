@@ -22,7 +22,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, Option, parse_bool
+from paimon_core.options import CHANGELOG_PRODUCER, Option
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.incremental import merged_files
 from paimon_core.read.table_read import read_table
@@ -103,7 +103,7 @@ class StreamScan:
 
     def __post_init__(self) -> None:
         check_readable(self.table)
-        if self._is_set(_READ_OVERWRITE):
+        if self.table.options.flag(_READ_OVERWRITE):
             if not self.table.has_primary_key:
                 raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
             producer = self.table.options.value(CHANGELOG_PRODUCER)
@@ -146,12 +146,9 @@ class StreamScan:
         bound, watermark = self.bounded_watermark, snapshot.watermark
         return bound is not None and watermark is not None and watermark > bound
 
-    def _is_set(self, key: str) -> bool:
-        return parse_bool(self.table.options.get(key, "false"))
-
     def _changes(self, snapshot: Snapshot, following: int) -> StreamPlan:
         keyed = self.table.has_primary_key
-        told = self._is_set(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
+        told = self.table.options.flag(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
         if snapshot.commit_kind is not CommitKind.OVERWRITE or not told:
             changes = changes_of(self.table, snapshot) or ()
             return StreamPlan(next_snapshot=following, changes=tuple(changes))

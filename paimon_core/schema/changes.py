@@ -182,7 +182,7 @@ class _Edit:
         before_partition = (
             len(change.path) == 1
             and change.position is None
-            and parse_bool(self.old.options.get("add-column-before-partition", "false"))
+            and self.old.options.flag("add-column-before-partition")
         )
 
         def add(siblings: list[DataField], name: str) -> None:
@@ -244,9 +244,7 @@ class _Edit:
                 target = target.with_nullable(source.nullable)
             else:
                 self._check_nullability(source, nullable=target.nullable, path=path)
-            explicit = not parse_bool(
-                self.old.options.get("disable-explicit-type-casting", "false")
-            )
+            explicit = not self.old.options.flag("disable-explicit-type-casting")
             if not can_evolve(source, target, explicit=explicit):
                 raise SchemaError(
                     f"the column {described(path)} cannot become {type_to_sql(target)}: there is "

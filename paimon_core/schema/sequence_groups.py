@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_core.errors import SchemaError
-from paimon_core.options import parse_bool
 from paimon_core.schema.table_schema import TableSchema
 
 _GROUP_SUFFIX: Final = ".sequence-group"
@@ -18,7 +17,7 @@ def check_partial_update(schema: TableSchema, *, ignore_delete: bool) -> None:
     options = schema.options
     ordering, ordered = _groups(schema)
     _check_aggregates(schema, ordering, ordered)
-    remove_on_delete = parse_bool(options.get(_REMOVE_ON_DELETE, "false"))
+    remove_on_delete = options.flag(_REMOVE_ON_DELETE)
     remove_on_group = options.get(_REMOVE_ON_GROUP)
     if ignore_delete and (remove_on_delete or remove_on_group is not None):
         conflict = _REMOVE_ON_DELETE if remove_on_delete else _REMOVE_ON_GROUP

@@ -24,6 +24,7 @@ from paimon_core.options import (
     parse_bool,
     parse_duration_millis,
 )
+from paimon_core.schema.indexed_types import check_indexed_types
 from paimon_core.schema.scan_options import check_scan_options
 from paimon_core.schema.sequence_groups import check_partial_update
 from paimon_core.schema.table_schema import (
@@ -116,7 +117,7 @@ def _check_known_words(schema: TableSchema) -> None:
     if kind not in ("table", "materialized-table"):
         raise UnsupportedFeature(f"type={kind}")
     for key in _ONLY_JAVA:
-        if parse_bool(options.get(key, "false")):
+        if options.flag(key):
             raise UnsupportedFeature(key)
 
 
@@ -385,6 +386,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_deletion_vectors,
     _check_row_tracking,
     _check_clustering,
+    check_indexed_types,
 )
 
 

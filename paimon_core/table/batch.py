@@ -30,7 +30,6 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.options import parse_bool
 from paimon_core.predicate import Predicate
 from paimon_core.read.changes import read_between
 from paimon_core.read.incremental import read_diff
@@ -192,7 +191,7 @@ def _version(table: FileStoreTable, version: str) -> Batch:
         return _at(*travel(table, tag=version))
     if version.startswith("watermark-"):
         return _at(*travel(table, watermark=_number(version.removeprefix("watermark-"))))
-    if version.isdigit():
+    if version.isdecimal():
         return _at(*travel(table, snapshot=int(version)))
     raise NotFound(f"table {table.name} has no version {version!r}", table=table.name)
 
@@ -240,7 +239,7 @@ def _incremental(table: FileStoreTable, zone: tzinfo) -> Batch:
     mode = incremental_mode(table)
     between = options.get("incremental-between")
     if between is not None:
-        as_snapshots = parse_bool(options.get("incremental-between-tag-to-snapshot", "false"))
+        as_snapshots = options.flag("incremental-between-tag-to-snapshot")
         return _between(table, *_pair(between), mode, tags_as_snapshots=as_snapshots)
     times = options.get("incremental-between-timestamp")
     if times is not None:
@@ -264,7 +263,7 @@ def _between(
     first, last = table.tags.get_or_none(start), table.tags.get_or_none(end)
     if first is not None and last is not None:
         return _between_tags(table, first, last, mode, as_snapshots=tags_as_snapshots)
-    if not (start.isdigit() and end.isdigit()):
+    if not (start.isdecimal() and end.isdecimal()):
         raise InvalidArgument(
             f"{start!r} and {end!r} are neither two tags nor two snapshots of table {table.name}",
             table=table.name,

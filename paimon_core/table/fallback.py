@@ -64,7 +64,7 @@ def _options_there(table: FileStoreTable, branch: str) -> dict[str, str | None]:
     """The options of this handle as they hold there: a snapshot is found by its time."""
     options = {k: v for k, v in table.dynamic_options.items() if k not in _NOT_INHERITED}
     snapshot = options.get(_SNAPSHOT)
-    if snapshot is not None:
+    if snapshot is not None and snapshot.isdecimal():
         time = table.snapshots.get(int(snapshot)).time_millis
         there = table.snapshots.of_branch(branch).at_or_before_time(time)
         options[_SNAPSHOT] = str(1 if there is None else there.id)

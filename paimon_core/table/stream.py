@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
 from paimon_core.read.stream import Start, StreamPlan, StreamScan, read_plan
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.table.batch import millis_of
@@ -66,7 +65,7 @@ def stream_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Stream:
         raise InvalidArgument(f"consumer.mode is one of {', '.join(_MODES)}", table=table.name)
     bound = options.get("scan.bounded.watermark")
     start, at = _start(table, zone)
-    if consumer is not None and not parse_bool(options.get("consumer.ignore-progress", "false")):
+    if consumer is not None and not options.flag("consumer.ignore-progress"):
         # Its first stream begins where the options say.
         with suppress(NotFound):
             start, at = Start.FROM_SNAPSHOT, table.consumers.get(consumer).next_snapshot

@@ -215,6 +215,8 @@ class TestSettings:
             ({"caretaker": {"batchsize": "1 gb"}}, "unknown batchsize"),
             ({"caretaker": {"batch_tables": "many"}}, "is no int"),
             ({"caretaker": {"batch_tables": True}}, "is no int"),
+            ({"caretaker": {"batch_tables": 0}}, "batch_tables must be 1 or more"),
+            ({"caretaker": {"parallel_batches": -1}}, "parallel_batches must be 1 or more"),
             ({"caretaker": {"batch_size": "lots"}}, "not a size"),
             ({"caretaker": {"warehouse": 5}}, "is no str"),
             ({"jobs": {"compact": {"retrys": 1}}}, r"\[jobs.compact\]: unknown retrys"),

@@ -28,6 +28,7 @@ def inspect(table: FileStoreTable) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "act"),
     [
+        ("data-evolution.enabled", "yes", write),
         ("parquet.compression.codec.zstd.level", "best", write),
         ("full-compaction.delta-commits", "0", newest_compacted),
         ("full-compaction.delta-commits", "some", newest_compacted),

@@ -32,7 +32,7 @@ Batches = Iterator[pa.RecordBatch]
 
 def check_plain(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature for a table whose views have sequence numbers too."""
-    if table.options.get(_SEQUENCE_NUMBERS, "false").strip().lower() == "true":
+    if table.options.flag(_SEQUENCE_NUMBERS):
         raise UnsupportedFeature(_SEQUENCE_NUMBERS, table=table.name)
 
 
