@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import replay
+from command_line import caretaker
 from disk import assert_no_leftovers, on_disk
 from replay import run_step
 
@@ -140,3 +142,20 @@ def test_ours_beside_java(seed: int, oracle: Oracle, tmp_path: Path) -> None:
     assert oracle.one("tags", **ours.at)["tags"] is not None
     names = {t["name"] for t in oracle.one("tags", **ours.at)["tags"]}
     assert names == {t["name"] for t in oracle.one("tags")["tags"]}
+
+
+def test_a_hollow_snapshot_gets_no_tag(tmp_path: Path) -> None:
+    """Such a tag could not be read, and every job that deletes files would stop at it."""
+    table = Table(tmp_path)
+    table.do("create_table", columns=COLUMNS, options={"bucket": "-1"})
+    for number in range(3):
+        table.do("write", rows=[[number, "x"]])
+    table.do("create_tag", name="there", snapshot=2)
+    first = json.loads((table.root / "snapshot" / "snapshot-1").read_text())
+    (table.root / "manifest" / first["deltaManifestList"]).unlink()
+    for job, tag in (("create_tag", "hollow"), ("replace_tag", "there")):
+        ran = caretaker("run", job, "db.t", "-w", tmp_path, "--tag", tag, "--snapshot", 1)
+        assert ran.code == 7, ran.err
+    assert table.tags() == ["there"]
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert_no_leftovers(tmp_path)

@@ -23,6 +23,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
+from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import Snapshot
 
 Arguments = Mapping[str, object]
@@ -46,6 +47,16 @@ def make_tag(name: str, snapshot: Snapshot, retained: int | None, context: RunCo
 
 
 def _chosen(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
+    """The snapshot to tag; CorruptTable if its metadata is gone: nobody could read such a tag.
+
+    And whoever deletes files would stop at it, since nobody can tell what it needs.
+    """
+    snapshot = _named(table, arguments, context)
+    data_manifests(table, snapshot)
+    return snapshot
+
+
+def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
     given = {k: arguments.get(k) for k in ("snapshot", "timestamp", "watermark")}
     chosen = {k: v for k, v in given.items() if v is not None}
     if len(chosen) > 1:
