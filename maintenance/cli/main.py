@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 from maintenance.cli.output import Output, error_line
@@ -15,6 +16,7 @@ from maintenance.cli.parser import GUIDED, build_parser
 from maintenance.exit_codes import ExitCode, exit_code_of
 from paimon_core.errors import InvalidArgument
 
+_DISTRIBUTION: Final = "paimon-caretaker"
 INTERRUPTED: Final = 130
 """What shells say of a process that Ctrl-C ended."""
 
@@ -65,11 +67,17 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         # Its options belong to it, all of them.
         demo = importlib.import_module("maintenance.demo.main")
         return int(demo.run(list(words[1:])))
-    args = build_parser().parse_args(words)
+    args, unknown = build_parser().parse_known_args(words)
+    if unknown:
+        # The parser at the top finds them, but the help that lists what there is is further down.
+        told = [args.command] if args.command else []
+        told += [args.job] if args.command in ("plan", "run") else []
+        raise InvalidArgument(
+            f"unrecognized arguments: {' '.join(unknown)}",
+            next_step=f"see {' '.join(['caretaker', *told])} --help",
+        )
     if args.version:
-        from importlib.metadata import version  # noqa: PLC0415 - rarely
-
-        output.result({"version": version("paimon-caretaker")}, [version("paimon-caretaker")])
+        output.result({"version": _version()}, [_version()])
         return int(ExitCode.SUCCESS)
     if args.command is None:
         raise InvalidArgument("no command was given", next_step="see caretaker --help")
@@ -82,6 +90,18 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
     output.json = bool(args.json)
     command = cast("Command", importlib.import_module(_MODULES[args.command]))
     return int(command.run(args, output))
+
+
+def _version() -> str:
+    """The version of the installed distribution, or of the checkout that this file is part of."""
+    import tomllib  # noqa: PLC0415 - rarely
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - rarely
+
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text("utf-8"))["project"]["version"])
 
 
 def _set_up_logging(verbose: int) -> None:

@@ -86,6 +86,17 @@ def test_help_of_a_job_shows_its_arguments_and_examples(job, command):
         assert example in ran.stdout
 
 
+def test_the_version_is_told_in_a_checkout_too():
+    project = (Path(__file__).resolve().parents[4] / "pyproject.toml").read_text()
+    assert f'\nversion = "{in_a_process("--version").stdout.strip()}"\n' in project
+
+
+def test_what_was_mistyped_is_named_with_the_help_of_its_job(lake):
+    ran = caretaker("run", "expire_snapshots", "db.t", "-w", lake.warehouse, "--retian-max", 1)
+    assert ran.code == 2
+    assert "--retian-max 1 -> see caretaker run expire_snapshots --help" in ran.err
+
+
 # --- usage --------------------------------------------------------------------------------------
 
 
