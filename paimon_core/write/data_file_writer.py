@@ -201,8 +201,8 @@ class _RollingWriter(ABC):
                 raise InvalidArgument(
                     f"null in column {field.name}, which is NOT NULL",
                     file=self._path,
-                    next_step="with partial-update or aggregation, make the column nullable: "
-                    "the merge can leave it without a value",
+                    next_step="make the column nullable again: older rows, or a merge by "
+                    "partial-update or aggregation, leave it without a value",
                 )
 
 

@@ -8,6 +8,7 @@ import uuid
 import numpy as np
 import pyarrow as pa
 import pytest
+from replay import run_step
 
 from maintenance.environment import system_environment
 from paimon_core.commit.committer import commit
@@ -170,3 +171,25 @@ def test_java_uses_our_indexes(oracle, tmp_path, kind, threshold):
             assert oracle.rows(table="ours", filter=condition) == expected, condition
     absent = {"field": "k", "op": "=", "value": 10_000}
     assert oracle.rows(table="ours", filter=absent) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_without_such_an_index_are_refused(oracle_2_0_0, tmp_path, kind):
+    """Where Java 1.4.2 fails at the first row, and Java 2.0 does not open the table."""
+    types = ["INT", "DOUBLE", "STRING", "BYTES", "BOOLEAN", "DECIMAL(9, 2)", "TIME(3)"]
+    types += ["TIMESTAMP(3)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "ARRAY<INT>", "MAP<STRING, INT>"]
+    differences = []
+    for at, data_type in enumerate(types):
+        for name in ("c[x]", "c") if data_type.startswith("MAP") else ("c",):
+            step = {
+                "op": "create_table",
+                "database": "db",
+                "table": f"t{at}{len(name)}",
+                "columns": [{"name": "k", "type": "INT"}, {"name": "c", "type": data_type}],
+                "options": {f"file-index.{kind}.columns": name},
+            }
+            (java,) = oracle_2_0_0([{**step, "warehouse": str(tmp_path / "java")}], check=False)
+            ours = run_step({**step, "warehouse": str(tmp_path / "ours")})
+            if ("error" in java) != ("error" in ours):
+                differences.append((name, data_type, java.get("error"), ours.get("error")))
+    assert not differences
