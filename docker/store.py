@@ -88,4 +88,6 @@ def main(url: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].startswith("s3://"):
+        sys.exit("usage: store.py s3://BUCKET/PATH")
     sys.exit(main(sys.argv[1]))

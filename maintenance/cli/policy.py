@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
+from maintenance.plan import counted
 from maintenance.policy.load import POLICY_VARIABLE, load_policy
 from paimon_core.errors import InvalidArgument
 
@@ -57,7 +58,7 @@ def _summary(policy: Policy) -> dict[str, object]:
 
 
 def _check_lines(policy: Policy) -> Iterator[str]:
-    yield f"{policy.file}: {len(policy.rules)} rules, all right"
+    yield f"{policy.file}: {counted(len(policy.rules), 'rules')}, all right"
     for rule in policy.rules:
         jobs = ", ".join(sorted(rule.jobs)) or "no job"
         yield f"  {rule.name} (line {rule.line}): {', '.join(rule.tables)}: {jobs}"
@@ -92,6 +93,11 @@ def _table_lines(
             yield f"  {job.job}: off"
             continue
         when = job.schedule or "by hand, or as a step of maintain"
-        arguments = ", ".join(f"{k}={v}" for k, v in job.arguments.items())
+        arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
         guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
         yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in (arguments, guards) if t)
+
+
+def _typed(value: object) -> str:
+    """The argument's value as one types it: lists joined by commas."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
