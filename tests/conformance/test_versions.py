@@ -350,3 +350,32 @@ def test_words_of_the_procedures(table: Table) -> None:
     assert caretaker("inspect", "db.t$branch_no", *at).json["error"]["type"] == "NotFound"
     for name, more in (("db.t$branch_b", ("--branch", "c")), ("db.t$files", ())):
         assert caretaker("plan", "compact", name, *at, *more).code == 2
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_javas_expiry_spares_what_came_back(
+    protected: bool,  # noqa: FBT001 - a parameter of the test
+    oracle: Oracle,
+    tmp_path: Path,
+) -> None:
+    """Without the tag Java deletes live files, which is why there is one."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"]}
+    writes = [{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(3)]
+    oracle([create | {"options": {"bucket": "1"}}, *writes, {"op": "compact"}])
+    table = Table(tmp_path, create=False)
+    report = table.run("rollback_to_as_latest", snapshot=2)
+    tag = report.details["protecting_tag"]
+    assert table.tags() == [tag]
+    if not protected:
+        table.do("delete_tag", name=tag)
+    oracle([{"op": "write", "rows": [[7, "on"]], "compact": False}])
+    oracle([{"op": "expire_snapshots", "retain_max": 1, "retain_min": 1}])
+    assert table.snapshots() == [6]
+    if not protected:
+        assert caretaker("verify", "db.t", "-w", tmp_path).code == 7
+        return
+    assert [r[1] for r in oracle.rows()] == [0, 1, 7] == table.numbers()
+    table.do("delete_tag", name=tag)
+    assert [r[1] for r in oracle.rows()] == [0, 1, 7]
+    assert_whole(tmp_path)

@@ -108,8 +108,14 @@ ROLLBACK: Final = Job(
 ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
     summary="make the content of a snapshot or tag the newest again, and keep all history",
-    changes="Commits one OVERWRITE snapshot with the files of the chosen one. Nothing is deleted.",
-    protects="All snapshots and tags stay.",
+    changes=(
+        "Commits one OVERWRITE snapshot with the files of the chosen one, which gets a tag unless "
+        "it has one without a time to live. Nothing is deleted."
+    ),
+    protects=(
+        "All snapshots and tags stay. The tag keeps the files that came back from expiry by Java; "
+        "delete it once all snapshots before the new one have expired."
+    ),
     undo="rollback_to_as_latest to the snapshot before.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK),
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),

@@ -14,7 +14,7 @@ from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
-from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, StalePlan
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -38,6 +38,7 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 Arguments = Mapping[str, object]
 _NANOS_OF_MILLI: Final = 1_000_000
 _SAFETY: Final = "before-rollback-"
+_PROTECTING: Final = "rollback-to-as-latest-"
 
 
 def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
@@ -250,16 +251,36 @@ ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)
 # --- as latest ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class AsLatest:
+    """The snapshot whose files become live again, and the tag that keeps them from Java's expiry.
+
+    Java deletes what a commit took away when the snapshots before that commit expire, and does
+    not look whether a later one brought it back.  It leaves what the nearest older tag holds.
+    """
+
+    target: Snapshot
+    tag: Tag | None = None
+
+
 def make_as_latest(
     table: FileStoreTable, arguments: Arguments, context: RunContext
-) -> MetadataPlan[Snapshot]:
+) -> MetadataPlan[AsLatest]:
     """The snapshot whose files become live again."""
     check_committable(table)
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
     changes = _difference(table, latest, target)
     back = [e for e in changes.files if e.kind is FileKind.ADD]
+    tag = None
+    if back and not any(
+        t.time_retained is None and t.snapshot.identity == target.identity for t in table.tags.all()
+    ):
+        tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
     actions = []
+    if tag is not None:
+        why = "without it, expiry by Java would delete the files that come back"
+        actions.append(Action(f"tag snapshot {target.id} as {tag.name!r}", why))
     if not changes.is_empty:
         actions.append(
             Action(
@@ -271,7 +292,7 @@ def make_as_latest(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=target,
+        work=AsLatest(target, tag),
         actions=tuple(actions),
         arguments=arguments,
     )
@@ -301,16 +322,26 @@ def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, Inde
 
 
 def apply_as_latest(
-    table: FileStoreTable, plan: MetadataPlan[Snapshot], context: RunContext
+    table: FileStoreTable, plan: MetadataPlan[AsLatest], context: RunContext
 ) -> Committed:
     """One OVERWRITE snapshot; what others commit meanwhile is replaced as well."""
-    snapshot = commit_changes(
-        with_full_merge(table),
-        lambda latest: _difference(table, latest, plan.work),
-        CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
-        env=context.env,
-    )
-    return Committed(snapshots=(snapshot.id,), details={"content_of": plan.work.id})
+    target, tag = plan.work.target, plan.work.tag
+    details: dict[str, object] = {"content_of": target.id}
+    if tag is not None:
+        table.tags.create(tag)
+        details["protecting_tag"] = tag.name
+    try:
+        snapshot = commit_changes(
+            with_full_merge(table),
+            lambda latest: _difference(table, latest, target),
+            CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
+            env=context.env,
+        )
+    except CommitConflict:
+        if tag is not None:
+            table.tags.delete(tag.name)
+        raise
+    return Committed(snapshots=(snapshot.id,), details=details)
 
 
 AS_LATEST: Final = metadata_steps(make_as_latest, apply_as_latest)
