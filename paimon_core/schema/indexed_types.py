@@ -1,8 +1,7 @@
-"""Which types a column with a file index may have (Java 2.0: `SchemaValidation.validateFileIndex`).
+"""Which columns may have a file index (Java 2.0: `SchemaValidation.validateFileIndex`).
 
-Java 1.4.2 finds out when the first row is written.  Java 2.0 does not open such a table at all, so
-it must not come to be.  A column that is not there is left to the writer: in 1.4.2 a rename leaves
-its old name in the options, and the table stays readable.
+Java 1.4.2 lets a column with an index be dropped, renamed or changed to any type, and fails when
+the next row is written.  Java 2.0 does not open such a table at all, so it must not come to be.
 """
 
 from __future__ import annotations
@@ -38,12 +37,17 @@ _MAP_KEY: Final = re.compile(r"(.+?)\[.*\]")
 
 
 def check_indexed_types(schema: TableSchema) -> None:
-    """Nothing, or InvalidArgument for a column whose type has no such index."""
+    """Nothing, or InvalidArgument for a column that is not there, or whose type has no such index."""
     for kind, columns in schema.options.matching("file-index.", ".columns").items():
         for name in map(str.strip, columns.split(",")):
             of_map = _MAP_KEY.fullmatch(name)
             column = schema.row_type.get(of_map[1] if of_map else name)
-            if column is None or kind not in _TYPES:
+            if column is None:
+                raise InvalidArgument(
+                    f"there is no column {name}, which file-index.{kind}.columns names",
+                    next_step=f"set or remove file-index.{kind}.columns in the same change",
+                )
+            if kind not in _TYPES:
                 continue
             data_type = column.type
             if of_map and isinstance(data_type, MapType):

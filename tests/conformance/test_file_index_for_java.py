@@ -192,4 +192,19 @@ def test_types_without_such_an_index_are_refused(oracle_2_0_0, tmp_path, kind):
             ours = run_step({**step, "warehouse": str(tmp_path / "ours")})
             if ("error" in java) != ("error" in ours):
                 differences.append((name, data_type, java.get("error"), ours.get("error")))
+    changes = [
+        [{"change": "drop_column", "name": "c"}],
+        [{"change": "rename_column", "name": "c", "to": "e"}],
+        [{"change": "update_type", "name": "c", "type": "DECIMAL(9, 2)"}],
+        [
+            {"change": "rename_column", "name": "c", "to": "e"},
+            {"change": "set_option", "key": f"file-index.{kind}.columns", "value": "e"},
+        ],
+    ]
+    for change in changes:  # of t01, whose column c is an INT
+        step = {"op": "alter_table", "database": "db", "table": "t01", "changes": change}
+        (java,) = oracle_2_0_0([{**step, "warehouse": str(tmp_path / "java")}], check=False)
+        ours = run_step({**step, "warehouse": str(tmp_path / "ours")})
+        if ("error" in java) != ("error" in ours):
+            differences.append((change, java.get("error"), ours.get("error")))
     assert not differences
