@@ -210,7 +210,7 @@ class Report:
             yield f"  finding {finding.get('message', finding)}"
         if self.status is Status.NOTHING_TO_DO:
             yield from self.plan_lines[1:]  # why not
-        yield from _detail_lines(self.details, "  ")
+        yield from (f"  {text}" for text in detail_texts(self.details))
         for part in self.parts:
             yield from _part_lines(part)
         for warning in self.warnings:
@@ -220,11 +220,12 @@ class Report:
             yield f"  seconds {spent}"
 
 
-def _detail_lines(details: Mapping[str, object], indent: str) -> Iterator[str]:
+def detail_texts(details: Mapping[str, object]) -> Iterator[str]:
+    """Each detail for people: "expired snapshots 3 to 5"; what is empty or 0 is left out."""
     for name, value in details.items():
         text = _told(name, value)
         if text and value:
-            yield f"{indent}{name.replace('_', ' ')} {text}"
+            yield f"{name.replace('_', ' ')} {text}"
 
 
 def _told(name: str, value: object) -> str:
@@ -259,7 +260,7 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
         why = error.get("message")
     yield f"{text}: {why}" if why else text
     if isinstance(details, Mapping):
-        yield from _detail_lines(details, "    ")
+        yield from (f"    {text}" for text in detail_texts(details))
 
 
 def error_json(error: BaseException) -> dict[str, object]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
 from maintenance.plan import human_bytes
+from maintenance.report import detail_texts
 from paimon_core.errors import NotFound
 
 if TYPE_CHECKING:
     from maintenance.history.entry import Entry
+
+
+_TOLD_OTHERWISE: Final = frozenset({"why", "seconds", "effect"})
+_LONGEST: Final = 120
+"""Characters of what a run did; `--json` has more of it."""
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -62,6 +68,9 @@ def _line(entry: Entry) -> str:
     why = entry.details.get("why")
     if why:
         parts.append(str(why))
+    done = {k: v for k, v in entry.details.items() if k not in _TOLD_OTHERWISE}
+    if told := ", ".join(detail_texts(done)):
+        parts.append(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}...")
     if entry.seconds is not None:
         parts.append(f"{entry.seconds:.1f} s")
     parts.append(f"by {entry.origin} {entry.actor}")

@@ -73,6 +73,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
             f"table {table.name} has no quarantine {quarantine_id!r} "
             f"(there are: {', '.join(known) or 'none'})",
             table=table.name,
+            next_step="name one of these; remove_orphan_files in mode quarantine makes them",
         ) from e
     return Quarantine(quarantine_id, files)
 

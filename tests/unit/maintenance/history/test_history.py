@@ -296,6 +296,8 @@ def test_the_command_line_writes_and_shows_it(tmp_path):
     assert [e["event"] for e in entries] == ["run", "run", "plan"]
     assert caretaker("history", "--failed", "--json").json["entries"][0]["job"] == "rollback"
     assert caretaker("history", "--job", "compact", "--limit", 1).out.count("\n") == 1
+    caretaker("run", "create_tag", "db.t", "-w", lake.warehouse, "--tag", "v1")
+    assert "success  tag v1, tagged snapshot 4  " in caretaker("history", "--limit", 1).out
 
 
 @pytest.mark.usefixtures("state")
