@@ -379,3 +379,23 @@ def test_javas_expiry_spares_what_came_back(
     table.do("delete_tag", name=tag)
     assert [r[1] for r in oracle.rows()] == [0, 1, 7]
     assert_whole(tmp_path)
+
+
+def test_files_that_change_their_level_again(oracle: Oracle, tmp_path: Path) -> None:
+    """Up by a compaction, down as the latest, up again: Java once did not see them any more."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"]}
+    options = {"bucket": "1", "compaction.small-file-ratio": "0"}
+    write = {"op": "write", "rows": [[i, "x" * 50] for i in range(50)], "compact": False}
+    oracle([create | {"options": options}, write, {"op": "compact"}])
+    table = Table(tmp_path, create=False)
+    report = table.run("rollback_to_as_latest", snapshot=1)
+    assert report.error is None
+    assert report.snapshots == (3, 4)
+    levels = [(f["level"], f["file"]) for f in table.do("files")["files"]]
+    oracle([{"op": "compact"}])
+    moved = [(f["level"], f["file"]) for f in table.do("files")["files"]]
+    assert [f for _, f in moved] == [f for _, f in levels]
+    assert moved != levels
+    assert len(oracle.rows()) == 50
+    assert_whole(tmp_path)

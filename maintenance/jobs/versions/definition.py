@@ -110,7 +110,8 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     summary="make the content of a snapshot or tag the newest again, and keep all history",
     changes=(
         "Commits one OVERWRITE snapshot with the files of the chosen one, which gets a tag unless "
-        "it has one without a time to live. Nothing is deleted."
+        "it has one without a time to live; a COMPACT one follows if files change their level. "
+        "Nothing is deleted."
     ),
     protects=(
         "All snapshots and tags stay. The tag keeps the files that came back from expiry by Java; "

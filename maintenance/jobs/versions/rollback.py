@@ -31,6 +31,7 @@ from paimon_core.reachability.references import (
 )
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.tags import Tag
+from paimon_core.scan.manifests import delta_manifests, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -324,15 +325,21 @@ def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, Inde
 def apply_as_latest(
     table: FileStoreTable, plan: MetadataPlan[AsLatest], context: RunContext
 ) -> Committed:
-    """One OVERWRITE snapshot; what others commit meanwhile is replaced as well."""
+    """One OVERWRITE snapshot; what others commit meanwhile is replaced as well.
+
+    If files go back to the level that they had, a COMPACT snapshot without changes follows, in
+    whose manifests they are named once: a compaction will move them up again, and to Java a file
+    that any manifest deletes is not there, though a later one adds it.
+    """
     target, tag = plan.work.target, plan.work.tag
+    merging = with_full_merge(table)
     details: dict[str, object] = {"content_of": target.id}
     if tag is not None:
         table.tags.create(tag)
         details["protecting_tag"] = tag.name
     try:
         snapshot = commit_changes(
-            with_full_merge(table),
+            merging,
             lambda latest: _difference(table, latest, target),
             CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
             env=context.env,
@@ -341,7 +348,21 @@ def apply_as_latest(
         if tag is not None:
             table.tags.delete(tag.name)
         raise
-    return Committed(snapshots=(snapshot.id,), details=details)
+    snapshots = [snapshot.id]
+    if _moves_files(table, snapshot):
+        request = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
+        merged = commit_changes(merging, lambda _: Changes((), (), ()), request, env=context.env)
+        snapshots.append(merged.id)
+    return Committed(snapshots=tuple(snapshots), details=details)
+
+
+def _moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether the snapshot deletes a file at one level and adds it at another."""
+    names: dict[FileKind, set[str]] = {FileKind.ADD: set(), FileKind.DELETE: set()}
+    for meta in delta_manifests(table, snapshot):
+        for entry in read_entries(table, meta):
+            names[entry.kind].add(entry.file.file_name)
+    return not names[FileKind.ADD].isdisjoint(names[FileKind.DELETE])
 
 
 AS_LATEST: Final = metadata_steps(make_as_latest, apply_as_latest)
