@@ -82,7 +82,8 @@ SORT_COMPACT = Page(
 **When it helps.** Queries with a range or a point condition on a few columns of a table with
 bucket=-1. `order` suits one column, `zorder` and `hilbert` two to four that are asked for together.
 The report tells how many files and bytes such a query reads, before and after. All of the chosen
-partitions are rewritten each time: limit it by *Partitions* or *Where*.
+partitions are rewritten each time, unless the table has `clustering.incremental`: limit it by
+*Partitions* or *Where*.
 """,
 )
 EXPIRE_SNAPSHOTS = Page(
