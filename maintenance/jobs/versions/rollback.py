@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, human_bytes
+from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes
 from maintenance.times import parse_instant
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -122,18 +122,18 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     interrupted = tuple(journals(table))
     actions = []
     if going or not table.snapshots.exists(target.id):
-        what = ", ".join(f"{n} {k}s" for k, n in counts.items() if n) or "nothing"
+        what = ", ".join(counted(n, f"{k}s") for k, n in counts.items() if n) or "nothing"
         actions.append(
             Action(
                 f"go back from snapshot {latest.id} to {target.id}, deleting {what}",
-                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"target": target.id, "deleted": [r.label for r in going]},
             )
         )
         if safety is not None:
             actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
     if interrupted:
-        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
         job="rollback",
         table=table.name,
