@@ -265,24 +265,25 @@ PURGE_ORPHAN_FILES = Page(
 ROLLBACK = Page(
     job="rollback",
     area="versions",
-    first=("snapshot", "tag", "timestamp"),
+    first=("snapshot", "tag", "timestamp", "watermark"),
     rewrites=False,
     retries=0,
     notes="""\
-**Stop writers and readers first.** Give exactly one of *Snapshot*, *Tag* and *Timestamp*. Streaming
-readers that are past the target lose their place. Prefer `rollback_to_as_latest`, which keeps all
+**Stop writers and readers first.** Give exactly one of *Snapshot*, *Tag*, *Timestamp* and *Watermark*.
+Streaming readers that are past the target lose their place. Prefer `rollback_to_as_latest`, which keeps all
 history, unless later snapshots have to go. Runbook: `docs/runbooks/rollback-wrong-data.md`.
 """,
 )
 ROLLBACK_TO_AS_LATEST = Page(
     job="rollback_to_as_latest",
     area="versions",
-    first=("snapshot", "tag", "timestamp"),
+    first=("snapshot", "tag", "timestamp", "watermark"),
     rewrites=False,
     retries=0,
     notes="""\
-**Give exactly one** of *Snapshot*, *Tag* and *Timestamp*. What was committed after it is no longer
-visible in the newest snapshot, but stays readable by snapshot until it expires.
+**Give exactly one** of *Snapshot*, *Tag*, *Timestamp* and *Watermark*. What was committed after it is no
+longer visible in the newest snapshot, but stays readable by snapshot until it expires. The lasting tag
+that the result names protects the files that came back; delete it once all older snapshots have expired.
 """,
 )
 CREATE_BRANCH = Page(
