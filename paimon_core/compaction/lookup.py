@@ -230,7 +230,7 @@ class _Level:
         path = table.paths.data_file(self._reader.partition, self._reader.bucket, file)
         try:
             return row_group_ends(table.io, path, stored)
-        except (FileNotFoundError, pa.ArrowInvalid):
+        except (OSError, pa.ArrowException):
             return RowGroupEnds()  # reading the file will say what is wrong with it
 
     def _numbered(

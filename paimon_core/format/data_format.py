@@ -103,7 +103,9 @@ def read_batches(
     except PaimonError as e:
         e.file = e.file or path
         raise
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+    except (MemoryError, pa.ArrowCancelled):
+        raise  # Arrow's exceptions, too, but none that the file is to blame for
+    except (pa.ArrowException, UnicodeDecodeError) as e:
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
     except OSError as e:
         if e.errno is not None:

@@ -43,8 +43,7 @@ class RowGroupEnds:
 def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
     """The ends of a file's row groups; none if the file or the type does not tell them.
 
-    Values are integers, or bytes of texts.  FileNotFoundError if the file is gone, ArrowInvalid if
-    its footer cannot be read.
+    Values are integers, or bytes of texts.  OSError or ArrowException if the footer cannot be read.
     """
     is_text = column.type.root in _TEXTS
     if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":

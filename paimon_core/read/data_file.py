@@ -43,8 +43,8 @@ def read_data_file(
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
     one.  With `partition` given, partition columns are taken from it.  `skip_rows` are left out, as
-    in `read_batches`.  CorruptTable if the file is missing, cannot be decoded, or holds another
-    number of rows than its metadata says.
+    in `read_batches`.  CorruptTable if the file is missing, cannot be decoded, holds another number
+    of rows than its metadata says, or rows without key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
     rows = skip_rows
@@ -60,6 +60,7 @@ def read_data_file(
             skip_rows=skip_rows,
         ):
             rows += batch.num_rows
+            mapping.check(batch, path)
             yield mapping.apply(batch)
     except FileNotFoundError as e:
         raise CorruptTable(
@@ -88,6 +89,7 @@ class _Source:
 class _Mapping:
     in_file: RowType
     system_columns: int
+    never_null: tuple[int, ...]
     sources: tuple[_Source, ...]
     schema: pa.Schema
     identity: bool
@@ -100,6 +102,7 @@ class _Mapping:
         constants = _partition_values(file_schema, partition)
         in_file: list[DataField] = [SEQUENCE_FIELD, KIND_FIELD] if key_value else []
         system_columns = len(in_file)
+        keys = file_schema.trimmed_primary_keys if key_value else ()
         sources = []
         for field in read_type.fields:
             source = stored.get(field.id)
@@ -114,10 +117,26 @@ class _Mapping:
         return _Mapping(
             RowType(nullable=False, fields=tuple(in_file)),
             system_columns,
+            tuple(
+                i
+                for i, f in enumerate(in_file)
+                if i < system_columns or (f.name in keys and not f.type.nullable)
+            ),
             tuple(sources),
             kv_schema(read_type) if key_value else arrow_schema(read_type),
             tuple(in_file[system_columns:]) == read_type.fields,
         )
+
+    def check(self, batch: pa.RecordBatch, path: str) -> None:
+        """CorruptTable for rows that cannot be merged.
+
+        A column whose name in the footer is damaged comes as nulls, and merging them would choose
+        wrong rows without a word.
+        """
+        for place in self.never_null:
+            if batch.column(place).null_count:
+                name = self.in_file.names[place]
+                raise CorruptTable(f"a data file holds rows without {name}", file=path)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.identity:

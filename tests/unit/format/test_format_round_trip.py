@@ -238,15 +238,20 @@ def test_options_of_the_format_outrank_the_compression(tmp_path):
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-@pytest.mark.parametrize("damage", ["cut", "empty", "garbage"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "name"])
 def test_a_damaged_file_is_named(tmp_path, file_format, damage):
-    row_type = parse_type("ROW<a INT, s STRING>")
-    rows = pa.record_batch({"a": pa.array(range(100), pa.int32()), "s": ["x"] * 100})
+    row_type = parse_type("ROW<a INT, swan STRING>")
+    rows = pa.record_batch({"a": pa.array(range(100), pa.int32()), "swan": ["x"] * 100})
     path = tmp_path / f"f.{file_format}"
-    write(path, row_type, [rows], file_format)
+    write(path, row_type, [rows], file_format, "none" if file_format == "orc" else "zstd")
     data = path.read_bytes()
     path.write_bytes(
-        {"cut": data[: len(data) // 2], "empty": b"", "garbage": bytes(range(256)) * 4}[damage]
+        {
+            "cut": data[: len(data) // 2],
+            "empty": b"",
+            "garbage": bytes(range(256)) * 4,
+            "name": data.replace(b"swan", b"sw\xffn"),
+        }[damage]
     )
     with pytest.raises(CorruptTable) as caught:
         list(read_batches(IO, str(path), row_type))

@@ -151,3 +151,15 @@ def test_rows_are_counted_without_columns(tmp_path):
         )
     )
     assert [b.num_rows for b in batches] == [2, 1]
+
+
+@pytest.mark.parametrize("lost", ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k"])
+def test_rows_that_cannot_be_merged_are_refused(tmp_path, lost):
+    """Formats give nulls for a column that they do not find, whatever became of its name."""
+    names = {"_SEQUENCE_NUMBER": "BIGINT", "_VALUE_KIND": "TINYINT", "k": "INT"}
+    stored = fields(", ".join(f"{n} {t}" for n, t in names.items() if n != lost))
+    path, meta, _ = written(tmp_path, stored, [[0]] * len(stored))
+    row_type = fields("k INT NOT NULL", [0])
+    schema = TableSchema(id=0, fields=row_type.fields, highest_field_id=0, primary_keys=("k",))
+    with pytest.raises(CorruptTable, match=lost):
+        list(read_data_file(IO, path, meta, file_schema=schema, read_type=row_type, key_value=True))
