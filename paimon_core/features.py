@@ -18,6 +18,7 @@ from paimon_core.options import (
     CLUSTERING_INCREMENTAL,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
+    SEQUENCE_FIELD,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import (
@@ -98,6 +99,9 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
         yield f"data type {root}"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
+    for name in options.value(SEQUENCE_FIELD):
+        if name not in table.schema.names:
+            yield f"sequence.field={name} (no such column)"
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:

@@ -47,13 +47,19 @@ def schema_from_json(text: bytes | str) -> TableSchema:
         options.setdefault("file.format", "orc")
     comment = obj.get("comment")
     time_millis = obj.get("timeMillis")
+    fields = tuple(field_from_json(_object(f, "fields")) for f in _list(obj["fields"], "fields"))
+    partition_keys = _names(obj["partitionKeys"], "partitionKeys")
+    primary_keys = _names(obj["primaryKeys"], "primaryKeys")
+    strangers = {*partition_keys, *primary_keys} - {f.name for f in fields}
+    if strangers:
+        raise ValueError(f"keys that are no columns: {', '.join(sorted(strangers))}")
     return TableSchema(
         version=version,
         id=_integer(obj["id"], "id"),
-        fields=tuple(field_from_json(_object(f, "fields")) for f in _list(obj["fields"], "fields")),
+        fields=fields,
         highest_field_id=_integer(obj["highestFieldId"], "highestFieldId"),
-        partition_keys=_names(obj["partitionKeys"], "partitionKeys"),
-        primary_keys=_names(obj["primaryKeys"], "primaryKeys"),
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
         options=Options(options),
         comment=None if comment is None else str(comment),
         time_millis=None if time_millis is None else _integer(time_millis, "timeMillis"),

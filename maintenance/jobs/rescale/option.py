@@ -8,8 +8,19 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import BUCKET
 from paimon_core.schema.changes import apply_changes
 from paimon_core.schema.schema_change import SetOption
+from paimon_core.schema.table_schema import TableSchema
 
 _ATTEMPTS = 5
+
+
+def with_buckets(schema: TableSchema, buckets: int, env: Environment) -> TableSchema:
+    """The schema that would follow; SchemaError or InvalidArgument if it cannot be."""
+    return apply_changes(
+        schema,
+        [SetOption(BUCKET.key, str(buckets))],
+        now_millis=env.now_millis(),
+        has_snapshots=True,
+    )
 
 
 def set_buckets(table: FileStoreTable, *, before: int, after: int, env: Environment) -> None:
@@ -25,13 +36,7 @@ def set_buckets(table: FileStoreTable, *, before: int, after: int, env: Environm
                 f"the option bucket of table {table.name} is {now}, not {before} any more",
                 table=table.name,
             )
-        changed = apply_changes(
-            latest,
-            [SetOption(BUCKET.key, str(after))],
-            now_millis=env.now_millis(),
-            has_snapshots=True,
-        )
-        if table.schemas.commit_new(changed):
+        if table.schemas.commit_new(with_buckets(latest, after, env)):
             return
     raise StalePlan(
         f"other changes of the schema of table {table.name} were always faster", table=table.name

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
+from maintenance.jobs.rescale.option import with_buckets
 from maintenance.partition_choice import partition_predicate
 from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
@@ -225,6 +226,9 @@ def plan(
             f"no partition of table {table.name} that holds files is meant", table=table.name
         )
     buckets = wanted_buckets(table, state, chosen, arguments)
+    if buckets != state.buckets != POSTPONE_BUCKET:
+        # Options that nobody could set are found before anything is tagged or written.
+        with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:
         check_changelog_told(table, partition.label, partition.entries)

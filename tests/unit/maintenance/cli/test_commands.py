@@ -393,3 +393,34 @@ def test_storage_that_refuses_is_one_line(lake, words):
     assert ran.err.count("\n") == 1
     assert "snapshot-3" in ran.err
     assert "see whether the storage answers" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (("primaryKeys", ["zz"]), 7, "zz"),
+        (("partitionKeys", ["zz"]), 7, "zz"),
+        (("options", {"bucket": "2", "sequence.field": "zz"}), 4, "sequence.field=zz"),
+    ],
+    ids=["primary_key", "partition_key", "sequence_field"],
+)
+def test_a_schema_that_speaks_of_no_column(lake, change, code, said):
+    newest = Path(lake.table().root) / "schema" / "schema-0"
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), **dict([change])}))
+    for words in (("read", "db.t"), ("plan", "compact", "db.t"), ("plan", "rescale", "db.t")):
+        ran = caretaker(*words, "-w", lake.warehouse)
+        assert ran.code == code, (words, ran.err)
+        assert said in ran.err
+
+
+def test_options_that_cannot_be_set_stop_a_plan(lake):
+    """Rescale would set an option, which such a schema does not take: so nothing is tagged first."""
+    newest = Path(lake.table().root) / "schema" / "schema-0"
+    told = json.loads(newest.read_text())
+    told["options"]["snapshot.num-retained.min"] = "0"
+    newest.write_text(json.dumps(told))
+    ran = caretaker("run", "rescale", "db.t", "-w", lake.warehouse, "--bucket-num", "3")
+    assert ran.code == 2
+    assert "num-retained" in ran.err
+    assert lake.table().tags.all() == []
+    assert caretaker("inspect", "db.t", "-w", lake.warehouse).code == 0
