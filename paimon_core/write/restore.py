@@ -84,10 +84,10 @@ class ExistingBuckets:
 
     def _rescaled(self, partition: bytes, found: int, asked: int) -> InvalidArgument:
         table = self._table
-        where = table.paths.partition_path(partition) or "the table"
+        path = table.paths.partition_path(partition)
+        where = f"{path} of table {table.name}" if path else f"table {table.name}"
         return InvalidArgument(
-            f"{where} of table {table.name} has {found} buckets, but the table's option asks for "
-            f"{asked}",
+            f"{where} has {found} buckets, but the table's option asks for {asked}",
             table=table.name,
-            next_step="rescale the partition first (caretaker run rescale)",
+            next_step="rescale it first (caretaker run rescale)",
         )
