@@ -279,6 +279,8 @@ class _Run:
                 table=table.name,
                 snapshot=errors[0].snapshot,
                 file=errors[0].file,
+                next_step="what was committed is there; run `caretaker verify` on the table: it "
+                "names the snapshots that miss it, and what repairs it",
             )
 
     def context(self) -> RunContext:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command_line import caretaker, in_order, read_rows
 from lakes import Lake
 
 from maintenance.exit_codes import ExitCode
+from maintenance.jobs.verify.findings import Finding, Problem, Severity
 from maintenance.registry import JOBS
 
 CHECKOUT = Path(__file__).parents[4]
@@ -424,3 +426,16 @@ def test_options_that_cannot_be_set_stop_a_plan(lake):
     assert "num-retained" in ran.err
     assert lake.table().tags.all() == []
     assert caretaker("inspect", "db.t", "-w", lake.warehouse).code == 0
+
+
+def test_damage_found_after_the_commit_says_that_it_is_committed(lake, monkeypatch):
+    finding = Finding(
+        problem=Problem.MISSING_INDEX_FILE, severity=Severity.ERROR, message="f is missing"
+    )
+    found = SimpleNamespace(findings=[finding])
+    monkeypatch.setattr("maintenance.runner.check_table", lambda *_: found)
+    ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    assert ran.code == 7
+    assert "what was committed is there" in ran.err
+    assert "nothing was changed" not in ran.err
+    assert lake.table().snapshots.latest_id() == 4
