@@ -16,6 +16,7 @@ from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
+    MANIFEST_FORMAT,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     SEQUENCE_FIELD,
@@ -34,6 +35,7 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MERGE_ENGINES = frozenset({"deduplicate", "first-row", "partial-update", "aggregation"})
+_MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _CHANGELOG_PRODUCERS = frozenset({"none", "input", "full-compaction", "lookup"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 
@@ -163,6 +165,8 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
             yield key
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is not BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
+    if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
+        yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
     if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
         yield "metadata.iceberg.storage"
     for key in options:
@@ -176,6 +180,8 @@ def _untaggable(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_TAG_IF_SET:
         if options.get(key, "").strip():
             yield key
+    if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
+        yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
     if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
         yield "metadata.iceberg.storage"
 

@@ -30,6 +30,7 @@ READ = {
     "merge-engine": "brand-new",
 }
 COMMIT = {
+    "manifest.format": "csv",
     "metadata.iceberg.storage": "table-location",
     "commit.callbacks": "org.example.Callback",
     "metastore.partitioned-table": "true",
