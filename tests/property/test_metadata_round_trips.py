@@ -270,19 +270,28 @@ FIELDS = st.builds(
     description=_maybe(TEXT),
     default_value=_maybe(TEXT),
 )
-SCHEMAS = st.builds(
-    TableSchema,
-    id=LONG,
-    fields=st.lists(FIELDS, max_size=4).map(tuple),
-    highest_field_id=INT,
-    partition_keys=NAMES,
-    primary_keys=NAMES,
-    options=st.dictionaries(TEXT, TEXT, max_size=4).map(Options),
-    comment=_maybe(TEXT),
-    time_millis=LONG,
-    extra=st.dictionaries(
-        st.text(string.ascii_uppercase, min_size=3, max_size=8), JSON, max_size=2
-    ),
+
+
+def _keys(fields: list[DataField]) -> st.SearchStrategy[tuple[str, ...]]:
+    names = [f.name for f in fields]
+    return st.lists(st.sampled_from(names), max_size=3).map(tuple) if names else st.just(())
+
+
+SCHEMAS = st.lists(FIELDS, max_size=4).flatmap(
+    lambda fields: st.builds(
+        TableSchema,
+        id=LONG,
+        fields=st.just(tuple(fields)),
+        highest_field_id=INT,
+        partition_keys=_keys(fields),
+        primary_keys=_keys(fields),
+        options=st.dictionaries(TEXT, TEXT, max_size=4).map(Options),
+        comment=_maybe(TEXT),
+        time_millis=LONG,
+        extra=st.dictionaries(
+            st.text(string.ascii_uppercase, min_size=3, max_size=8), JSON, max_size=2
+        ),
+    )
 )
 
 

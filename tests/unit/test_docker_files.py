@@ -183,7 +183,9 @@ def test_a_store_is_probed_before_anything_commits_to_it(monkeypatch, capsys):
         # Whatever this server makes of a race, the verdict must be the truth.
         code = store["main"]("s3://lake/warehouse")
         assert ("loses commits" in capsys.readouterr().out) == (code == 1)
-        assert "Contents" not in client.list_objects_v2(Bucket="lake", Prefix="warehouse")
+        # A server that let two win keeps an object twice, and a deletion takes one of them.
+        if code == 0:
+            assert "Contents" not in client.list_objects_v2(Bucket="lake", Prefix="warehouse")
 
         class Careless:
             """A store that takes the condition and ignores it."""
