@@ -67,7 +67,8 @@ class LocalFileIO:
 
     def open_output(self, path: str) -> pa.NativeFile:
         os.close(self._open_new(path))
-        return pa.OSFile(local_path(path), "wb")
+        # To append: opened as new, a file that is there and empty would be flushed at its end.
+        return pa.OSFile(local_path(path), "ab")
 
     def write_bytes(self, path: str, data: bytes) -> None:
         with os.fdopen(self._open_new(path), "wb", buffering=0) as f:

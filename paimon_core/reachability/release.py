@@ -43,6 +43,15 @@ _PHASES: Final = (
 )
 
 
+Delete = Callable[[FileStoreTable, Sequence[str]], list[bool]]
+"""Deletes files, in any order: whether each was there.  The first failure is raised."""
+
+
+def delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:
+    """Deletes from this process, several files at a time."""
+    return map_parallel(table.io, table.io.delete, paths)
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """What was deleted from storage: files by role, and bytes as far as metadata says."""
@@ -70,6 +79,7 @@ def release(
     metadata: Metadata | None = None,
     planned: Collection[StoredFile] | None = None,
     clean_folders: bool = False,
+    delete: Delete = delete_here,
 ) -> Removed:
     """Delete references and what only they need; what was deleted.
 
@@ -83,7 +93,7 @@ def release(
     gone = without(going, left)
     garbage = find_garbage(table, gone, left, metadata or Metadata(table))
     files = [f for f in garbage.files if planned is None or f in planned]
-    removed = delete_files(table, files, clean_folders=clean_folders)
+    removed = delete_files(table, files, clean_folders=clean_folders, delete=delete)
     if journal is not None:
         table.io.delete(journal)
     return removed
@@ -138,7 +148,11 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
 
 
 def finish_interrupted(
-    table: FileStoreTable, paths: Sequence[str], *, clean_folders: bool = False
+    table: FileStoreTable,
+    paths: Sequence[str],
+    *,
+    clean_folders: bool = False,
+    delete: Delete = delete_here,
 ) -> Removed:
     """Delete what interrupted runs did not get to, and their journals.
 
@@ -152,7 +166,7 @@ def finish_interrupted(
             continue
     left = all_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
-    removed = delete_files(table, garbage.files, clean_folders=clean_folders)
+    removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)
     for path in paths:
         table.io.delete(path)
     return removed
@@ -162,9 +176,13 @@ def finish_interrupted(
 
 
 def delete_files(
-    table: FileStoreTable, files: Sequence[StoredFile], *, clean_folders: bool = False
+    table: FileStoreTable,
+    files: Sequence[StoredFile],
+    *,
+    clean_folders: bool = False,
+    delete: Delete = delete_here,
 ) -> Removed:
-    """Delete the files, several at a time: data, then manifests, then lists.
+    """Delete the files, many at a time: data, then manifests, then lists.
 
     The first failure is raised, and later phases are not begun.
     """
@@ -172,7 +190,7 @@ def delete_files(
     size = 0
     for roles in _PHASES:
         todo = [f for f in files if f.role in roles]
-        deleted = map_parallel(table.io, lambda f: table.io.delete(f.path), todo)
+        deleted = delete(table, [f.path for f in todo])
         for file, done in zip(todo, deleted, strict=True):
             if done:
                 counts[str(file.role)] += 1

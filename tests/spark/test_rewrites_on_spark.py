@@ -1,14 +1,18 @@
-"""Rescale and sort compaction on Spark: several tasks share a partition."""
+"""Rewrites on Spark, where several tasks share a partition, and work on very many files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import caretaker, read_rows
 from lakes import Lake
 
+from maintenance import storage
+from maintenance.engine import WorkUnit
 from maintenance.registry import job_named
 from maintenance.report import Report
 from maintenance.runner import RunRequest, Surroundings, run_table
@@ -72,3 +76,45 @@ def test_sort_compact_in_ranges(spark: SparkEngine, tmp_path: Path) -> None:
     assert isinstance(query, dict)
     assert query["before"]["files"] == query["before"]["total_files"]
     assert query["after"]["files"] < 0.8 * query["after"]["total_files"]
+
+
+def test_many_files_are_listed_and_deleted_there(
+    spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "FROM_FOLDERS", 2)
+    monkeypatch.setattr(storage, "FROM_FILES", 2)
+    lake = Lake(tmp_path)
+    lake.primary_key(buckets=3, partitioned=True)
+    lake.fill(3, rows=200)
+    run(spark, lake, "compact", strategy="full")
+    folder = next(Path(lake.table().root).rglob("bucket-0"))
+    orphans = [folder / f"data-orphan-{n}.parquet" for n in range(5)]
+    for path in orphans:
+        path.write_bytes(b"nobody needs this")
+        os.utime(path, (0, 0))
+    before = sorted(str(r[1:]) for r in read_rows(lake.warehouse))
+    asked: list[str] = []
+    run_units = SparkEngine.run_units
+
+    def listening(self: SparkEngine, units: Sequence[WorkUnit], *rest: Any, **more: Any) -> Any:
+        asked.append(units[0].label)
+        return run_units(self, units, *rest, **more)
+
+    monkeypatch.setattr(SparkEngine, "run_units", listening)
+    report = run(spark, lake, "remove_orphan_files")
+    assert report.details["deleted_files"] == 5
+    assert not any(path.exists() for path in orphans)
+    assert [label.split(",")[0] for label in asked] == [
+        "db.t: list folders",  # of partitions
+        "db.t: list folders",  # of buckets
+        "db.t: delete files",
+    ]
+    report = run(spark, lake, "expire_snapshots", retain_max=1, retain_min=1)
+    deleted = report.details["deleted_files"]
+    assert isinstance(deleted, int)
+    assert deleted > 18
+    assert "delete files" in asked[-1]
+    assert len(asked) > 3
+    assert sorted(str(r[1:]) for r in read_rows(lake.warehouse)) == before
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    assert lake.on_disk() == lake.referenced()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.retention import Keep, Retention, choose_range
+from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
@@ -151,7 +153,12 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     clean = table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
     details: dict[str, object] = {}
     if work.interrupted:
-        finished = finish_interrupted(table, work.interrupted, clean_folders=clean)
+        finished = finish_interrupted(
+            table,
+            work.interrupted,
+            clean_folders=clean,
+            delete=partial(delete_paths, context=context),
+        )
         details["finished"] = finished.to_json()
 
     def delete_references() -> None:
@@ -171,6 +178,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             new_uuid=context.env.new_uuid,
             planned=work.files,
             clean_folders=clean,
+            delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
     details["expired_changelogs"] = [r.snapshot.id for r in work.going]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes
 from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
+from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
 from paimon_core.errors import NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -274,7 +276,12 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
-        finished = finish_interrupted(table, work.interrupted, clean_folders=work.clean_folders)
+        finished = finish_interrupted(
+            table,
+            work.interrupted,
+            clean_folders=work.clean_folders,
+            delete=partial(delete_paths, context=context),
+        )
         details["finished"] = finished.to_json()
 
     def delete_references() -> None:
@@ -299,6 +306,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             metadata=work.metadata,
             planned=work.files,
             clean_folders=work.clean_folders,
+            delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
     details["expired_snapshots"] = [r.snapshot.id for r in work.going]

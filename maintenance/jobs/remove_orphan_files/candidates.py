@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from maintenance.job import RunContext
+from maintenance.storage import list_folders
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.file_io import FileStat
 from paimon_core.paths import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_core.reachability.references import branches_of
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
@@ -30,18 +32,22 @@ class Found:
 
 
 def find_candidates(
-    table: FileStoreTable, older_than_millis: int, external: Sequence[str] = ()
+    table: FileStoreTable,
+    older_than_millis: int,
+    context: RunContext,
+    external: Sequence[str] = (),
 ) -> Found:
     """All files that were last changed before the time.  A listing that fails raises OSError.
 
-    `external`: other roots below which partitions and buckets lie.
+    `external`: other roots below which partitions and buckets lie.  Very many folders are listed on
+    the engine.
     """
     found = Found()
     roots = (table.paths.data_root, *external)
-    folders = [f for root in roots for f in _bucket_folders(table, root, found)]
+    folders = [f for root in roots for f in _bucket_folders(table, root, found, context)]
     paths = table.paths
     folders += [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
-    for folder, listed in _listed(table, folders):
+    for folder, listed in _listed(table, folders, context):
         files = [f for f in listed if not f.is_dir]
         _add(found, files, older_than_millis)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
@@ -61,8 +67,10 @@ def _add(found: Found, files: Iterable[FileStat], older_than_millis: int) -> Non
             found.young += 1
 
 
-def _listed(table: FileStoreTable, folders: list[str]) -> Iterator[tuple[str, list[FileStat]]]:
-    yield from zip(folders, map_parallel(table.io, table.io.list_dir, folders), strict=True)
+def _listed(
+    table: FileStoreTable, folders: list[str], context: RunContext
+) -> Iterator[tuple[str, list[FileStat]]]:
+    yield from zip(folders, list_folders(table, folders, context), strict=True)
 
 
 def external_roots(table: FileStoreTable) -> tuple[str, ...]:
@@ -71,18 +79,20 @@ def external_roots(table: FileStoreTable) -> tuple[str, ...]:
     return tuple(p.strip().rstrip("/") for p in text.split(",") if p.strip())
 
 
-def _bucket_folders(table: FileStoreTable, root: str, found: Found) -> Iterator[str]:
+def _bucket_folders(
+    table: FileStoreTable, root: str, found: Found, context: RunContext
+) -> Iterator[str]:
     """The folders of buckets below a root; partition folders that are empty are noted."""
     level = [root]
     for _ in table.schema.partition_keys:
         below: list[str] = []
-        for folder, listed in _listed(table, level):
+        for folder, listed in _listed(table, level, context):
             children = [f for f in listed if f.is_dir and "=" in f.name]
             below += [f.path for f in children]
             if not listed and folder != root:
                 found.empty_folders.append(folder)
         level = below
-    for folder, listed in _listed(table, level):
+    for folder, listed in _listed(table, level, context):
         buckets = [f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)]
         yield from (f.path for f in buckets)
         if not listed and folder != root:

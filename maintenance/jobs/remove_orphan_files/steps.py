@@ -16,6 +16,7 @@ from maintenance.jobs.remove_orphan_files.candidates import external_roots, find
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.storage import delete_paths
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -52,7 +53,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             next_step="choose mode=delete, or leave external_paths out",
         )
-    found = find_candidates(table, older_than, external)
+    found = find_candidates(table, older_than, context, external)
     mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
     references = mentioned.look()
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
@@ -169,7 +170,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         details["quarantine"] = name
         word = "moved"
     else:
-        done = sum(map_parallel(table.io, lambda f: table.io.delete(f.path), work.files))
+        done = sum(delete_paths(table, [f.path for f in work.files], context))
     folders = 0
     if not work.quarantine:
         for root in (table.paths.data_root, *external_roots(table)):

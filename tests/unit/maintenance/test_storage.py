@@ -1,0 +1,68 @@
+"""Many paths, cut into units of an engine, give what one process would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+
+from maintenance import storage
+from maintenance.engine import LocalEngine
+from maintenance.environment import system_environment
+from maintenance.job import RunContext
+from maintenance.storage import delete_paths, list_folders
+from paimon_core.table.open import open_table
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.primary_key(buckets=3, partitioned=True)
+    lake.fill(2, rows=60)
+    return lake
+
+
+@pytest.fixture
+def context() -> RunContext:
+    return RunContext(
+        run_id="run",
+        commit_user="user",
+        env=system_environment(),
+        engine=LocalEngine(threads=2),
+        local=LocalEngine(),
+    )
+
+
+def test_units_of_an_engine_do_what_this_process_does(
+    lake: Lake, context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(str(lake.warehouse), "db.t")
+    folders = sorted(map(str, Path(lake.table().root).rglob("bucket-*")))
+    folders.insert(1, f"{table.root}/not-there")
+    here = list_folders(table, folders, context)
+    assert here[1] == []
+    paths = [f.path for listed in here for f in listed]
+    assert len(paths) > 5
+    monkeypatch.setattr(storage, "FROM_FOLDERS", 1)
+    monkeypatch.setattr(storage, "FROM_FILES", 1)
+    monkeypatch.setattr(storage, "_PATHS_A_UNIT", 2)
+    assert [sorted(f.path for f in fs) for fs in list_folders(table, folders, context)] == [
+        sorted(f.path for f in fs) for fs in here
+    ]
+    assert delete_paths(table, [*paths[:5], "/nowhere/at/all"], context) == [True] * 5 + [False]
+    assert [Path(p).exists() for p in paths[:6]] == [False] * 5 + [True]
+
+
+def test_the_first_failure_is_raised(
+    lake: Lake, context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(str(lake.warehouse), "db.t")
+    monkeypatch.setattr(storage, "FROM_FILES", 1)
+    monkeypatch.setattr(storage, "_PATHS_A_UNIT", 1)
+    with pytest.raises(OSError, match="snapshot"):
+        delete_paths(table, [f"{table.root}/snapshot", f"{table.root}/schema"], context)
+    alone = replace(context, engine=LocalEngine())
+    with pytest.raises(OSError, match="snapshot"):
+        delete_paths(table, [f"{table.root}/snapshot"], alone)
