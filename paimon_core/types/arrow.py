@@ -18,6 +18,7 @@ carries the ids that Java's would.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import Any, Final
 
@@ -73,8 +74,9 @@ def arrow_field(field: DataField) -> pa.Field:
     return _field(field.name, field.type, field.id, _arrow_type(field.type, field.id, 0))
 
 
+@lru_cache(maxsize=256)
 def arrow_schema(row_type: RowType) -> pa.Schema:
-    """The Arrow schema of these fields."""
+    """The Arrow schema of these fields; remembered, as many files share one."""
     return pa.schema([arrow_field(f) for f in row_type.fields])
 
 
