@@ -6,8 +6,8 @@
 Each job runs from planning to verification on one thread, in a process of its own, in turns.  The
 ways differ in what has to be done beside merging:
 
-    4 -> 8     each bucket is split while it is merged
-    8 -> 4     pairs of buckets meet: through runs on local disk
+    5 -> 10    each bucket is split while it is merged; likewise 4 -> 8
+    8 -> 4     pairs of buckets are merged
     4 -> 7     every bucket goes to all others: through runs on local disk
     4 -> 64    each bucket becomes sixteen: through runs on local disk
 """
@@ -26,7 +26,7 @@ from typing import Any
 
 from processes import machine, run_step
 
-WAYS = ((4, None), (4, 8), (4, 7), (4, 64), (8, None), (8, 4))
+WAYS = ((5, None), (5, 10), (4, None), (4, 8), (4, 7), (4, 64), (8, None), (8, 4))
 """Buckets before, and after; None: a full compaction."""
 
 

@@ -176,16 +176,15 @@ def test_a_store_is_probed_before_anything_commits_to_it(monkeypatch, capsys):
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         client = store["connect"]()
-        store["make_bucket"](client, "lake")
-        store["make_bucket"](client, "lake")
-        client.put_object(Bucket="lake", Key="there", Body=b"0")
-        assert store["winners"](client, "lake", "there") == 0
+        # A bucket of its own: the server remembers what other tests of this process left.
+        store["make_bucket"](client, "probed")
+        store["make_bucket"](client, "probed")
+        client.put_object(Bucket="probed", Key="there", Body=b"0")
+        assert store["winners"](client, "probed", "there") == 0
         # Whatever this server makes of a race, the verdict must be the truth.
-        code = store["main"]("s3://lake/warehouse")
+        code = store["main"]("s3://probed/warehouse")
         assert ("loses commits" in capsys.readouterr().out) == (code == 1)
-        # A server that let two win keeps an object twice, and a deletion takes one of them.
-        if code == 0:
-            assert "Contents" not in client.list_objects_v2(Bucket="lake", Prefix="warehouse")
+        assert "Contents" not in client.list_objects_v2(Bucket="probed", Prefix="warehouse")
 
         class Careless:
             """A store that takes the condition and ignores it."""
@@ -196,4 +195,4 @@ def test_a_store_is_probed_before_anything_commits_to_it(monkeypatch, capsys):
             def put_object(self, *, IfNoneMatch: str, **parts: Any) -> Any:  # noqa: N803
                 return client.put_object(**parts)
 
-        assert store["winners"](Careless(), "lake", "careless") > 1
+        assert store["winners"](Careless(), "probed", "careless") > 1
