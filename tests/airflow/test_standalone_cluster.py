@@ -63,8 +63,8 @@ def wait_until(ready: Any, what: str) -> None:
         try:
             if ready():
                 return
-        except OSError:
-            pass
+        except (OSError, ValueError):
+            pass  # not there yet, or its page is still empty
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
 
