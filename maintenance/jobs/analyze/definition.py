@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import OPTIONS
 from maintenance.job import Job, Steps
 
 COLUMNS: Final = Argument(
@@ -21,14 +22,6 @@ ALL_COLUMNS: Final = Argument(
     kind=Kind.BOOLEAN,
     default=False,
     help="gather statistics of all columns whose type allows it",
-)
-OPTIONS: Final = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
 )
 
 

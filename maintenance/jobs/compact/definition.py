@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import PARALLELISM, PARTITIONS, WHERE
 from maintenance.job import Job, Steps
 
 STRATEGY = Argument(
@@ -17,45 +20,13 @@ STRATEGY = Argument(
     "(tables with bucket=-1 always go by their small files)",
     example="minor",
 )
-PARTITIONS = Argument(
-    name="partitions",
-    flag="partition",
-    aliases=("partition",),
-    kind=Kind.PARTITIONS,
-    default=(),
-    help="only these partitions: key=value, several keys joined by commas (and), given again or "
-    "joined by semicolons (or); a part of the partition keys is enough; not with where",
-    example="dt=2024-01-01,hh=10",
-)
-WHERE = Argument(
-    name="where",
-    kind=Kind.TEXT,
-    help="only partitions for which this SQL condition over partition columns holds; not with "
-    "partition",
-    example="dt >= '2024-01-01'",
-)
 PARTITION_IDLE_TIME = Argument(
     name="partition_idle_time",
     kind=Kind.DURATION,
     help="only partitions that received no new file for this long",
     example="1 h",
 )
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
-    example="target-file-size=256 mb",
-)
-PARALLELISM = Argument(
-    name="parallelism",
-    kind=Kind.INTEGER,
-    help="how many tasks Spark is given at most, or threads with --engine local "
-    "(default: from the bytes to rewrite and the cores there are)",
-    example="8",
-)
+OPTIONS = replace(common_arguments.OPTIONS, example="target-file-size=256 mb")
 COMMIT_BYTES = Argument(
     name="commit_bytes",
     kind=Kind.SIZE,

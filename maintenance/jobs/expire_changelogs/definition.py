@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import OPTIONS
 from maintenance.job import Job, Steps
 
 RETAIN_MAX = Argument(
@@ -39,14 +40,6 @@ DELETE_ALL = Argument(
     kind=Kind.BOOLEAN,
     default=False,
     help="delete all long-lived changelogs, whatever their retention and consumers",
-)
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
 
@@ -33,15 +35,7 @@ MAX_DELETES = Argument(
     help="expire at most so many snapshots in one run (default: snapshot.expire.limit)",
     example="50",
 )
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
-    example="snapshot.time-retained=1 d",
-)
+OPTIONS = replace(common_arguments.OPTIONS, example="snapshot.time-retained=1 d")
 
 
 def _load() -> Steps[Any, Any, Any, Any]:

@@ -6,9 +6,11 @@ It is made of other jobs, which the registry hands in: jobs do not know each oth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
 
@@ -53,15 +55,7 @@ STEP_ARGUMENTS = Argument(
     help="an argument of a step, STEP.ARGUMENT=VALUE, given again for more",
     example="expire_snapshots.retain_max=100",
 )
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
-    example="snapshot.time-retained=1 d",
-)
+OPTIONS = replace(common_arguments.OPTIONS, example="snapshot.time-retained=1 d")
 
 
 def maintain_job(jobs: Mapping[str, Job]) -> Job:

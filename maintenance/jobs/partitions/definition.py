@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import OPTIONS
 from maintenance.job import Job, Steps
 
 EXPIRATION_TIME = Argument(
@@ -42,14 +43,6 @@ MAX_EXPIRES = Argument(
     help="expire at most so many partitions in one run "
     "(default: partition.expiration-max-num of the table)",
     example="100",
-)
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
 )
 PARTITIONS = Argument(
     name="partitions",

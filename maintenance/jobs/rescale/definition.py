@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import PARALLELISM, WHERE
 from maintenance.job import Job, Steps
 
 BUCKET_NUM = Argument(
@@ -31,13 +32,6 @@ PARTITIONS = Argument(
     "joined by semicolons (or); a part of the partition keys is enough; not with where. Writers "
     "are refused in partitions left out, readers go on",
     example="dt=2024-01-01,hh=10",
-)
-WHERE = Argument(
-    name="where",
-    kind=Kind.TEXT,
-    help="only partitions for which this SQL condition over partition columns holds; not with "
-    "partition",
-    example="dt >= '2024-01-01'",
 )
 RESTORE = Argument(
     name="restore",
@@ -70,13 +64,6 @@ SLICE_BYTES = Argument(
     help="cut what belongs together and is larger than this, so that several tasks share it; "
     "0: never",
     example="2 gb",
-)
-PARALLELISM = Argument(
-    name="parallelism",
-    kind=Kind.INTEGER,
-    help="how many tasks Spark is given at most, or threads with --engine local "
-    "(default: from the bytes to rewrite and the cores there are)",
-    example="8",
 )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
+from maintenance.common_arguments import PARTITIONS, WHERE
 from maintenance.job import Job, Steps
 
 ORDER_STRATEGY = Argument(
@@ -34,32 +37,7 @@ STRATEGY = Argument(
     "(default): sort what Paimon's picker would; full: everything that is not sorted yet",
     example="full",
 )
-PARTITIONS = Argument(
-    name="partitions",
-    flag="partition",
-    aliases=("partition",),
-    kind=Kind.PARTITIONS,
-    default=(),
-    help="only these partitions: key=value, several keys joined by commas (and), given again or "
-    "joined by semicolons (or); a part of the partition keys is enough; not with where",
-    example="dt=2024-01-01,hh=10",
-)
-WHERE = Argument(
-    name="where",
-    kind=Kind.TEXT,
-    help="only partitions for which this SQL condition over partition columns holds; not with "
-    "partition",
-    example="dt >= '2024-01-01'",
-)
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value, given again for more",
-    example="target-file-size=256 mb",
-)
+OPTIONS = replace(common_arguments.OPTIONS, example="target-file-size=256 mb")
 BATCH_BYTES = Argument(
     name="batch_bytes",
     kind=Kind.SIZE,
