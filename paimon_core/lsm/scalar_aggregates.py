@@ -35,7 +35,7 @@ class Aggregate:
         """A new key begins."""
 
     def add(self, accumulator: Value, value: Value) -> Value:
-        raise NotImplementedError
+        raise NotImplementedError  # every function has its own
 
     def add_old(self, accumulator: Value, value: Value) -> Value:
         """The row is older than the accumulator."""

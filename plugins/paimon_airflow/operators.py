@@ -149,7 +149,7 @@ class _TableWork(_JobStep):
         self, request: jobs.Request, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
         """A result for each table; what is raised is no single table's failure."""
-        raise NotImplementedError
+        raise NotImplementedError  # here or on Spark: the operators say
 
     def ended(self, results: Sequence[TableResult]) -> None:
         """Every table has its result, also where the task is about to fail."""

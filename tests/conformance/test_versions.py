@@ -273,6 +273,7 @@ def test_ours_beside_java(
     oracle: Oracle,
 ) -> None:
     if expired and "snapshot" in target:
+        # Only a tag outlives the snapshot it names.
         pytest.skip("there is nothing to go back to")
     ours = Table(tmp_path / "ours")
     if expired:
