@@ -37,6 +37,7 @@ STOP_TRIGGER_DISTANCE: Final = 3
 SMALL_BUCKET_BYTES: Final = 10 * MB
 MANY_BUCKETS: Final = 16
 HOUR_MILLIS: Final = 3_600_000
+NANOS_OF_MILLI: Final = 1_000_000
 MOST_DELTAS: Final = 5_000
 """How many snapshots are looked into for what they hold back; the newest of them."""
 
@@ -120,7 +121,8 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
     whole, partitions, buckets = _grouped(table, entries)
     now = env.now_millis()
     retention = _retention(table, ids, now)
-    consumers = _consumers(table, latest, now)
+    deletions = _deletions(table, ids)
+    consumers = _consumers(table, latest, ids, deletions, now)
     runs = [b.sorted_runs for b in buckets.values()] if table.has_primary_key else []
     facts: dict[str, object] = {
         "branch": table.branch,
@@ -149,7 +151,9 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
                 "name": tag.name,
                 "snapshot": tag.snapshot.id,
                 "time_millis": tag.snapshot.time_millis,
-                "time_retained": None if tag.time_retained is None else str(tag.time_retained),
+                "time_retained_millis": None
+                if tag.time_retained is None
+                else tag.time_retained // NANOS_OF_MILLI,
             }
             for tag in table.tags.all()
         ],
@@ -158,7 +162,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "manifests": len(data_manifests(table, latest)) if latest is not None else 0,
         "target_file_bytes": target_file_size(table.options, primary_key=table.has_primary_key),
         **whole.to_json(),
-        "held_by_old_snapshots": _held(table, ids),
+        "held_by_old_snapshots": _held(deletions, 0),
         "buckets": {
             "count": len(buckets),
             "total_buckets": sorted({e.total_buckets for e in entries}),
@@ -233,38 +237,68 @@ def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str,
     }
 
 
-def _consumers(table: FileStoreTable, latest: Snapshot | None, now: int) -> list[dict[str, object]]:
-    return [
-        {
-            "id": consumer.id,
-            "next_snapshot": consumer.next_snapshot,
-            "lag_snapshots": None
-            if latest is None
-            else max(0, latest.id - consumer.next_snapshot + 1),
-            "last_seen_millis": consumer.modified_millis,
-            "silent_millis": max(0, now - consumer.modified_millis),
-        }
-        for consumer in table.consumers.all()
-    ]
+File = tuple[bytes, int, str]
+Deletions = Mapping[int, Mapping[File, int]]
+"""By snapshot: the data files that it took out of the table, with their sizes."""
 
 
-def _held(table: FileStoreTable, ids: Sequence[int]) -> dict[str, object]:
-    """Files that the newest snapshot no longer needs and older ones keep on storage."""
+def _consumers(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    ids: Sequence[int],
+    deletions: Deletions,
+    now: int,
+) -> list[dict[str, object]]:
+    """Each consumer's position, how far behind it is, and what cannot expire because of it.
 
-    def deleted(snapshot_id: int) -> list[ManifestEntry]:
+    What is held back is held from the first snapshot there is that it has not read: the time since
+    that one was committed, and the data files that it or later ones need and the newest does not.
+    Tags, branches and the table's own retention may hold the same.
+    """
+    found: list[dict[str, object]] = []
+    for consumer in table.consumers.all():
+        unread = next((i for i in ids if i >= consumer.next_snapshot), None)
+        since = None if unread is None else table.snapshots.get_or_none(unread)
+        found.append(
+            {
+                "id": consumer.id,
+                "next_snapshot": consumer.next_snapshot,
+                "lag_snapshots": None
+                if latest is None
+                else max(0, latest.id - consumer.next_snapshot + 1),
+                "held_millis": 0 if since is None else max(0, now - since.time_millis),
+                "held": {"files": 0, "bytes": 0} if unread is None else _held(deletions, unread),
+                "last_seen_millis": consumer.modified_millis,
+                "silent_millis": max(0, now - consumer.modified_millis),
+            }
+        )
+    return found
+
+
+def _deletions(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
+    """What the newest MOST_DELTAS snapshots deleted; those that cannot be read deleted nothing."""
+
+    def deleted(snapshot_id: int) -> Mapping[File, int]:
         try:
             delta = scan_delta(table, table.snapshots.get(snapshot_id))
         except PaimonError:
-            return []  # expired while we looked, or broken, which verify tells
+            return {}  # expired while we looked, or broken, which verify tells
         added = {e.file.file_name for e in delta if e.kind is FileKind.ADD}
         # An upgrade deletes a file and adds it again at another level.
-        return [e for e in delta if e.kind is FileKind.DELETE and e.file.file_name not in added]
+        return {
+            (e.partition, e.bucket, e.file.file_name): e.file.file_size
+            for e in delta
+            if e.kind is FileKind.DELETE and e.file.file_name not in added
+        }
 
     looked_at = ids[1:][-MOST_DELTAS:]
+    return dict(zip(looked_at, map_parallel(table.io, deleted, looked_at), strict=True))
+
+
+def _held(deletions: Deletions, after: int) -> dict[str, int]:
+    """Files that the newest snapshot no longer needs and those from `after` on keep on storage."""
     sizes = {
-        (e.partition, e.bucket, e.file.file_name): e.file.file_size
-        for part in map_parallel(table.io, deleted, looked_at)
-        for e in part
+        file: size for i, gone in deletions.items() if i > after for file, size in gone.items()
     }
     return {"files": len(sizes), "bytes": sum(sizes.values())}
 

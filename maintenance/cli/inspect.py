@@ -69,12 +69,15 @@ def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
         + f"; most files {buckets['most_files']:,}"
     )
     latest = snapshots["latest_time_millis"]
-    yield (
-        f"  snapshots   {snapshots['count']:,} ({snapshots['earliest']} to {snapshots['latest']})"
-        + ("" if latest is None else f", newest {_moment(latest)}")
-        + f"; {snapshots['unexpired']:,} past retention; "
-        f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old ones"
-    )
+    if latest is None:
+        yield "  snapshots   none"
+    else:
+        yield (
+            f"  snapshots   {snapshots['count']:,} ({snapshots['earliest']} to "
+            f"{snapshots['latest']}), newest {_moment(latest)}; "
+            f"{snapshots['unexpired']:,} past retention; "
+            f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old ones"
+        )
     yield f"  manifests   {h['manifests']:,} in the newest snapshot"
     for name in ("tags", "consumers"):
         if h[name]:
@@ -101,6 +104,7 @@ def _named(entry: dict[str, Any]) -> str:
         return f"{entry['name']} (snapshot {entry['snapshot']})"
     return (
         f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind, "
+        f"holds back {human_bytes(entry['held']['bytes'])} and {_age(entry['held_millis'])}, "
         f"silent for {_age(entry['silent_millis'])})"
     )
 

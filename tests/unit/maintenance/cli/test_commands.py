@@ -253,8 +253,28 @@ def test_inspect_tells_refs_and_what_old_snapshots_hold(lake):
     assert health["held_by_old_snapshots"]["files"] == 6
     (consumer,) = health["consumers"]
     assert (consumer["id"], consumer["lag_snapshots"]) == ("c1", 3)
+    # It has yet to read snapshot 2; all six files went with the compaction after it.
+    assert consumer["held"]["files"] == 6
+    assert consumer["held"]["bytes"] == health["held_by_old_snapshots"]["bytes"]
+    since = lake.table().snapshots.get(2).time_millis
+    assert (
+        consumer["held_millis"] == consumer["last_seen_millis"] + consumer["silent_millis"] - since
+    )
     text = caretaker("inspect", "db.t", "-w", lake.warehouse).out
-    assert "c1 (next 2, 3 behind, silent for " in text
+    assert "c1 (next 2, 3 behind, holds back " in text
+
+
+def test_a_consumer_that_has_read_everything_holds_nothing_back(lake):
+    caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    lake.table().consumers.set("c1", 5)
+    lake.table().consumers.set("c2", 4)
+    one, other = caretaker("inspect", "db.t", "-w", lake.warehouse, "--json").json["consumers"]
+    assert one["held"] == other["held"] == {"files": 0, "bytes": 0}
+    assert one["held_millis"] == 0 < other["held_millis"]
+
+
+def test_inspect_of_a_table_without_snapshots(lake):
+    assert "snapshots   none" in caretaker("inspect", "db.empty", "-w", lake.warehouse).out
 
 
 @pytest.mark.parametrize("name", ["tags_branches", "deletion_vectors", "postpone", "pk_types"])
