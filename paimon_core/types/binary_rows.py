@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import UNIT_NANOS, column_to_internal
@@ -25,6 +24,7 @@ from paimon_core.types.binary_row import (
     null_bits_width,
     row_codec,
 )
+from paimon_core.types.buffers import bool_values, fixed_values, valid_rows
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import COMPACT_PRECISION
 from paimon_core.types.sql import type_to_sql
@@ -131,8 +131,7 @@ def byte_slices(column: pa.Array) -> Slices:
 
 def nulls_of(column: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """A mask of the column's nulls."""
-    mask: np.ndarray[Any, np.dtype[np.bool_]] = column.is_null().to_numpy(zero_copy_only=False)
-    return mask
+    return ~valid_rows(column)
 
 
 def _low_bytes(sizes: Numbers) -> Words:
@@ -195,7 +194,7 @@ class _Builder:
             case kind if kind in _FIXED:
                 slot[:] = fixed_words(column, t)
             case TypeRoot.BOOLEAN:
-                slot[:] = pc.fill_null(column, False).cast(pa.uint8()).to_numpy()
+                slot[:] = _zero(bool_values(column), nulls)
             case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
                 self._add_bytes(slot, byte_slices(column), nulls)
             case TypeRoot.DECIMAL if (t.precision or 0) <= COMPACT_PRECISION:
@@ -294,11 +293,17 @@ class _Builder:
         self.variable.append((rows, places, content))
 
 
-def _zero(words: Words, nulls: np.ndarray[Any, np.dtype[np.bool_]] | None) -> Words:
+def _zero(
+    words: np.ndarray[Any, Any], nulls: np.ndarray[Any, np.dtype[np.bool_]] | None
+) -> np.ndarray[Any, Any]:
     if nulls is not None:
         words = words.copy()
         words[nulls] = 0
     return words
+
+
+def _zero_nulls(words: np.ndarray[Any, Any], column: pa.Array) -> np.ndarray[Any, Any]:
+    return _zero(words, nulls_of(column) if column.null_count else None)
 
 
 def fixed_words(column: pa.Array, data_type: AtomicType) -> np.ndarray[Any, Any]:
@@ -306,9 +311,7 @@ def fixed_words(column: pa.Array, data_type: AtomicType) -> np.ndarray[Any, Any]
     arrow, unsigned = _FIXED[data_type.kind]
     if data_type.kind is TypeRoot.TIME:
         column = column.cast(pa.time32("ms"))
-    numbers = pc.fill_null(column.view(arrow), 0).to_numpy(zero_copy_only=False)
-    words: np.ndarray[Any, Any] = numbers.view(unsigned)
-    return words
+    return _zero_nulls(fixed_values(column.view(arrow), unsigned), column)
 
 
 def decimal_words(column: pa.Array, data_type: AtomicType) -> Words:
@@ -338,7 +341,7 @@ def _shortest_big_endian(
 
 def _millis_and_nanos(column: pa.Array) -> tuple[Numbers, Numbers]:
     """Milliseconds, and nanoseconds within the millisecond, 0 and 0 for nulls."""
-    numbers: Numbers = pc.fill_null(column.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    numbers: Numbers = _zero_nulls(fixed_values(column, np.int64), column)
     nanos = UNIT_NANOS[column.type.unit]
     if nanos >= NANOS_OF_MILLI:
         return numbers * (nanos // NANOS_OF_MILLI), np.zeros_like(numbers)
