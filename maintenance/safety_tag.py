@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from maintenance.plan import Kept
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
@@ -10,6 +12,15 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 
 _NANOS_OF_MILLI = 1_000_000
+BEFORE_ROLLBACK: Final = "before-rollback-"
+BEFORE_RESCALE: Final = "before-rescale-"
+BEFORE_FAST_FORWARD: Final = "before-fast-forward-"
+_PREFIXES: Final = (BEFORE_ROLLBACK, BEFORE_RESCALE, BEFORE_FAST_FORWARD)
+
+
+def is_safety_tag(name: str) -> bool:
+    """Whether a job made this tag, to keep what it was about to change."""
+    return name.startswith(_PREFIXES)
 
 
 def safety_tag(

@@ -11,6 +11,7 @@ from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH, table_paths
+from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 
 _LISTINGS: Final = 10
@@ -99,7 +100,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
     for snapshot in settled_snapshots(branch):
         yield snapshot_reference(branch, snapshot)
     for tag in branch.tags.all():
-        yield Reference(table=branch, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
+        yield tag_reference(branch, tag)
     for changelog in branch.changelogs.all():
         yield changelog_reference(branch, changelog)
 
@@ -132,6 +133,10 @@ def all_references(table: FileStoreTable) -> list[Reference]:
     look (a tag made of a snapshot that expires, a changelog kept) is found in one of them.
     """
     return [r for branch in branches_of(table) for r in references_of(branch)]
+
+
+def tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
+    return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
 
 
 def snapshot_reference(table: FileStoreTable, snapshot: Snapshot) -> Reference:

@@ -334,7 +334,8 @@ def rollback_to(step: Step, _: Result) -> None:
 
 
 def fast_forward(step: Step, _: Result) -> None:
-    run_job(step, "fast_forward", {"branch_name": step["name"]})
+    arguments = {"branch_name": step["name"], "safety_tag": step.get("safety_tag", "0 s")}
+    run_job(step, "fast_forward", arguments)
 
 
 def compact_manifests(step: Step, _: Result) -> None:

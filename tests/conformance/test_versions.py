@@ -119,6 +119,35 @@ def test_the_safety_tag_leads_back(table: Table) -> None:
     assert_no_leftovers(table.warehouse)
 
 
+def test_the_safety_tag_leads_back_from_a_fast_forward(table: Table, oracle: Oracle) -> None:
+    before = table.numbers()
+    table.do("create_branch", name="b", tag="t2")
+    table.do("write", branch="b", rows=[[80, "b"]])
+    safety = table.run("fast_forward", branch_name="b").details["safety_tag"]
+    assert table.numbers() == [0, 1, 80]
+    assert safety in table.tags()
+    kept = oracle([{"op": "read", **table.at, "tag": safety}])[0]["rows"]
+    assert [r[1] for r in kept] == before
+    assert_no_leftovers(table.warehouse)
+    # A second branch is no reason to lose it.
+    table.do("create_branch", name="b2", tag="t2")
+    assert "safety_tag" in table.run("fast_forward", branch_name="b2").details
+    assert table.run("rollback_to_as_latest", tag=safety).error is None
+    assert table.numbers() == before
+    assert_no_leftovers(table.warehouse)
+
+
+def test_no_safety_tag_that_main_could_not_read_after_a_fast_forward(table: Table) -> None:
+    table.do("create_branch", name="b", tag="t2")
+    table.do("alter_table", changes=[{"change": "add_column", "name": "x", "type": "INT"}])
+    table.do("write", rows=[[50, "new", 1]])
+    report = table.run("fast_forward", branch_name="b")
+    assert report.error is None
+    assert "safety_tag" not in report.details
+    assert table.numbers() == [0, 1]
+    assert_no_leftovers(table.warehouse)
+
+
 def test_a_commit_since_the_plan_stops_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     import maintenance.jobs.versions.rollback as module
 

@@ -17,7 +17,7 @@ from maintenance.jobs.rescale.option import with_buckets
 from maintenance.partition_choice import partition_predicate
 from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
-from maintenance.safety_tag import safety_tag
+from maintenance.safety_tag import BEFORE_RESCALE, safety_tag
 from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable, check_snapshot_readable
@@ -29,7 +29,6 @@ from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 
-SAFETY_PREFIX: Final = "before-rescale-"
 MOST_PRINTED: Final = 20
 MOST_BUCKETS: Final = 2**31 - 1
 """Manifests keep the number in four bytes."""
@@ -244,14 +243,14 @@ def plan(
         _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
     safety = None
     resumed = buckets == state.buckets and any(
-        t.name.startswith(SAFETY_PREFIX) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
+        t.name.startswith(BEFORE_RESCALE) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
         for t in table.tags.all()
     )
     if state.snapshot is not None and going and not resumed:
         safety = safety_tag(
             table,
             state.snapshot,
-            prefix=SAFETY_PREFIX,
+            prefix=BEFORE_RESCALE,
             name=f"{state.snapshot.id}-to-{buckets}",
             retained_millis=cast("int | None", arguments["safety_tag"]),
             env=context.env,

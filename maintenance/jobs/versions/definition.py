@@ -161,9 +161,14 @@ FAST_FORWARD: Final = Job(
         "copies the branch's schemas, snapshots and tags, then deletes the files that only main "
         "needed (Java leaves those as orphans). The branch stays."
     ),
-    protects="A commit to main since the plan stops the job. Files of other branches stay.",
-    undo="None: begin another branch at a tag of main beforehand.",
-    arguments=(BRANCH,),
+    protects=(
+        "A safety tag keeps main's newest snapshot for a week, if the table is write-only and main "
+        "and the branch have the same schemas up to that snapshot's. A commit to main since the "
+        "plan stops the job. Files of other branches stay."
+    ),
+    undo="rollback or rollback_to_as_latest to the safety tag that the report names, until it "
+    "expires; none without one.",
+    arguments=(BRANCH, SAFETY_TAG),
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=partial(_load, "fast_forward", "STEPS"),
 )

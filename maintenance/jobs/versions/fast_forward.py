@@ -7,13 +7,15 @@ history of either, and a second run goes on: what is equal by then is left alone
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.safety_tag import BEFORE_FAST_FORWARD, is_safety_tag, safety_tag
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -24,21 +26,27 @@ from paimon_core.reachability.references import (
     RefKind,
     all_references,
     on_branch,
+    tag_reference,
     without,
 )
 from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
-    """The branch, what goes from main, what is copied, and main's newest snapshot now."""
+    """The branch, what goes from main, what is copied, and main's newest snapshot now.
+
+    `safety` is the tag that keeps that snapshot, where one is made.
+    """
 
     branch: FileStoreTable
     going: tuple[Reference, ...]
     coming: tuple[Reference, ...]
     latest: Snapshot | None
+    safety: Tag | None = None
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
     interrupted: tuple[str, ...] = ()
 
@@ -46,7 +54,7 @@ class FastForward:
 Plan = MetadataPlan[FastForward]
 
 
-def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
     """What main loses and what it gets; NotFound for a branch that is not there or is empty."""
     name = cast("str | None", arguments.get("branch_name"))
     if not name or name == MAIN_BRANCH or table.branch != MAIN_BRANCH:
@@ -61,37 +69,101 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     mine = [r for r in references if r.table.branch == MAIN_BRANCH and r.snapshot.id >= first]
     kept = {_same(r) for r in theirs}
     there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
-    going = [r for r in mine if _same(r) not in kept]
+    branch = on_branch(table, name)
+    shared = _shared_schemas(table, branch)
+    going = [
+        r
+        for r in mine
+        if _same(r) not in kept
+        # Safety tags stay until their time is over, if main can read them afterwards.
+        and not (r.kind is RefKind.TAG and is_safety_tag(r.name) and r.snapshot.schema_id in shared)
+    ]
     coming = [r for r in theirs if _same(r) not in there]
-    garbage = find_garbage(table, going, without(references, going), Metadata(table))
+    left: list[Kept] = []
+    latest = table.snapshots.latest()
+    safety = _safety_tag(table, latest, going, shared, arguments, context, left)
+    staying = list(without(references, going))
+    if safety is not None:
+        staying.append(tag_reference(table, safety))
+    garbage = find_garbage(table, going, staying, Metadata(table))
     interrupted = tuple(journals(table))
     actions = []
     if going or coming:
         actions.append(
             Action(
-                f"move main to branch {name!r}: {len(going)} snapshots and tags of main go, "
-                f"{len(coming)} come",
-                f"frees {human_bytes(garbage.bytes)} in {len(garbage.files):,} files",
+                f"move main to branch {name!r}: {in_words(going)} of main go, "
+                f"{in_words(coming)} come",
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
             )
         )
+        if safety is not None:
+            tagged = f"tag snapshot {safety.snapshot.id} as {safety.name!r}"
+            actions.insert(0, Action(tagged, "safety"))
     if interrupted:
-        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
         job="fast_forward",
         table=table.name,
         pin=latest_pin(table),
         work=FastForward(
-            branch=on_branch(table, name),
+            branch=branch,
             going=tuple(going),
             coming=tuple(coming),
-            latest=table.snapshots.latest(),
+            latest=latest,
+            safety=safety,
             files=frozenset(garbage.files),
             interrupted=interrupted,
         ),
         actions=tuple(actions),
+        kept=tuple(left),
         effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
         arguments=arguments,
+    )
+
+
+def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
+    """Numbers up to which main's schemas and the branch's are the same files.
+
+    A version of main can be read after the move only if its schema, and those of its files, which
+    are older, stay what they are.
+    """
+    ours, theirs = table.schemas.ids(), set(branch.schemas.ids())
+    shared: set[int] = set()
+    for number in ours:
+        there = table.io.read_bytes(table.paths.schema(number))
+        if number not in theirs or table.io.read_bytes(branch.paths.schema(number)) != there:
+            break
+        shared.add(number)
+    return shared
+
+
+def _safety_tag(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    going: Sequence[Reference],
+    shared: set[int],
+    arguments: Mapping[str, object],
+    context: RunContext,
+    left: list[Kept],
+) -> Tag | None:
+    """The tag that keeps main's newest snapshot; None if it stays, or could not be read later."""
+    lost = {r.snapshot.identity for r in going if r.kind is RefKind.SNAPSHOT}
+    retained = cast("int | None", arguments.get("safety_tag"))
+    if latest is None or latest.identity not in lost or not retained:
+        return None
+    if latest.schema_id not in shared:
+        why = "main and the branch have other schemas, so that it could not be read any more"
+        left.append(Kept(what="no safety tag", why=why, count=0))
+        return None
+    return safety_tag(
+        table,
+        latest,
+        prefix=BEFORE_FAST_FORWARD,
+        name=f"{latest.id}-to-{arguments['branch_name']}",
+        retained_millis=retained,
+        env=context.env,
+        kept=left,
     )
 
 
@@ -114,6 +186,10 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     details: dict[str, object] = {"moved_to": work.branch.branch}
     if work.interrupted:
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+    if work.safety is not None:
+        if not table.tags.exists(work.safety.name):
+            table.tags.create(work.safety)
+        details["safety_tag"] = work.safety.name
 
     def change() -> None:
         _delete(table, work)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes
+from maintenance.safety_tag import BEFORE_ROLLBACK, is_safety_tag, safety_tag
 from maintenance.times import parse_instant
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -19,7 +21,7 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
-from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES, WRITE_ONLY
+from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import (
@@ -27,6 +29,7 @@ from paimon_core.reachability.references import (
     RefKind,
     all_references,
     snapshot_reference,
+    tag_reference,
     without,
 )
 from paimon_core.reachability.release import finish_interrupted, journals, release
@@ -37,8 +40,6 @@ from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 Arguments = Mapping[str, object]
-_NANOS_OF_MILLI: Final = 1_000_000
-_SAFETY: Final = "before-rollback-"
 _PROTECTING: Final = "rollback-to-as-latest-"
 
 
@@ -109,23 +110,31 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         if r.table.branch == table.branch
         and r.snapshot.id > target.id
         # Safety tags stay until their time is over, also those of earlier rollbacks.
-        and not (r.kind is RefKind.TAG and r.name.startswith(_SAFETY))
+        and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
     ]
     kept: list[Kept] = []
-    safety = _safety_tag(table, latest, target, arguments, context, kept) if going else None
+    safety = None
+    if going:
+        safety = safety_tag(
+            table,
+            latest,
+            prefix=BEFORE_ROLLBACK,
+            name=f"{latest.id}-to-{target.id}",
+            retained_millis=cast("int | None", arguments.get("safety_tag")),
+            env=context.env,
+            kept=kept,
+        )
     staying = [*without(references, going), snapshot_reference(table, target)]
     if safety is not None:
-        staying.append(_tag_reference(table, safety))
+        staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
     live = scan_files(table, latest)
-    counts = {k: sum(r.kind is k for r in going) for k in RefKind}
     interrupted = tuple(journals(table))
     actions = []
     if going or not table.snapshots.exists(target.id):
-        what = ", ".join(counted(n, f"{k}s") for k, n in counts.items() if n) or "nothing"
         actions.append(
             Action(
-                f"go back from snapshot {latest.id} to {target.id}, deleting {what}",
+                f"go back from snapshot {latest.id} to {target.id}, deleting {in_words(going)}",
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"target": target.id, "deleted": [r.label for r in going]},
             )
@@ -156,33 +165,6 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         ),
         arguments=arguments,
     )
-
-
-def _safety_tag(
-    table: FileStoreTable,
-    latest: Snapshot,
-    target: Snapshot,
-    arguments: Arguments,
-    context: RunContext,
-    kept: list[Kept],
-) -> Tag | None:
-    retained = cast("int | None", arguments.get("safety_tag"))
-    if not retained:
-        return None
-    if not table.options.value(WRITE_ONLY):
-        why = "the table is not write-only: expiry by its writers could misread such a tag"
-        kept.append(Kept(what="no safety tag", why=why, count=0))
-        return None
-    for tag in table.tags.all():
-        if tag.name.startswith(_SAFETY) and tag.snapshot.identity == latest.identity:
-            return tag  # an interrupted run made it
-    made = context.env.local_millis()
-    name = f"{_SAFETY}{latest.id}-to-{target.id}-{made // 1000}"
-    return Tag(name, latest, made * _NANOS_OF_MILLI, retained * _NANOS_OF_MILLI)
-
-
-def _tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
-    return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
