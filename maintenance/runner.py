@@ -338,7 +338,7 @@ class _Run:
         changes = _merged([change for c in self.committed for change in c.changes])
         details: dict[str, object] = {}
         for committed in self.committed:
-            details.update(committed.details)
+            details = _joined(details, committed.details)
         failed: list[FailedUnit] = [f for c in self.committed for f in c.failed_units]
         return Report(
             job=self.request.job.name,
@@ -366,6 +366,24 @@ class _Run:
             parts=tuple(p for c in self.committed for p in c.parts),
             error=self.error,
         )
+
+
+def _joined(so_far: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    """Details of several batches: what is counted within one is added, else the later word holds."""
+    joined = dict(so_far)
+    for name, value in more.items():
+        there = so_far.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        joined[name] = _summed(there, value) if both else value
+    return joined
+
+
+def _summed(one: object, other: object) -> object:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {k: _summed(one.get(k), other.get(k)) for k in dict.fromkeys([*one, *other])}
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return round(one + other, 1)
+    return one if other is None else other
 
 
 def _pin_is_gone(table: FileStoreTable, plan: Plan) -> bool:

@@ -2,19 +2,21 @@
 
 For each sorting column the values from the least to the greatest are cut into sixteen ranges (of equal
 width where they are numbers; else where files begin and end), and each is asked for once: on average
-so many files, and bytes, may hold such a value.
+so many files, and bytes, may hold such a value.  Of a primary-key table, a bucket of several sorted runs
+is read whole for the sake of one file, unless a key is asked for (JAVA_RULES G2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, Final
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.scan.prune import column_stats
 
 QUERIES: Final = 16
@@ -63,26 +65,68 @@ def query_ranges(
     return found
 
 
+def merged_groups(
+    table: FileStoreTable, buckets: Iterable[Sequence[DataFileMeta]]
+) -> list[Sequence[DataFileMeta]]:
+    """Files that a query on a value reads all together or not at all, from the files by bucket."""
+    merges = table.has_primary_key and not table.options.value(DELETION_VECTORS_ENABLED)
+    groups: list[Sequence[DataFileMeta]] = []
+    for files in buckets:
+        runs = sum(f.level == 0 for f in files) + len({f.level for f in files} - {0})
+        groups += [files] if merges and runs > 1 else [(f,) for f in files]
+    return groups
+
+
 def cost_of(
     table: FileStoreTable,
-    files: Sequence[DataFileMeta],
+    groups: Sequence[Sequence[DataFileMeta]],
     queries: Mapping[str, Sequence[tuple[Any, Any]]],
 ) -> dict[str, Cost]:
-    """What the queries on each column read of these files, on average."""
+    """What the queries on each column read of these files, on average; `merged_groups` made them."""
+    files = [f for group in groups for f in group]
     total = sum(f.file_size for f in files)
     costs: dict[str, Cost] = {}
     for column, ranges in _ranges(table, files, list(queries)).items():
+        known = iter(ranges)
+        told = [list(islice(known, len(group))) for group in groups]
+        by_key = column in table.schema.primary_keys
         read_files = read_bytes = 0
         asked = queries[column]
         for low, high in asked:
-            for file, known in zip(files, ranges, strict=True):
-                if known is None or (known[0] < high and known[1] >= low) or known[0] == low:
-                    read_files += 1
-                    read_bytes += file.file_size
+            for group, found in zip(groups, told, strict=True):
+                hit = [f for f, r in zip(group, found, strict=True) if _may_hold(r, low, high)]
+                taken = hit if by_key or not hit else group
+                read_files += len(taken)
+                read_bytes += sum(f.file_size for f in taken)
         if asked:
             number = len(asked)
             costs[column] = Cost(read_files / number, read_bytes / number, len(files), total)
     return costs
+
+
+def bought(
+    table: FileStoreTable,
+    columns: Sequence[str],
+    before: Sequence[Sequence[DataFileMeta]],
+    after: Sequence[Sequence[DataFileMeta]],
+) -> dict[str, object]:
+    """What a range query on each column read before, and reads now: the details of a report.
+
+    Both are files by bucket; the same ranges are asked for of both.
+    """
+    every = [f for buckets in (before, after) for files in buckets for f in files]
+    queries = query_ranges(table, every, columns)
+    old = cost_of(table, merged_groups(table, before), queries)
+    new = cost_of(table, merged_groups(table, after), queries)
+    return {
+        f"range_query_on_{c}": {"before": old[c].to_json(), "after": new[c].to_json()}
+        for c in columns
+        if c in old and c in new
+    }
+
+
+def _may_hold(known: Range, low: Any, high: Any) -> bool:
+    return known is None or (known[0] < high and known[1] >= low) or bool(known[0] == low)
 
 
 def _ranges(

@@ -8,6 +8,7 @@ from functools import partial
 
 from maintenance.engine import UnitResult, WorkUnit
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.sort_compact.bought import bought
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.jobs.sort_compact.plan import SortPlan
 from maintenance.pinned import commit_pinned
@@ -79,6 +80,7 @@ def execute_dynamic(
 
 def commit_dynamic(
     table: FileStoreTable,
+    plan: SortPlan,
     batch: Sequence[Sorted],
     failed: Sequence[FailedUnit],
     context: RunContext,
@@ -86,6 +88,7 @@ def commit_dynamic(
     """One OVERWRITE snapshot a partition; one that somebody changed meanwhile stays as it was."""
     made: list[Snapshot] = []
     changes: list[BucketChange] = []
+    committed: list[Sorted] = []
     failures = list(failed)
     left = list(batch)
     while left:
@@ -118,8 +121,16 @@ def commit_dynamic(
             delete_moved(table, [rest for _, rest in left])
             raise
         changes += _changes(pile, moved)
+        committed.append((pile, moved))
     return Committed(
-        snapshots=tuple(s.id for s in made), changes=tuple(changes), failed_units=tuple(failures)
+        snapshots=tuple(s.id for s in made),
+        changes=tuple(changes),
+        failed_units=tuple(failures),
+        details=bought(
+            *(table, plan.clustering.columns),
+            before=[b for pile, _ in committed for b in pile.by_bucket.values()],
+            after=[b for _, moved in committed for b in _by_bucket(moved).values()],
+        ),
     )
 
 
@@ -140,19 +151,21 @@ def _too_many(table: FileStoreTable, pile: Pile, moved: RescaleResult) -> Corrup
     )
 
 
-def _changes(pile: Pile, moved: RescaleResult) -> Iterator[BucketChange]:
-    before: dict[int, list[DataFileMeta]] = defaultdict(list)
-    after: dict[int, list[DataFileMeta]] = defaultdict(list)
-    for entry in pile.entries:
-        before[entry.bucket].append(entry.file)
+def _by_bucket(moved: RescaleResult) -> dict[int, list[DataFileMeta]]:
+    files: dict[int, list[DataFileMeta]] = defaultdict(list)
     for bucket in moved.buckets:
-        after[bucket.bucket] += bucket.after
+        files[bucket.bucket] += bucket.after
+    return files
+
+
+def _changes(pile: Pile, moved: RescaleResult) -> Iterator[BucketChange]:
+    before, after = pile.by_bucket, _by_bucket(moved)
     for number in sorted({*before, *after}):
         yield BucketChange(
             partition=pile.name,
             bucket=number,
-            before=_size(before[number]),
-            after=_size(after[number]),
+            before=_size(before.get(number, ())),
+            after=_size(after.get(number, ())),
         )
 
 

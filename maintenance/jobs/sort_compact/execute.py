@@ -19,7 +19,7 @@ from typing import Final
 
 from maintenance.engine import Engine, ShuffleEngine, UnitResult, WorkUnit
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.sort_compact.bought import cost_of, query_ranges
+from maintenance.jobs.sort_compact.bought import bought
 from maintenance.jobs.sort_compact.dynamic import Sorted, commit_dynamic, execute_dynamic
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.jobs.sort_compact.plan import SortPlan
@@ -355,7 +355,7 @@ def commit(
     Files are deleted only after a conflict, when they certainly are not part of the table.
     """
     if plan.moves:
-        return commit_dynamic(table, batch.moved, batch.failed, context)
+        return commit_dynamic(table, plan, batch.moved, batch.failed, context)
     left = {pile.row: (pile, result) for pile, result in batch.sorted}
     conflicts: list[str] = []
     made: Snapshot | None = None
@@ -389,7 +389,11 @@ def commit(
             )
             for pile, result in committed
         ),
-        details=_bought(table, plan, [result for _, result in committed]),
+        details=bought(
+            *(table, plan.clustering.columns),
+            before=[result.before for _, result in committed],
+            after=[result.after for _, result in committed],
+        ),
     )
 
 
@@ -434,21 +438,3 @@ def _size(files: Sequence[DataFileMeta]) -> Size:
         bytes=sum(f.file_size for f in files),
         rows=sum(f.row_count for f in files),
     )
-
-
-def _bought(
-    table: FileStoreTable, plan: SortPlan, results: Sequence[CompactResult]
-) -> dict[str, object]:
-    """What a range query on each column reads, before and after, of the partitions committed."""
-    before = [f for r in results for f in r.before]
-    after = [f for r in results for f in r.after]
-    queries = query_ranges(table, [*before, *after], plan.clustering.columns)
-    old, new = cost_of(table, before, queries), cost_of(table, after, queries)
-    return {
-        f"range_query_on_{column}": {
-            "before": old[column].to_json(),
-            "after": new[column].to_json(),
-        }
-        for column in plan.clustering.columns
-        if column in old and column in new
-    }

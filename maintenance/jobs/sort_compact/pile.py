@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,14 @@ class Pile:
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
         return tuple(e.file for e in self.entries)
+
+    @property
+    def by_bucket(self) -> dict[int, list[DataFileMeta]]:
+        """Its files, by the number of their bucket."""
+        files: dict[int, list[DataFileMeta]] = defaultdict(list)
+        for entry in self.entries:
+            files[entry.bucket].append(entry.file)
+        return files
 
     @property
     def bytes(self) -> int:

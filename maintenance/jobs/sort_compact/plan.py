@@ -9,12 +9,12 @@ from typing import Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
-from maintenance.jobs.sort_compact.bought import Cost, cost_of, query_ranges
+from maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, query_ranges
 from maintenance.jobs.sort_compact.incremental import due, idle
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_choice import partition_predicate
 from maintenance.pinned import check_changelog_told
-from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
 from paimon_core.compaction.sort_rewrite import SortUnit, code_width
 from paimon_core.compaction.unit import CompactUnit
@@ -129,7 +129,8 @@ class SortPlan:
         head = f"sort_compact {self.table} from {where} by {columns} ({self.clustering.strategy})"
         yield f"{head}: nothing to do" if self.is_empty else head
         for pile in self.piles[:MOST_PRINTED]:
-            yield f"  {pile.label}: sort {len(pile.entries):,} files ({human_bytes(pile.bytes)})"
+            files = counted(len(pile.entries), "files")
+            yield f"  {pile.label}: sort {files} ({human_bytes(pile.bytes)})"
         if len(self.piles) > MOST_PRINTED:
             yield f"  ... and {len(self.piles) - MOST_PRINTED:,} more partitions"
         for kept in self.kept:
@@ -203,7 +204,9 @@ def plan(
         clustering=clustering,
         piles=tuple(piles),
         kept=tuple(kept),
-        before=cost_of(table, files, queries),
+        before=cost_of(
+            table, merged_groups(table, (b for p in piles for b in p.by_bucket.values())), queries
+        ),
         effect=Effect(
             rewritten_files=len(files),
             rewritten_bytes=size,

@@ -153,6 +153,15 @@ def test_rows_stay_and_queries_read_less(plane: Plane, strategy: str, engine: Lo
         assert shares["y"] < 0.7
 
 
+def test_what_was_bought_is_told_of_all_batches(plane: Plane) -> None:
+    report = sort(plane, order_by=["x"], order_strategy="order", batch_bytes="1 kb")
+    assert report.error is None, report.error
+    assert len(report.snapshots) > 1
+    bought: Any = report.details["range_query_on_x"]
+    assert bought["before"]["total_files"] == report.before.files
+    assert bought["after"]["total_bytes"] == report.after.bytes
+
+
 @pytest.mark.parametrize("memory", [None, 100_000])
 def test_order_is_exact(plane: Plane, memory: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if memory is not None:
