@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -48,12 +49,26 @@ def _spec_predicate(table: FileStoreTable, spec: Mapping[str, str]) -> Predicate
 
 
 def _equals(table: FileStoreTable, key: str, text: str) -> Predicate:
+    value = partition_value(table, key, text)
+    return Leaf(Op.IS_NULL, key) if value is None else Leaf(Op.EQ, key, (value,))
+
+
+def partition_value(table: FileStoreTable, key: str, text: str) -> Any:
+    """The internal value that a partition's text stands for; None for the default name.
+
+    InvalidArgument names the key and the table.
+    """
     if text == table.paths.partition_default_name:
-        return Leaf(Op.IS_NULL, key)
+        return None
     field = table.schema.partition_type.get(key)
     if field is None:
         raise InvalidArgument(f"{key} is no partition key of table {table.name}", table=table.name)
-    return Leaf(Op.EQ, key, (parse_partition_text(text, field.type),))
+    try:
+        return parse_partition_text(text, field.type)
+    except InvalidArgument as e:
+        raise InvalidArgument(
+            f"partition {key}={text} of table {table.name}: {e.message}", table=table.name
+        ) from e
 
 
 def _only_partition_keys(table: FileStoreTable, names: Iterable[str]) -> None:

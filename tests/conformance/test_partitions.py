@@ -182,6 +182,23 @@ def test_marks(table: dict[str, str], tmp_path: Path, oracle_1_4_2: Oracle) -> N
     assert wrong.error is not None
 
 
+def test_a_mark_lies_beside_the_files_whatever_was_typed(tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    columns = [column("k", "INT"), column("d", "DATE"), column("n", "INT")]
+    run_step({"op": "create_table", **at, "columns": columns, "partition_keys": ["d", "n"]})
+    run_step({"op": "write", **at, "rows": [[1, "2024-05-01", 7], [2, None, 8]]})
+    report = run(
+        *(tmp_path, "mark_partition_done"),
+        partitions="d=2024-05-01,n=07;d=__DEFAULT_PARTITION__,n=8;d=2024-05-01",
+    )
+    assert report.error is None
+    marks = {str(m.parent) for m in tmp_path.rglob("_SUCCESS")}
+    files = {str(f.parents[1]) for f in tmp_path.rglob("*.parquet")}
+    assert marks == files | {str(tmp_path / "db.db" / "t" / "d=19844")}
+    wrong = run(tmp_path, "mark_partition_done", partitions="d=2024-05-01,n=x")
+    assert "partition n=x of table db.t" in str(wrong.error)
+
+
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
     """An address, what was posted there, and the results that are answered, last first."""

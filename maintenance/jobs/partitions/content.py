@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from maintenance.partition_choice import partition_value
 from maintenance.plan import Effect
 from paimon_core.commit.overwrite import PartitionTest, static_partition_test
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.types.text import parse_partition_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,6 @@ def spec_tests(
     types = {f.name: f.type for f in table.schema.partition_type.fields}
     if not types:
         raise InvalidArgument(f"table {table.name} is not partitioned", table=table.name)
-    default = table.paths.partition_default_name
     tests = []
     for spec in specs:
         unknown = sorted(set(spec) - set(types))
@@ -76,8 +75,6 @@ def spec_tests(
                 f"(partition keys: {', '.join(types)})",
                 table=table.name,
             )
-        values = {
-            k: None if v == default else parse_partition_text(v, types[k]) for k, v in spec.items()
-        }
+        values = {k: partition_value(table, k, v) for k, v in spec.items()}
         tests.append(static_partition_test(table, values))
     return tests

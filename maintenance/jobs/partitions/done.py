@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.partitions.content import partitions_of
 from maintenance.jobs.partitions.http_report import HttpReport
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from maintenance.partition_choice import partition_value
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_MARK_DONE_ACTION
 from paimon_core.paths import spec_path
+from paimon_core.types.text import partition_text
 
 _SUCCESS_FILE: Final = "success-file"
 _HTTP_REPORT: Final = "http-report"
@@ -58,15 +61,35 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
                 f"({', '.join(keys)})",
                 table=table.name,
             )
-        paths.append(f"{spec_path({k: spec[k] for k in keys if k in spec})}/")
+        paths.append(
+            f"{spec_path({k: _folder_text(table, k, spec[k]) for k in keys if k in spec})}/"
+        )
+    there = [f"{p.path}/" for p in partitions_of(table, table.snapshots.latest())]
+    empty = {path for path in paths if not any(p.startswith(path) for p in there)}
     return MetadataPlan(
         job="mark_partition_done",
         table=table.name,
         pin=latest_pin(table),
         work=Marks(tuple(paths), actions, report),
-        actions=tuple(Action(f"mark {path} as done", ", ".join(actions)) for path in paths),
+        actions=tuple(
+            Action(
+                f"mark {path} as done",
+                ", ".join(actions) + ("; it holds no files" if path in empty else ""),
+            )
+            for path in paths
+        ),
         arguments=arguments,
     )
+
+
+def _folder_text(table: FileStoreTable, key: str, text: str) -> str:
+    """The text as it stands in the folder's name: a DATE may be typed as people write it."""
+    field = table.schema.partition_type.get(key)
+    value = partition_value(table, key, text)
+    if field is None or value is None:
+        return table.paths.partition_default_name
+    name = partition_text(value, field.type, legacy_name=table.paths.partition_legacy_name)
+    return name or table.paths.partition_default_name
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
