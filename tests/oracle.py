@@ -237,7 +237,7 @@ class FlinkJob:
                 f"Flink did not end within {seconds:.0f} s\n{self.errors()}"
             ) from None
 
-    def wait_for(self, text: str, seconds: float = 120.0) -> None:
+    def wait_for(self, text: str, seconds: float = FLINK_SECONDS) -> None:
         """Waits until a printed line holds the text; AssertionError if it ends or fails before."""
         until = time.monotonic() + seconds
         while not any(text in line for line in self.lines()):

@@ -34,7 +34,7 @@ def airflow_database() -> None:
         [sys.executable, "-m", "airflow", "db", "migrate"],
         check=True,
         capture_output=True,
-        timeout=300,
+        timeout=900,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths())},
     )
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 from s3_store import s3_server
 
 from maintenance.demo.kept import Kept
@@ -51,21 +51,15 @@ class Cluster:
     worker_log: Path
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_until(ready: Any, what: str) -> None:
-    deadline = time.monotonic() + 60
+def wait_until(ready: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + 300
     while True:
         try:
             if ready():
                 return
         except (OSError, ValueError):
             pass  # not there yet, or its page is still empty
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
 
 
@@ -100,10 +94,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ):
 
             def worker_is_known() -> bool:
-                with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as got:
+                with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=60) as got:
                     return bool(json.load(got)["aliveworkers"])
 
-            wait_until(worker_is_known, worker_log.read_text())
+            wait_until(worker_is_known, worker_log)
             yield Cluster(url, store, worker_log)
 
 
@@ -164,7 +158,7 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -16,6 +16,7 @@ import pytest
 import spark_work
 from command_line import caretaker, read_rows
 from lakes import Lake
+from ports import free_port
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from spark_work import slow, work
 
@@ -213,7 +214,7 @@ def caretaker_in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=900,
         check=False,
     )
 
@@ -221,9 +222,7 @@ def caretaker_in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def connect_server() -> Iterator[str]:
     """The URL of a Spark Connect server of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
     for key, value in (
         ("spark.connect.grpc.binding.port", port),
@@ -245,7 +244,7 @@ def connect_server() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + 200
+        until = time.monotonic() + 600
         while True:
             assert server.poll() is None, "the server ended"
             with socket.socket() as probe:
@@ -256,7 +255,7 @@ def connect_server() -> Iterator[str]:
         yield f"sc://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
 
 
 def test_spark_connect(lake, tmp_path):
@@ -324,7 +323,7 @@ def test_a_batch_of_tables_in_one_application(lake, tmp_path):
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     environment.pop("PYTHONPATH", None)
     ran = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=500, check=False
+        command, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     told = {p.name: json.loads(p.read_text()) for p in results.iterdir()}
     assert {name: r["exit_code"] for name, r in told.items()} == {

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -417,9 +416,8 @@ class TestLauncher:
             )
             assert "waiting" in process.stderr.readline()
             process.send_signal(signal.SIGTERM)
-            started = time.monotonic()
-            assert process.wait(10) == 130
-            assert time.monotonic() - started < 5
+            # We hold the lock: it cannot have ended by getting it.
+            assert process.wait(60) == 130
             assert "the next call goes on" in process.stderr.read()
             process.stderr.close()
 

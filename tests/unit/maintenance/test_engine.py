@@ -31,7 +31,7 @@ def test_a_failing_unit_does_not_lose_the_others(threads):
 
 
 def test_threads_run_side_by_side():
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=120)
 
     def meet(payload: bytes) -> bytes:
         meeting.wait()

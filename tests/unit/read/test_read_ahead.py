@@ -42,6 +42,12 @@ class Sources:
         yield batch(2 * number)
         yield batch(2 * number + 1)
 
+    def wait_for(self, count: int) -> None:
+        """Until so many are being read."""
+        deadline = time.monotonic() + 60
+        while len(self.begun) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+
 
 def numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
     return [b.column("n")[0].as_py() for b in batches]
@@ -60,9 +66,7 @@ def test_small_files_are_read_before_their_turn() -> None:
     given = Sources([1] * 6)
     batches = one_after_the_other(store(8), given.sources)
     next(batches)
-    deadline = time.monotonic() + 5
-    while len(given.begun) < 6 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    given.wait_for(6)
     assert sorted(given.begun) == list(range(6))
     assert numbers(batches) == list(range(1, 12))
 
@@ -72,6 +76,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Sources([10] * 6)
     batches = one_after_the_other(store(8), given.sources)
     next(batches)
+    given.wait_for(2)
     time.sleep(0.05)
     assert sorted(given.begun) == [0, 1]
     batches.close()  # type: ignore[attr-defined] # a generator

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,7 +62,7 @@ def test_help_starts_fast_and_imports_nothing_heavy():
         "heavy = {'pyarrow', 'numpy', 'pyspark', 'fastavro', 'rich', 'fsspec'} & set(sys.modules)\n"
         "print(heavy, file=sys.stderr); sys.exit(len(heavy))"
     )
-    started = time.perf_counter()
+    started = os.times().children_user
     ran = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
@@ -72,7 +71,7 @@ def test_help_starts_fast_and_imports_nothing_heavy():
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert time.perf_counter() - started < 5
+    assert os.times().children_user - started < 3  # of CPU: others may be at work
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 
 def _postgres_programs() -> Path | None:
@@ -41,9 +42,7 @@ def postgres_url() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     folder.chmod(0o777)
     data = folder / "data"
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     who = _as_nobody()
     environment = {**os.environ, "LC_ALL": "C"}
     subprocess.run(
@@ -69,9 +68,8 @@ def postgres_url() -> Iterator[str]:
 
 
 def _wait_for(programs: Path, port: int) -> None:
-    import time
-
-    for _ in range(200):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
         ready = subprocess.run(
             [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False
         )
