@@ -1,6 +1,7 @@
 """``./caretaker test``: every check, cheap ones first; stops at the first that fails.
 
-Arguments go to pytest.  Caches live beside the environment, so a checkout stays clean.
+Arguments go to pytest, which runs on several cores unless they name files.  Caches live beside the
+environment, so a checkout stays clean.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple[str, list[str]]]:
     """The checks as names and commands, in their order."""
     ruff_cache = f"--cache-dir={caches / 'ruff'}"
-    pytest_cache = f"cache_dir={caches / 'pytest'}"
+    # Workers as tests/conftest.py says, unless the arguments name files.
+    pytest = ["-o", f"cache_dir={caches / 'pytest'}", "-n", "auto", "--durations=15"]
     return [
         ("ruff check", [python, "-m", "ruff", "check", ruff_cache, "."]),
         ("ruff format", [python, "-m", "ruff", "format", "--check", "--quiet", ruff_cache, "."]),
         ("mypy", [python, "-m", "mypy", "--strict", f"--cache-dir={caches / 'mypy'}"]),
         ("import-linter", ["lint-imports", f"--cache-dir={caches / 'import-linter'}"]),
-        ("pytest", [python, "-m", "pytest", "-o", pytest_cache, *pytest_arguments]),
+        ("pytest", [python, "-m", "pytest", *pytest, *pytest_arguments]),
     ]
 
 

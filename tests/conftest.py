@@ -13,15 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Seconds say nothing on a busy machine, and failing examples are printed, not kept in a folder.
-settings.register_profile("default", deadline=None, database=None, print_blob=True)
-settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+# Seconds say nothing on a busy machine, failing examples are printed and not kept in a folder, and
+# every run tries the same ones.  HYPOTHESIS_PROFILE=thorough tries many others.
+settings.register_profile(
+    "default",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    database=None,
+    print_blob=True,
+)
+settings.register_profile(
+    "thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Fixtures that need something which not every machine has, and the marker their tests get.
@@ -33,6 +43,12 @@ MARKED_FIXTURES = {
 }
 _airflow_home = pytest.StashKey[str]()
 
+# With Airflow, Spark or both, which take every core and much memory: never two of them at a time.
+HEAVY = ("tests/airflow/", "tests/e2e/", "tests/spark/")
+MOST_WORKERS = 4
+# What a worker and its JVMs may take.
+WORKER_BYTES = 3 * 1024**3
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keeps tests away from the caller's Airflow: a home of their own, before anything imports it."""
@@ -42,6 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     # Nor does a test write into the caller's history.
     os.environ["CARETAKER_HISTORY_URL"] = "none"
+    # No JVM of a test lives long enough to earn back what the better compiler costs: with the quick
+    # one alone, JVMs take a third less of CPU.
+    options, quick = os.environ.get("JDK_JAVA_OPTIONS", ""), "-XX:TieredStopAtLevel=1"
+    if "TieredStopAtLevel" not in options:
+        os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick}".strip()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -54,6 +75,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in MARKED_FIXTURES:
                 item.add_marker(MARKED_FIXTURES[fixture])
+    # Of two workers, one starts with what is heavy, the other with what asks the oracle, so that only
+    # one has its JVMs.  The many short files come last: they end both at about the same time.
+    asking = {item.path for item in items if item.get_closest_marker("oracle")}
+    items.sort(key=lambda item: (not _is_heavy(item.nodeid), item.path not in asking))
+
+
+def _is_heavy(nodeid: str) -> bool:
+    return nodeid.startswith(HEAVY)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes `-n auto` means; 0, which is this one alone, for files that are named."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.capture == "no":
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    workers = min(cores or 1, memory // WORKER_BYTES, MOST_WORKERS)
+    return workers if workers > 1 else 0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out whole files, in our order, and all that is heavy to the same worker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "heavy" if _is_heavy(nodeid) else nodeid.split("::", 1)[0]
+
+    config.option.loadscopereorder = False  # it would begin with the files of most tests
+    return ByFile(config, log)
 
 
 @dataclass(frozen=True)
