@@ -19,6 +19,12 @@ from paimon_core.options import parse_bool, parse_duration_millis, parse_memory_
 
 _COMMA: Final = re.compile(r"(?<!\\),")
 _SEMICOLON: Final = re.compile(r"(?<!\\);")
+_CAPITAL: Final = re.compile(r"(?<=[a-z])[A-Z]")
+
+
+def with_underscores(name: str) -> str:
+    """The argument's name as jobs write it; Paimon's procedures have consumerId and next_snapshot."""
+    return _CAPITAL.sub(lambda m: f"_{m.group().lower()}", name.replace("-", "_"))
 
 
 class Kind(StrEnum):
@@ -55,7 +61,7 @@ class Argument:
 
     `name` is the procedure's name with underscores; `flag` its word on the command line, without
     the leading dashes, when that is not simply the name with dashes.  `aliases` are other names
-    under which it is accepted in JSON.  `default` is a typed value.
+    under which it is accepted in JSON.  `default` is a typed value; `least` is for numbers.
     """
 
     name: str
@@ -66,6 +72,7 @@ class Argument:
     flag: str | None = None
     aliases: tuple[str, ...] = ()
     example: str | None = None
+    least: int | None = None
 
     @property
     def option(self) -> str:
@@ -106,6 +113,8 @@ class Argument:
             schema["items"] = {"type": "string"}
             if self.choices:
                 schema["items"] = {"type": "string", "enum": [*self.choices]}
+        if self.least is not None:
+            schema["minimum"] = self.least
         if self.kind is Kind.OPTIONS:
             schema["additionalProperties"] = {"type": "string"}
         if self.example is not None:
@@ -147,13 +156,16 @@ def _choice(argument: Argument, raw: object) -> str:
     return text
 
 
-def _integer(_: Argument, raw: object) -> int:
+def _integer(argument: Argument, raw: object) -> int:
     if isinstance(raw, bool) or not isinstance(raw, int | str):
         raise TypeError(f"{raw!r} is not a whole number")
     try:
-        return int(raw)
+        number = int(raw)
     except ValueError as e:
         raise ValueError(f"{raw!r} is not a whole number") from e
+    if argument.least is not None and number < argument.least:
+        raise ValueError(f"{number} is less than {argument.least}")
+    return number
 
 
 def _boolean(_: Argument, raw: object) -> bool:
@@ -219,6 +231,8 @@ def _options(_: Argument, raw: object) -> dict[str, str]:
 
 def _texts(argument: Argument, raw: object) -> tuple[str, ...]:
     texts = tuple(str(item).strip() for item in _items(raw, ","))
+    if argument.choices:
+        texts = tuple(t if t in argument.choices else t.replace("-", "_") for t in texts)
     wrong = [t for t in texts if t not in argument.choices]
     if argument.choices and wrong:
         raise ValueError(f"{wrong[0]!r} is not one of {', '.join(argument.choices)}")
@@ -243,7 +257,7 @@ def read_arguments(arguments: Iterable[Argument], raw: Mapping[str, object]) -> 
     known = {name: a for a in arguments for name in (a.name, *a.aliases)}
     values = {a.name: a.default for a in known.values()}
     for name, value in raw.items():
-        argument = known.get(name.replace("-", "_"))
+        argument = known.get(with_underscores(name))
         if argument is None:
             names = ", ".join(sorted({a.name for a in known.values()}))
             raise InvalidArgument(f"unknown argument {name!r} (known: {names})")

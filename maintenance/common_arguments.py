@@ -34,6 +34,7 @@ OPTIONS: Final = Argument(
 PARALLELISM: Final = Argument(
     name="parallelism",
     kind=Kind.INTEGER,
+    least=1,
     help="how many tasks Spark is given at most, or threads with --engine local "
     "(default: from the bytes to rewrite and the cores there are)",
     example="8",

@@ -32,7 +32,13 @@ from maintenance.metrics import Metrics
 from maintenance.plan import Plan
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CorruptTable, PaimonError, StalePlan
+from paimon_core.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidArgument,
+    PaimonError,
+    StalePlan,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
 from paimon_core.retry import backoff_millis
@@ -110,6 +116,8 @@ def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
     try:
         _, plan = run.make_plan()
     except Exception as e:
+        if isinstance(e, PaimonError) and not isinstance(e, InvalidArgument):
+            e.table = e.table or request.table
         _remember_plan(run, e)
         raise
     _remember_plan(run, plan)

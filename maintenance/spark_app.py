@@ -121,6 +121,7 @@ def run_batch(batch: Mapping[str, object], results: str, *, master: str | None =
             if isinstance(request, Exception):
                 report = _refused(batch, run, request, around)
             else:
+                engine.parallelism = cast("int | None", request.arguments.get("parallelism"))
                 report = run_table(request, around)
             written[report.table] += 1
             _write(results, report, written[report.table], _text_map(batch.get("result_storage")))

@@ -147,9 +147,12 @@ class Options(Mapping[str, str]):
             try:
                 return option.parse(text)
             except ValueError as e:
+                why = e.message if isinstance(e, InvalidArgument) else str(e)
                 raise InvalidArgument(
-                    f"table option {key!r} has the unreadable value {text!r}: {e}",
-                    next_step="correct the option with ALTER TABLE ... SET and run again",
+                    f"table option {key!r} has the unreadable value {text!r}: "
+                    f"{'not a whole number' if option.parse is int else why}",
+                    next_step="correct the option, with ALTER TABLE ... SET or where it was given "
+                    "for this run, and run again",
                 ) from e
         return option.default
 

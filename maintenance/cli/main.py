@@ -6,20 +6,26 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from maintenance.arguments import with_underscores
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.parser import GUIDED, build_parser
 from maintenance.exit_codes import ExitCode, exit_code_of
-from paimon_core.errors import InvalidArgument
+from maintenance.registry import JOBS, job_named, jobs_with
+from maintenance.tables import is_pattern
+from paimon_core.errors import InvalidArgument, PaimonError
 
 _DISTRIBUTION: Final = "paimon-caretaker"
 INTERRUPTED: Final = 130
 """What shells say of a process that Ctrl-C ended."""
 
+_OF_JOBS: Final = ("plan", "run")
+_OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
 _MODULES: Final[Mapping[str, str]] = {
     "read": "maintenance.cli.read",
     "files": "maintenance.cli.files",
@@ -67,13 +73,15 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         # Its options belong to it, all of them.
         demo = importlib.import_module("maintenance.demo.main")
         return int(demo.run(list(words[1:])))
-    args, unknown = build_parser().parse_known_args(words)
+    args, unknown = build_parser().parse_known_args(_as_spelled_here(words))
     if unknown:
         # The parser at the top finds them, but the help that lists what there is is further down.
         told = [args.command] if args.command else []
-        told += [args.job] if args.command in ("plan", "run") else []
+        told += [args.job] if args.command in _OF_JOBS else []
+        others = jobs_with(unknown[0].partition("=")[0])
+        hint = f" (an argument of {', '.join(others)})" if told[1:] and others else ""
         raise InvalidArgument(
-            f"unrecognized arguments: {' '.join(unknown)}",
+            f"unrecognized arguments: {' '.join(unknown)}{hint}",
             next_step=f"see {' '.join(['caretaker', *told])} --help",
         )
     if args.version:
@@ -89,7 +97,36 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
     _set_up_logging(args.verbose)
     output.json = bool(args.json)
     command = cast("Command", importlib.import_module(_MODULES[args.command]))
-    return int(command.run(args, output))
+    try:
+        return int(command.run(args, output))
+    except InvalidArgument:
+        raise
+    except PaimonError as e:
+        # Files deep inside do not know whose they are.
+        named = getattr(args, "table", None)
+        e.table = e.table or (named if named and not is_pattern(named) else None)
+        raise
+
+
+def _as_spelled_here(words: Sequence[str]) -> list[str]:
+    """The words, with jobs and options of procedures (consumerId, retain_max) in our spelling.
+
+    InvalidArgument for a job where a command belongs, and for a job that does not exist.
+    """
+    spelled = [_OPTION.sub(_dashed, word) for word in words]
+    command = next((word for word in spelled[:1] if not word.startswith("-")), "")
+    if command.replace("-", "_") in JOBS:
+        name = job_named(command).name
+        raise InvalidArgument(
+            f"{command} is a job", next_step=f"use caretaker plan {name}, or caretaker run {name}"
+        )
+    if command in _OF_JOBS and spelled[1:] and not spelled[1].startswith("-"):
+        spelled[1] = job_named(spelled[1]).name
+    return spelled
+
+
+def _dashed(option: re.Match[str]) -> str:
+    return "--" + with_underscores(option.group(1)).replace("_", "-")
 
 
 def _version() -> str:

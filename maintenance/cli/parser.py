@@ -171,6 +171,13 @@ def _not_negative(text: str) -> int:
     return number
 
 
+def _positive(text: str) -> int:
+    number = _whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
 def _read(commands: Commands[Parser]) -> None:
     parser = _command(
         commands,
@@ -449,7 +456,7 @@ def _run_options(parser: Parser) -> None:
     run.add_argument(
         "--max-attempts",
         metavar="N",
-        type=_not_negative,
+        type=_positive,
         default=None,
         help="how many plans to try when concurrent commits win (default: 5)",
     )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.parser import MASTER_VARIABLE
 from maintenance.cli.progress import progress_for
-from maintenance.cli.request import requests_of, typed_arguments
+from maintenance.cli.request import requests_of
+from maintenance.engine import Engine, LocalEngine
 from maintenance.exit_codes import ExitCode, combined
 from maintenance.job import Progress
 from maintenance.registry import job_named
@@ -18,7 +19,6 @@ from maintenance.tables import is_pattern
 from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from maintenance.engine import Engine
     from maintenance.metrics import Metrics
     from maintenance.report import Report
 
@@ -39,8 +39,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     many = is_pattern(args.table)
     metrics = Metrics()
     env = system_environment(_zone(args.timezone))
-    arguments = job.read_arguments(typed_arguments(job, args))
-    engine = _engine(args, arguments.get("parallelism"))
+    engine = _engine(args)
     history = open_history()
     reports: list[Report] = []
     try:
@@ -53,6 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
                 max_attempts=args.max_attempts or DEFAULT_MAX_ATTEMPTS,
             )
             table = request.table
+            engine = _at_most(engine, request.arguments.get("parallelism"))
             with progress_for(table) as bars:
                 progress: Progress = bars
                 report = run_table(
@@ -93,15 +93,22 @@ def _report_lines(report: Report) -> list[str]:
     return [*report.lines(), *shown]
 
 
-def _engine(args: argparse.Namespace, parallelism: object) -> Engine:
-    wanted = parallelism if isinstance(parallelism, int) else None
+def _engine(args: argparse.Namespace) -> Engine:
     if args.engine == "local":
-        from maintenance.engine import LocalEngine  # noqa: PLC0415 - fast start
-
-        return LocalEngine(threads=wanted or 1)
+        return LocalEngine()
     from maintenance.spark import SparkEngine  # noqa: PLC0415 - fast start
 
-    return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE), parallelism=wanted)
+    return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE))
+
+
+def _at_most(engine: Engine, parallelism: object) -> Engine:
+    """The engine with so many threads or tasks, as the arguments for this table say."""
+    wanted = parallelism if isinstance(parallelism, int) else None
+    if isinstance(engine, LocalEngine):
+        return LocalEngine(threads=wanted or 1)
+    if hasattr(engine, "parallelism"):
+        engine.parallelism = wanted
+    return engine
 
 
 def _zone(name: str | None) -> str | None:

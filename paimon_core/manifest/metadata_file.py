@@ -89,7 +89,8 @@ def read_metadata(
         e.file = path
         raise
     except _DAMAGE as e:
-        raise CorruptTable(f"cannot read metadata file {path}: {e!r}", file=path) from e
+        why = str(e) if type(e) is ValueError else f"{type(e).__name__}: {e}"
+        raise CorruptTable(f"cannot read metadata file {path}: {why}", file=path) from e
 
 
 class Sink(Protocol[T_contra]):

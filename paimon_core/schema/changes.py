@@ -338,10 +338,15 @@ def check_dynamic_options(schema: TableSchema, dynamic: Mapping[str, str | None]
     for key, value in dynamic.items():
         if schema.options.get(key) == value:
             continue
-        if value is None:
-            _check_reset(schema.options, key)
-        else:
-            _check_set(schema.options, key, value)
+        try:
+            if value is None:
+                _check_reset(schema.options, key)
+            else:
+                _check_set(schema.options, key, value)
+        except SchemaError as e:
+            if e.next_step == e.default_next_step:
+                e.next_step = f"leave the option {key} as the table has it, and run again"
+            raise
 
 
 def _check_set(old: Options, key: str, value: str) -> None:

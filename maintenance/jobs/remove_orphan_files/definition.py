@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
+from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
 
@@ -38,6 +40,11 @@ EXTERNAL_PATHS = Argument(
     help="also look into data-file.external-paths of the table: only if no other table keeps "
     "files there, for whatever this table does not mention is taken for an orphan",
 )
+PARALLELISM = replace(
+    common_arguments.PARALLELISM,
+    help="how many tasks list folders and delete files on Spark at most, where there are very many "
+    "of them, or threads with --engine local",
+)
 QUARANTINE = Argument(
     name="quarantine",
     kind=Kind.TEXT,
@@ -66,7 +73,7 @@ REMOVE_ORPHAN_FILES: Final = Job(
         "read stops the job before anything is removed, unless its snapshot has expired meanwhile."
     ),
     undo="With mode=quarantine: restore_orphan_files. Else none.",
-    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS),
+    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS, PARALLELISM),
     examples=(
         "caretaker plan remove_orphan_files 'db.*' -w /lake",
         "caretaker run remove_orphan_files db.orders -w /lake --mode quarantine",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -27,6 +28,7 @@ TARGET_TAG = Argument(
 SNAPSHOT = Argument(
     name="snapshot",
     kind=Kind.INTEGER,
+    aliases=("snapshot_id",),
     help="the snapshot to tag (default: the newest)",
     example="12",
 )
@@ -115,7 +117,7 @@ RENAME_TAG: Final = Job(
     changes="Moves one tag file.",
     protects="A tag that has the new name already stays as it is, and the job fails.",
     undo="rename_tag back.",
-    arguments=(TAG, TARGET_TAG),
+    arguments=(replace(TAG, aliases=("tag_name",)), TARGET_TAG),
     examples=("caretaker run rename_tag db.orders -w /lake --tag a --target-tag b",),
     load=partial(_load, "create", "RENAME"),
 )

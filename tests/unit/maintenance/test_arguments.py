@@ -40,6 +40,30 @@ def test_values_are_read(kind, raw, value):
     assert argument(kind).read(raw) == value
 
 
+def test_a_number_below_the_least_is_wrong():
+    parallelism = argument(Kind.INTEGER, least=1)
+    assert parallelism.read("1") == 1
+    assert parallelism.json_schema()["minimum"] == 1
+    with pytest.raises(InvalidArgument, match="--some-name: 0 is less than 1"):
+        parallelism.read(0)
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "name"),
+    [
+        ("reset_consumer", {"consumerId": "c", "nextSnapshotId": 3}, "next_snapshot_id"),
+        ("clear_consumers", {"includingConsumers": "c.*"}, "including_consumers"),
+        ("create_branch", {"branch": "b", "ignoreIfExists": True}, "ignore_if_exists"),
+        ("rename_tag", {"tagName": "a", "targetTagName": "b"}, "target_tag"),
+        ("create_tag", {"tag": "a", "snapshot_id": 3}, "snapshot"),
+        ("rollback", {"snapshot-id": 3}, "snapshot"),
+    ],
+)
+def test_names_of_the_procedures_of_both_engines_are_known(job, given, name):
+    values = JOBS[job].read_arguments(given)
+    assert values[name] is not None
+
+
 @pytest.mark.parametrize(
     ("kind", "raw"),
     [

@@ -206,6 +206,53 @@ def test_a_reader_may_stop_early(lake):
     assert json.loads(ran.stdout)[0] == "+I"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("create_tag", "db.t"), "create_tag is a job -> use caretaker plan create_tag, or"),
+        (
+            ("plan", "rollback_to_timestamp", "db.t"),
+            "use caretaker run rollback DATABASE.TABLE --t",
+        ),
+        (("run", "expire_snapshot", "db.t"), "did you mean expire_snapshots?"),
+        (("plan", "zzz", "db.t"), "no job is called 'zzz' (there are: analyze, "),
+        (("plan", "compact", "db.t", "--order-by", "v"), "(an argument of sort_compact)"),
+        (("plan", "compact", "db.t", "--parallelism", "0"), "--parallelism: 0 is less than 1"),
+        (("run", "compact", "db.t", "--max-attempts", "0"), "'0' is less than 1"),
+        (("plan", "compact", "db.t", "--option", "bucket=-1"), "leave the option bucket as the"),
+        (("plan", "compact", "db.t", "--option", "target-file-size=x"), "where it was given"),
+        (("plan", "expire_snapshots", "db.t", "--option", "snapshot.num-retained.min=x"), "whole"),
+    ],
+)
+def test_what_was_mistyped_is_told_with_what_to_type(lake, words, told):
+    ran = caretaker(*words, "-w", lake.warehouse)
+    assert ran.code == 2
+    assert told in ran.err
+    assert ran.err.count("->") == 1
+
+
+def test_words_of_the_procedures_are_taken(lake):
+    where = ("db.t", "-w", lake.warehouse)
+    assert caretaker("plan", "expire-snapshots", *where, "--retain_max", 1).code == 2  # the least
+    ran = caretaker("run", "reset_consumer", *where, "--consumerId", "c", "--nextSnapshotId=2")
+    assert ran.code == 0, ran.err
+    assert lake.table().consumers.get("c").next_snapshot == 2
+
+
+@pytest.mark.parametrize("words", [("read",), ("inspect",), ("plan", "compact"), ("verify",)])
+def test_damage_is_told_with_the_table(lake, words):
+    paths = lake.table().paths
+    for file in Path(paths.manifest_dir).glob("manifest-*-0"):
+        file.write_bytes(b"broken")
+    ran = caretaker(*words, "db.t", "-w", lake.warehouse, "--json")
+    assert ran.code == 7
+    if words != ("verify",):
+        error = ran.json["error"] if words != ("read",) else json.loads(ran.out)["error"]
+        assert (error["table"], error["type"]) == ("db.t", "CorruptTable")
+        assert "ValueError" not in error["message"]
+        assert error["file"] in error["message"]
+
+
 # --- files, inspect -----------------------------------------------------------------------------
 
 

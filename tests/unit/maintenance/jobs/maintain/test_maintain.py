@@ -154,7 +154,9 @@ def test_steps_take_their_own_arguments(lake):
     [
         ({"also": ["rollback"]}, "'rollback' is not one of expire_changelogs"),
         ({"step_arguments": {"retain_max": "3"}}, "no STEP.ARGUMENT"),
-        ({"step_arguments": {"expire_snapshots.x": "3"}}, "unknown argument 'x'"),
+        ({"step_arguments": {"expire_snapshots.x": "3"}}, "expire_snapshots: unknown argument 'x'"),
+        ({"step_arguments": {"expire_snapshots.retain_max": "x"}}, "step expire_snapshots: arg"),
+        ({"without": ["expire-all"]}, "--without: 'expire_all' is no step"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_happens(lake, arguments, reason):
