@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from maintenance.plan import Kept
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import WRITE_ONLY
+from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -32,10 +34,12 @@ def safety_tag(
     retained_millis: int | None,
     env: Environment,
     kept: list[Kept],
+    interrupted: Iterable[Reference] = (),
 ) -> Tag | None:
     """The tag to make, or the one of an interrupted run; None (and why, in `kept`) for no tag.
 
-    `prefix` is the job's; `name` follows it.
+    `prefix` is the job's; `name` follows it.  `interrupted`: what interrupted runs let go.  If
+    `latest` is among it, the tag is one of what was newest before.
     """
     if not retained_millis:
         return None
@@ -43,8 +47,11 @@ def safety_tag(
         why = "the table is not write-only: expiry by its writers could misread such a tag"
         kept.append(Kept(what="no safety tag", why=why, count=0))
         return None
+    begun = {r.snapshot.identity for r in interrupted if r.kind is RefKind.SNAPSHOT}
+    same = begun if latest.identity in begun else {latest.identity}
     for tag in table.tags.all():
-        if tag.name.startswith(prefix) and tag.snapshot.identity == latest.identity:
+        mine = tag.name.startswith(prefix) and tag.snapshot.identity in same
+        if mine and tag.snapshot.id >= latest.id:
             return tag
     made = env.local_millis()
     return Tag(

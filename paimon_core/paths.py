@@ -115,6 +115,11 @@ class TablePaths:
         return f"{self.tag_dir}/{TAG_PREFIX}{name}"
 
     @property
+    def tag_success_dir(self) -> str:
+        """Where files say that a tag is there (Java: `SuccessFileTagCallback`)."""
+        return f"{self.tag_dir}/tag-success-file"
+
+    @property
     def consumer_dir(self) -> str:
         return f"{self.branch_root}/consumer"
 

@@ -35,7 +35,7 @@ from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to
 
 logger = logging.getLogger(__name__)
 
-_JOURNALS: Final = "caretaker/released"
+JOURNALS: Final = "caretaker/released"
 _PHASES: Final = (
     frozenset({Role.DATA, Role.CHANGELOG, Role.INDEX, Role.STATISTICS}),
     frozenset({Role.MANIFEST, Role.INDEX_MANIFEST}),
@@ -106,7 +106,7 @@ def write_journal(
     table: FileStoreTable, going: Iterable[Reference], new_uuid: Callable[[], str]
 ) -> str:
     """The path of the journal that says which references go."""
-    path = f"{table.root}/{_JOURNALS}/{new_uuid()}.json"
+    path = f"{table.root}/{JOURNALS}/{new_uuid()}.json"
     content = {
         "references": [
             {
@@ -124,7 +124,7 @@ def write_journal(
 
 def journals(table: FileStoreTable) -> list[str]:
     """The paths of journals that interrupted runs left behind, sorted."""
-    found = table.io.list_dir(f"{table.root}/{_JOURNALS}")
+    found = table.io.list_dir(f"{table.root}/{JOURNALS}")
     return sorted(f.path for f in found if not f.is_dir and f.name.endswith(".json"))
 
 
@@ -147,6 +147,17 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
     return read_settled(table.io, path, parse, table=table.name)
 
 
+def read_journals(table: FileStoreTable, paths: Iterable[str]) -> list[Reference]:
+    """What interrupted runs let go; nothing of those that another run has finished meanwhile."""
+    going: list[Reference] = []
+    for path in paths:
+        try:
+            going += read_journal(table, path)
+        except FileNotFoundError:
+            continue
+    return going
+
+
 def finish_interrupted(
     table: FileStoreTable,
     paths: Sequence[str],
@@ -158,12 +169,7 @@ def finish_interrupted(
 
     A reference that is still there is none of theirs: it was not deleted, and stays.
     """
-    going: list[Reference] = []
-    for path in paths:
-        try:
-            going += read_journal(table, path)
-        except FileNotFoundError:
-            continue
+    going = read_journals(table, paths)
     left = all_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
     removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)

@@ -1,8 +1,8 @@
 """What lies in the folders of a table, and which of it is old enough to be an orphan.
 
 Only folders whose content Paimon makes are listed: those of buckets at the depth of the partition
-keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch, of which only
-temporary files are candidates.  External paths (`data-file.external-paths`) are listed when asked
+keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch and our own, of
+which, as of folders of partitions, only temporary files are candidates.  External paths (`data-file.external-paths`) are listed when asked
 for: other tables may keep their files there too, as nothing in such a path names the table.
 """
 
@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from maintenance.job import RunContext
+from maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 from maintenance.storage import list_folders
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat
 from paimon_core.paths import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_core.reachability.references import branches_of
+from paimon_core.reachability.release import JOURNALS
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
 
 
@@ -44,7 +46,8 @@ def find_candidates(
     """
     found = Found()
     roots = (table.paths.data_root, *external)
-    folders = [f for root in roots for f in _bucket_folders(table, root, found, context)]
+    temporary: list[FileStat] = []
+    folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
     paths = table.paths
     folders += [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
     for folder, listed in _listed(table, folders, context):
@@ -52,7 +55,7 @@ def find_candidates(
         _add(found, files, older_than_millis)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
-    for files in _metadata_files(table):
+    for files in (temporary, *_metadata_files(table)):
         _add(found, files, older_than_millis)
     return found
 
@@ -80,19 +83,28 @@ def external_roots(table: FileStoreTable) -> tuple[str, ...]:
 
 
 def _bucket_folders(
-    table: FileStoreTable, root: str, found: Found, context: RunContext
+    table: FileStoreTable,
+    root: str,
+    found: Found,
+    temporary: list[FileStat],
+    context: RunContext,
 ) -> Iterator[str]:
-    """The folders of buckets below a root; partition folders that are empty are noted."""
+    """The folders of buckets below a root; of partition folders it is noted which are empty.
+
+    What an interrupted mark of a partition left goes to `temporary`.
+    """
     level = [root]
     for _ in table.schema.partition_keys:
         below: list[str] = []
         for folder, listed in _listed(table, level, context):
+            temporary += _temporary(listed)
             children = [f for f in listed if f.is_dir and "=" in f.name]
             below += [f.path for f in children]
             if not listed and folder != root:
                 found.empty_folders.append(folder)
         level = below
     for folder, listed in _listed(table, level, context):
+        temporary += _temporary(listed)
         buckets = [f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)]
         yield from (f.path for f in buckets)
         if not listed and folder != root:
@@ -116,3 +128,15 @@ def _metadata_files(table: FileStoreTable) -> Iterator[list[FileStat]]:
         for folder in (paths.tag_dir, paths.schema_dir, paths.consumer_dir):
             listed = table.io.list_dir(folder)
             yield [f for f in listed if not f.is_dir and f.name.startswith(".")]
+        yield _temporary(table.io.list_dir(paths.tag_success_dir))
+        if paths.branch_root != paths.root:
+            yield _temporary(table.io.list_dir(paths.branch_root))
+    yield _temporary(table.io.list_dir(f"{table.root}/{JOURNALS}"))
+    for quarantine in table.io.list_dir(f"{table.root}/{QUARANTINES}"):
+        if quarantine.is_dir:
+            yield _temporary(table.io.list_dir(quarantine.path))
+
+
+def _temporary(listed: Iterable[FileStat]) -> list[FileStat]:
+    """What a writer that was killed left of a file that appears whole (`.NAME.UUID.tmp`)."""
+    return [f for f in listed if not f.is_dir and f.name[0] == "." and f.name.endswith(".tmp")]

@@ -18,7 +18,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
 from paimon_core.io.settled import read_settled
 
-_FOLDER: Final = "caretaker/quarantine"
+QUARANTINES: Final = "caretaker/quarantine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ Plan = MetadataPlan[Quarantine]
 
 def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
     """The folder of a quarantine."""
-    return f"{table.root}/{_FOLDER}/{quarantine_id}"
+    return f"{table.root}/{QUARANTINES}/{quarantine_id}"
 
 
 def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
@@ -55,7 +55,7 @@ def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileSt
 
 def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     quarantine_id = cast("str | None", arguments.get("quarantine"))
-    known = sorted(f.name for f in table.io.list_dir(f"{table.root}/{_FOLDER}") if f.is_dir)
+    known = sorted(f.name for f in table.io.list_dir(f"{table.root}/{QUARANTINES}") if f.is_dir)
     if not quarantine_id or "/" in quarantine_id:
         raise InvalidArgument(
             f"argument --quarantine is required (there are: {', '.join(known) or 'none'})",

@@ -63,7 +63,7 @@ def free_tags(
 
 
 def _success_file(table: FileStoreTable, name: str) -> str:
-    return f"{table.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
+    return f"{table.paths.tag_success_dir}/{name}_SUCCESS"
 
 
 def write_success_file(table: FileStoreTable, name: str, now_millis: int) -> None:

@@ -29,7 +29,12 @@ from paimon_core.reachability.references import (
     tag_reference,
     without,
 )
-from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.reachability.release import (
+    finish_interrupted,
+    journals,
+    read_journals,
+    release,
+)
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
@@ -81,12 +86,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     coming = [r for r in theirs if _same(r) not in there]
     left: list[Kept] = []
     latest = table.snapshots.latest()
-    safety = _safety_tag(table, latest, going, shared, arguments, context, left)
+    interrupted = tuple(journals(table))
+    safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
     staying = list(without(references, going))
     if safety is not None:
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
-    interrupted = tuple(journals(table))
     actions = []
     if going or coming:
         actions.append(
@@ -143,6 +148,7 @@ def _safety_tag(
     latest: Snapshot | None,
     going: Sequence[Reference],
     shared: set[int],
+    interrupted: Sequence[str],
     arguments: Mapping[str, object],
     context: RunContext,
     left: list[Kept],
@@ -164,6 +170,7 @@ def _safety_tag(
         retained_millis=retained,
         env=context.env,
         kept=left,
+        interrupted=read_journals(table, interrupted),
     )
 
 

@@ -32,9 +32,14 @@ from paimon_core.reachability.references import (
     tag_reference,
     without,
 )
-from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.reachability.release import (
+    finish_interrupted,
+    journals,
+    read_journals,
+    release,
+)
 from paimon_core.refs.tags import Tag
-from paimon_core.scan.manifests import delta_manifests, read_entries
+from paimon_core.scan.manifests import data_manifests, delta_manifests, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -113,6 +118,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
     ]
     kept: list[Kept] = []
+    interrupted = tuple(journals(table))
     safety = None
     if going:
         safety = safety_tag(
@@ -123,13 +129,13 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             retained_millis=cast("int | None", arguments.get("safety_tag")),
             env=context.env,
             kept=kept,
+            interrupted=read_journals(table, interrupted),
         )
     staying = [*without(references, going), snapshot_reference(table, target)]
     if safety is not None:
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
     live = scan_files(table, latest)
-    interrupted = tuple(journals(table))
     actions = []
     if going or not table.snapshots.exists(target.id):
         actions.append(
@@ -244,6 +250,8 @@ class AsLatest:
 
     target: Snapshot
     tag: Tag | None = None
+    unmerged: bool = False
+    """Whether only the second snapshot of an interrupted run is missing."""
 
 
 def make_as_latest(
@@ -271,11 +279,15 @@ def make_as_latest(
                 f"{len(back):,} files come back, {len(changes.files) - len(back):,} go",
             )
         )
+    unmerged = changes.is_empty and _names_twice(table, latest)
+    if unmerged:
+        why = "an interrupted run left files that are both deleted and there, which Java misreads"
+        actions.append(Action("merge the manifests", why))
     return MetadataPlan(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=AsLatest(target, tag),
+        work=AsLatest(target, tag, unmerged),
         actions=tuple(actions),
         arguments=arguments,
     )
@@ -316,6 +328,10 @@ def apply_as_latest(
     target, tag = plan.work.target, plan.work.tag
     merging = with_full_merge(table)
     details: dict[str, object] = {"content_of": target.id}
+    merge = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
+    if plan.work.unmerged:
+        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
+        return Committed(snapshots=(merged.id,), details=details)
     if tag is not None:
         table.tags.create(tag)
         details["protecting_tag"] = tag.name
@@ -332,10 +348,21 @@ def apply_as_latest(
         raise
     snapshots = [snapshot.id]
     if _moves_files(table, snapshot):
-        request = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
-        merged = commit_changes(merging, lambda _: Changes((), (), ()), request, env=context.env)
+        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
         snapshots.append(merged.id)
     return Committed(snapshots=tuple(snapshots), details=details)
+
+
+def _names_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether any manifest deletes a file, from the level above that it came back from."""
+    live = {e.file.file_name: e.file.level for e in scan_files(table, snapshot)}
+    return any(
+        entry.kind is FileKind.DELETE
+        and entry.file.level > live.get(entry.file.file_name, entry.file.level)
+        for meta in data_manifests(table, snapshot)
+        if meta.num_deleted_files
+        for entry in read_entries(table, meta)
+    )
 
 
 def _moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
