@@ -45,6 +45,23 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
     )
 
 
+def without_validity(array: pa.Array) -> pa.Array:
+    """The array without its nulls; some value of the type stands in their place."""
+    if pa.types.is_struct(array.type):
+        fields = [array.field(i) for i in range(array.type.num_fields)]
+        if not fields:
+            return pa.Array.from_buffers(array.type, len(array), [None], 0, children=[])
+        return pa.StructArray.from_arrays(fields, fields=list(array.type))
+    children: list[pa.Array] | None = None
+    if pa.types.is_map(array.type):
+        entries = [array.type.key_field, array.type.item_field]
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=entries)]
+    elif pa.types.is_list(array.type):
+        children = [array.values]
+    buffers = [None, *array.buffers()[1 : array.type.num_buffers]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset, children)
+
+
 def in_order(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch's columns as `schema` has them; a column that the batch lacks is null."""
     position = {name: i for i, name in enumerate(batch.schema.names)}
@@ -80,7 +97,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_struct(target) and pa.types.is_struct(source):
         present = {source.field(i).name: i for i in range(source.num_fields)}
         children = [
-            conform(array.field(present[f.name]), f.type)
+            conform(_present_field(array, present[f.name]), f.type)
             if f.name in present
             else pa.nulls(len(array), f.type)
             for f in target
@@ -92,6 +109,13 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_list(target) and pa.types.is_list(source):
         return with_children(array, target, [conform(array.values, target.value_type)])
     raise CorruptTable(f"a column of {source} cannot be read as {target}")
+
+
+def _present_field(array: pa.StructArray, at: int) -> pa.Array:
+    """A field, null where its row is: a field that is NOT NULL has anything there."""
+    if array.null_count and not array.type.field(at).nullable:
+        return array.flatten()[at]
+    return array.field(at)
 
 
 def _struct(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.conform import with_children
+from paimon_core.format.conform import with_children, without_validity
 from paimon_core.format.dictionary_choice import dictionary_columns, leaves
 from paimon_core.format.int96 import RAW_TYPE, from_timestamps, int96_footer
-from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.arrow import arrow_schema, stored_schema
 from paimon_core.types.data_types import RowType
 
 ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
@@ -57,13 +57,15 @@ class ParquetFileWriter:
         self._codec = codec
         self._level = zstd_level if codec == "zstd" else None
         self._schema = arrow_schema(row_type)
-        file_fields = [f.with_type(_file_type(f.type)) for f in self._schema]
-        self._file_schema = pa.schema(file_fields)
-        self._raw = [
-            i for i, f in enumerate(self._schema) if not file_fields[i].type.equals(f.type)
+        stored = stored_schema(row_type)
+        self._file_schema = pa.schema([f.with_type(_file_type(f.type)) for f in stored])
+        self._changed = [
+            i
+            for i, (f, g) in enumerate(zip(self._schema, self._file_schema, strict=True))
+            if not f.type.equals(g.type)
         ]
         self._sink = sink
-        self._tail = _Tail(sink) if self._raw else None
+        self._tail = _Tail(sink) if not self._file_schema.equals(stored) else None
         self._writer: pq.ParquetWriter | None = None
         self._row_group_bytes = row_group_bytes
         self._waiting: list[pa.RecordBatch] = []
@@ -106,8 +108,10 @@ class ParquetFileWriter:
         columns = pa.Table.from_batches(self._waiting)
         table = pa.table(columns.columns, names=self._schema.names)
         self._waiting = []
-        for i in self._raw:
-            table = table.set_column(i, self._file_schema.field(i), _to_file(table.column(i)))
+        for i in self._changed:
+            field = self._file_schema.field(i)
+            chunks = [_to_file(c, field.type) for c in table.column(i).chunks]
+            table = table.set_column(i, field, pa.chunked_array(chunks, field.type))
         if not table.schema.equals(self._file_schema):
             table = table.cast(self._file_schema)
         writer = self._writer or self._open(table)
@@ -192,19 +196,21 @@ def _file_type(t: pa.DataType) -> pa.DataType:
     return RAW_TYPE if pa.types.is_timestamp(t) and t.unit == "ns" else t
 
 
-def _to_file(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([_raw_times(c) for c in column.chunks], _file_type(column.type))
+def _to_file(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The column as the file has it.  Nulls in NOT NULL parts must lie below other nulls."""
+    if array.type.equals(target):
+        return array
+    if pa.types.is_struct(target):
+        parts = [(array.field(i), f) for i, f in enumerate(target)]
+    elif pa.types.is_map(target):
+        parts = [(array.keys, target.key_field), (array.items, target.item_field)]
+    elif pa.types.is_list(target):
+        parts = [(array.values, target.value_field)]
+    else:
+        return from_timestamps(array)
+    return with_children(array, target, [_part(child, field) for child, field in parts])
 
 
-def _raw_times(array: pa.Array) -> pa.Array:
-    t = array.type
-    if pa.types.is_struct(t):
-        children = [_raw_times(array.field(i)) for i in range(t.num_fields)]
-        return with_children(array, _file_type(t), children)
-    if pa.types.is_map(t):
-        return with_children(
-            array, _file_type(t), [_raw_times(array.keys), _raw_times(array.items)]
-        )
-    if pa.types.is_list(t):
-        return with_children(array, _file_type(t), [_raw_times(array.values)])
-    return from_timestamps(array) if pa.types.is_timestamp(t) and t.unit == "ns" else array
+def _part(array: pa.Array, field: pa.Field) -> pa.Array:
+    array = _to_file(array, field.type)
+    return array if field.nullable or not array.null_count else without_validity(array)

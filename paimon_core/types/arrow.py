@@ -13,6 +13,11 @@ TIMESTAMP(p) LTZ       the same, zone UTC
 Field ids go into the metadata as `PARQUET:field_id`, those of list elements and map entries made
 as Java's `ParquetSchemaConverter` makes them, so that a Parquet file written from such a schema
 carries the ids that Java's would.
+
+In memory the parts of nested types are nullable, whatever the type says (keys of maps apart, which
+Arrow wants so): below a null row Arrow has null fields, and they are no offence against NOT NULL.
+`stored_schema` has the nullability that a file declares; `paimon_core.types.not_null` finds the
+nulls that may not be.
 """
 
 from __future__ import annotations
@@ -66,12 +71,12 @@ UNIT_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 def arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type that holds columns of the type; UnsupportedFeature for VARIANT and the like."""
-    return _arrow_type(data_type, None, 0)
+    return _arrow_type(data_type, None, 0, stored=False)
 
 
 def arrow_field(field: DataField) -> pa.Field:
     """The Arrow field of this name, type, nullability and field id."""
-    return _field(field.name, field.type, field.id, _arrow_type(field.type, field.id, 0))
+    return _column_field(field, stored=False)
 
 
 @lru_cache(maxsize=256)
@@ -80,37 +85,52 @@ def arrow_schema(row_type: RowType) -> pa.Schema:
     return pa.schema([arrow_field(f) for f in row_type.fields])
 
 
+@lru_cache(maxsize=256)
+def stored_schema(row_type: RowType) -> pa.Schema:
+    """As `arrow_schema`, with the parts of nested types NOT NULL where the type says so."""
+    return pa.schema([_column_field(f, stored=True) for f in row_type.fields])
+
+
 def time_unit(data_type: AtomicType) -> str:
     """The Arrow unit of a TIMESTAMP or LTZ of this precision: ms, us or ns."""
     precision = data_type.precision or 0
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
-def _arrow_type(t: DataType, field_id: int | None, depth: int) -> pa.DataType:
+def _column_field(field: DataField, *, stored: bool) -> pa.Field:
+    arrow = _arrow_type(field.type, field.id, 0, stored=stored)
+    return _field(field.name, arrow, field.id, nullable=field.type.nullable)
+
+
+def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) -> pa.DataType:
+    def part(name: str, p: DataType, *, sign: int = 1) -> pa.Field:
+        return _field(
+            name,
+            _arrow_type(p, field_id, depth + 1, stored=stored),
+            _child_id(field_id, depth + 1, sign=sign),
+            nullable=sign > 0 and (p.nullable or not stored),
+        )
+
     match t:
         case AtomicType():
             return _atomic_arrow_type(t)
         case ArrayType():
-            element = _arrow_type(t.element, field_id, depth + 1)
-            return pa.list_(_field("element", t.element, _child_id(field_id, depth + 1), element))
+            return pa.list_(part("element", t.element))
         case MapType() | MultisetType():
             key, value = map_types(t)
-            return pa.map_(
-                _field(
-                    "key",
-                    key.with_nullable(False),
-                    _child_id(field_id, depth + 1, sign=-1),
-                    _arrow_type(key, field_id, depth + 1),
-                ),
-                _field(
-                    "value",
-                    value,
-                    _child_id(field_id, depth + 1),
-                    _arrow_type(value, field_id, depth + 1),
-                ),
-            )
+            return pa.map_(part("key", key, sign=-1), part("value", value))
         case RowType():
-            return pa.struct([arrow_field(f) for f in t.fields])
+            return pa.struct(
+                [
+                    _field(
+                        f.name,
+                        _arrow_type(f.type, f.id, 0, stored=stored),
+                        f.id,
+                        nullable=f.type.nullable or not stored,
+                    )
+                    for f in t.fields
+                ]
+            )
     raise UnsupportedFeature(f"data type {type_to_sql(t)}")
 
 
@@ -133,9 +153,9 @@ def map_types(t: MapType | MultisetType) -> tuple[DataType, DataType]:
     return (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT_TYPE)
 
 
-def _field(name: str, t: DataType, field_id: int | None, arrow: pa.DataType) -> pa.Field:
+def _field(name: str, arrow: pa.DataType, field_id: int | None, *, nullable: bool) -> pa.Field:
     metadata = None if field_id is None else {FIELD_ID: str(field_id).encode()}
-    return pa.field(name, arrow, nullable=t.nullable, metadata=metadata)
+    return pa.field(name, arrow, nullable=nullable, metadata=metadata)
 
 
 def _child_id(field_id: int | None, depth: int, *, sign: int = 1) -> int | None:

@@ -22,6 +22,7 @@ from paimon_core.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIE
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.cast import parse_default
 from paimon_core.types.data_types import DataField, TypeRoot
+from paimon_core.types.not_null import has_required_parts, missing_part
 
 Kinds = npt.NDArray[np.int8]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
@@ -65,9 +66,20 @@ def _column(
             f"null in column {arrow_field.name} of table {table.name}, which is NOT NULL",
             table=table.name,
         )
+    if has_required_parts(data_field.type):
+        _check_parts(table, column, data_field)
     if column.null_count and data_field.default_value is not None:
         column = _filled(column, data_field)
     return column
+
+
+def _check_parts(table: FileStoreTable, column: pa.ChunkedArray, field: DataField) -> None:
+    for chunk in column.chunks:
+        missing = missing_part(chunk, field.type, field.name)
+        if missing is not None:
+            raise InvalidArgument(
+                f"null in {missing} of table {table.name}, which is NOT NULL", table=table.name
+            )
 
 
 def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:

@@ -34,6 +34,7 @@ from paimon_core.types.arrow import arrow_schema, column_to_internal
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.buffers import fixed_values
 from paimon_core.types.data_types import RowType
+from paimon_core.types.not_null import missing_part
 from paimon_core.write.file_layout import (
     FileLayout,
     append_layout,
@@ -196,10 +197,11 @@ class _RollingWriter(ABC):
         return int(min(left, max(rows, CHECK_ROWS)))
 
     def _check_nulls(self, arrays: list[pa.Array]) -> None:
-        for array, field in zip(arrays, self._arrow, strict=True):
-            if array.null_count and not field.nullable:
+        for array, field in zip(arrays, self._file_type.fields, strict=True):
+            missing = missing_part(array, field.type, field.name)
+            if missing is not None or (array.null_count and not field.type.nullable):
                 raise InvalidArgument(
-                    f"null in column {field.name}, which is NOT NULL",
+                    f"null in column {missing or field.name}, which is NOT NULL",
                     file=self._path,
                     next_step="make the column nullable again: older rows, or a merge by "
                     "partial-update or aggregation, leave it without a value",

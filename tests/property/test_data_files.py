@@ -81,33 +81,41 @@ simple = st.one_of(
 )
 
 
+def part(child, *, required):
+    """The type and values of a child, which is NOT NULL or has nulls among its values."""
+    t, values = child
+    return t.with_nullable(not required), values if required else st.none() | values
+
+
 def nested(children):
+    parts = st.builds(lambda c, required: part(c, required=required), children, st.booleans())
+
     def arrays(child):
         t, values = child
-        return ArrayType(element=t), st.lists(st.none() | values, max_size=4)
+        return ArrayType(element=t), st.lists(values, max_size=4)
 
     def maps(child):
         t, values = child
         key = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
-        pairs = st.dictionaries(texts, st.none() | values, max_size=3)
+        pairs = st.dictionaries(texts, values, max_size=3)
         return MapType(key=key, value=t), pairs.map(lambda d: list(d.items()))
 
     def int_maps(child):
         t, values = child
-        pairs = st.dictionaries(st.integers(-5, 5), st.none() | values, max_size=3)
+        pairs = st.dictionaries(st.integers(-5, 5), values, max_size=3)
         return MapType(key=AtomicType(kind=TypeRoot.INT), value=t), pairs.map(
             lambda d: list(d.items())
         )
 
     def rows(parts):
         fields = tuple(DataField(id=50 + i, name=f"f{i}", type=t) for i, (t, _) in enumerate(parts))
-        return RowType(fields=fields), st.tuples(*(st.none() | v for _, v in parts))
+        return RowType(fields=fields), st.tuples(*(v for _, v in parts))
 
     return st.one_of(
-        children.map(arrays),
-        children.map(maps),
-        children.map(int_maps),
-        st.lists(children, min_size=1, max_size=3).map(rows),
+        parts.map(arrays),
+        parts.map(maps),
+        parts.map(int_maps),
+        st.lists(parts, min_size=1, max_size=3).map(rows),
     )
 
 

@@ -35,7 +35,8 @@ from paimon_core.types.sql import parse_type
         ("TIMESTAMP_LTZ(3)", pa.timestamp("ms", tz="UTC")),
         ("ARRAY<INT>", pa.list_(pa.int32())),
         ("MAP<STRING, INT>", pa.map_(pa.string(), pa.int32())),
-        ("MULTISET<STRING>", pa.map_(pa.string(), pa.field("count", pa.int32(), nullable=False))),
+        ("MULTISET<STRING>", pa.map_(pa.string(), pa.int32())),
+        ("ROW<a INT NOT NULL> NOT NULL", pa.struct([("a", pa.int32())])),
         ("ROW<a INT, b STRING>", pa.struct([("a", pa.int32()), ("b", pa.string())])),
     ],
 )
