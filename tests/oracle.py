@@ -70,7 +70,8 @@ class OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=os.environ | {"PAIMON_ORACLE_VERSION": version, "PAIMON_ORACLE_OPTS": options},
+            env=os.environ
+            | {"PAIMON_ORACLE_VERSION": version, "PAIMON_ORACLE_OPTS": options, "TZ": "UTC"},
         )
         self._rest = b""
 
@@ -214,7 +215,10 @@ class FlinkJob:
                 stdout=out,
                 stderr=err,
                 env=os.environ
-                | {"PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g")},
+                | {
+                    "PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g"),
+                    "TZ": "UTC",
+                },
             )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -62,8 +63,13 @@ def postgres_url() -> Iterator[str]:
         _wait_for(programs, port)
         yield f"postgresql+psycopg://care@127.0.0.1:{port}/postgres"
     finally:
-        server.terminate()
-        server.wait(30)
+        # The fast way to end: the other waits for clients, and pools keep connections.
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
