@@ -88,9 +88,20 @@ class Kept:
         return {"what": self.what, "why": self.why, "count": self.count, "bytes": self.bytes}
 
     def line(self) -> str:
-        """The reason for people."""
-        size = "" if self.bytes is None else f", {human_bytes(self.bytes)}"
-        return f"keep {self.what} ({self.count}{size}): {self.why}"
+        """The reason for people: how many, where that is not said by the name of the one."""
+        several = self.count > 1 or (self.count == 1 and self.what.split()[0].endswith("s"))
+        told = [f"{self.count:,}"] if several else []
+        told += [human_bytes(self.bytes)] if self.bytes is not None else []
+        amount = f" ({', '.join(told)})" if told else ""
+        return f"keep {self.what}{amount}: {self.why}"
+
+
+def kept_files(held: Mapping[str, tuple[int, int]]) -> list[Kept]:
+    """Files that stay because a reference needs them, from its label to their number and bytes."""
+    return [
+        Kept(what="files", why=label, count=count, bytes=size)
+        for label, (count, size) in held.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,10 @@ class ConsumerStore:
             )
         return found
 
+    def furthest_behind(self) -> Consumer | None:
+        """The consumer that holds the others' snapshots back; None if there are no consumers."""
+        return min(self.all(), key=lambda c: (c.next_snapshot, c.id), default=None)
+
     def min_next_snapshot(self) -> int | None:
         """The smallest snapshot that any consumer still wants, None without consumers."""
         return min((c.next_snapshot for c in self.all()), default=None)

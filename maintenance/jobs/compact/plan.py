@@ -208,6 +208,12 @@ def plan(
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
             kept[why].append(bucket.files)
+    told = [_kept(why, buckets) for why, buckets in kept.items()]
+    if not units and not told:
+        why = "the table has no files"
+        if arguments["partitions"] or arguments["where"]:
+            why = "no partition that was chosen has files"
+        told.append(Kept(what="buckets", why=why, count=0))
     touched = {u.partition for u in units} if goes_on else frozenset()
     return CompactPlan(
         table=table.name,
@@ -226,7 +232,7 @@ def plan(
             key: state.buckets[key].vector_files
             for key in dict.fromkeys((u.partition, u.bucket) for u in units)
         },
-        kept=tuple(_kept(why, buckets) for why, buckets in kept.items()),
+        kept=tuple(told),
         effect=_effect(state, units),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),

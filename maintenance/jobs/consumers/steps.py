@@ -40,7 +40,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     consumers = table.consumers.all()
     if allowed is None:
         why = "neither consumer.expiration-time nor the argument is given"
-        kept = [Kept(what="consumers", why=why, count=len(consumers))] if consumers else []
+        kept = [Kept(what="consumers", why=why, count=len(consumers))]
         return _plan("expire_consumers", table, [], kept, arguments)
     now = context.env.now_millis()
     dead = [c for c in consumers if c.modified_millis < now - allowed]
@@ -108,6 +108,8 @@ def _plan(
     arguments: Arguments,
 ) -> Plan:
     actions = []
+    if not moves and not kept:
+        kept = [Kept(what="consumers", why="there are none", count=0)]
     for move, why in moves:
         old = None if move.old is None else move.old.next_snapshot
         was = "" if old is None else f" (at snapshot {old})"

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
 from maintenance.retention import Keep, Retention, choose_range
 from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
@@ -28,6 +28,7 @@ from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, RefKind, all_references, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.refs.consumers import Consumer
 
 Arguments = Mapping[str, object]
 
@@ -52,8 +53,24 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     mine = [r for r in references if r.kind is RefKind.CHANGELOG and r.table.branch == table.branch]
     mine.sort(key=lambda r: r.snapshot.id)
     everything = bool(arguments.get("delete_all"))
+    metadata = Metadata(table)
     going, why = (mine, "") if everything else _beyond(table, mine, arguments, context)
-    garbage = find_garbage(table, going, without(references, going), Metadata(table))
+    garbage = find_garbage(table, going, without(references, going), metadata)
+    kept = kept_files(garbage.held)
+    consumer = None if everything else table.consumers.furthest_behind()
+    if consumer is not None:
+        further, _ = _beyond(table, mine, arguments, context, consumers_hold=False)
+        if len(further) > len(going):
+            held = find_garbage(table, further, without(references, further), metadata)
+            kept.insert(
+                0,
+                Kept(
+                    what="changelogs that are beyond the retention",
+                    why=f"{_wants(consumer)}; see expire_consumers, reset_consumer",
+                    count=len(further) - len(going),
+                    bytes=held.bytes - garbage.bytes,
+                ),
+            )
     actions = []
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
@@ -67,6 +84,11 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             )
         )
     left = len(mine) - len(going)
+    if left:
+        kept.insert(0, Kept(what="changelogs", why=why, count=left))
+    elif not mine:
+        why = "there are none that outlived their snapshots"
+        kept.append(Kept(what="changelogs", why=why, count=0))
     return MetadataPlan(
         job="expire_changelogs",
         table=table.name,
@@ -78,35 +100,44 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             consumers_hold=not everything,
         ),
         actions=tuple(actions),
-        kept=(Kept(what="changelogs", why=why, count=left),) if left else (),
+        kept=tuple(kept),
         effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
         arguments=arguments,
     )
 
 
 def _beyond(
-    table: FileStoreTable, mine: Sequence[Reference], arguments: Arguments, context: RunContext
+    table: FileStoreTable,
+    mine: Sequence[Reference],
+    arguments: Arguments,
+    context: RunContext,
+    *,
+    consumers_hold: bool = True,
 ) -> tuple[list[Reference], str]:
     latest = table.snapshots.latest_id()
     if not mine or latest is None:
         return [], ""
     times = {r.snapshot.id: r.snapshot.time_millis for r in mine}
-    consumed = table.consumers.min_next_snapshot()
+    consumer = table.consumers.furthest_behind() if consumers_hold else None
     chosen = choose_range(
         [r.snapshot.id for r in mine],
         _retention(table, arguments, context),
         latest=latest,
         time_of=times.get,
-        next_consumed=consumed,
+        next_consumed=None if consumer is None else consumer.next_snapshot,
     )
     # The newest long-lived changelog stays, so that the line to the snapshots has no hole.
     newest = mine[-1].snapshot.id
     why = f"changelog.{chosen.stopped_by}"
-    if chosen.stopped_by is Keep.CONSUMER:
-        why = f"a consumer wants snapshot {consumed} next"
+    if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
+        why = _wants(consumer)
     if newest in chosen:
         why = "the newest changelog always stays"
     return [r for r in mine if r.snapshot.id in chosen and r.snapshot.id != newest], why
+
+
+def _wants(consumer: Consumer) -> str:
+    return f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next"
 
 
 def _retention(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Retention:

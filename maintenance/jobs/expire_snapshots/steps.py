@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
 from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
 from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
@@ -66,13 +66,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     retention.check()
     decoupled = changelogs_are_kept_longer(table, retention, now)
     consumers_hold = not (decoupled and table.options.value(CONSUMER_CHANGELOG_ONLY))
-    consumer = first_consumer(table) if consumers_hold else None
+    consumer = table.consumers.furthest_behind() if consumers_hold else None
     chosen = _choose(table, ids, retention, consumer)
     references = all_references(table)
     going = _in_range(table, references, chosen)
     metadata = Metadata(table)
     garbage = _garbage(table, going, references, metadata, keep_changelogs=decoupled)
-    kept = list(_held_by_tags(garbage))
+    kept = kept_files(garbage.held)
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         further = _choose(table, ids, retention, None)
         more = _in_range(table, references, further)
@@ -176,11 +176,6 @@ def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now:
     )
 
 
-def first_consumer(table: FileStoreTable) -> Consumer | None:
-    """The consumer that is furthest behind."""
-    return min(table.consumers.all(), key=lambda c: (c.next_snapshot, c.id), default=None)
-
-
 def _choose(
     table: FileStoreTable, ids: Sequence[int], retention: Retention, consumer: Consumer | None
 ) -> ExpiryRange:
@@ -230,13 +225,6 @@ def _why(chosen: ExpiryRange, consumer: Consumer | None) -> str:
     return f"snapshot.{chosen.stopped_by}"
 
 
-def _held_by_tags(garbage: Garbage) -> list[Kept]:
-    return [
-        Kept(what="files", why=label, count=count, bytes=size)
-        for label, (count, size) in garbage.held.items()
-    ]
-
-
 def _held_by_consumer(
     consumer: Consumer, snapshots: int, with_it: Garbage, without_it: Garbage
 ) -> Kept:
@@ -255,7 +243,7 @@ def _held_by_consumer(
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     """The plan without snapshots that a consumer wants by now, or that are others by now."""
     work = plan.work
-    consumer = first_consumer(table) if work.consumers_hold else None
+    consumer = table.consumers.furthest_behind() if work.consumers_hold else None
     going: list[Reference] = []
     for reference in work.going:
         wanted = consumer is not None and consumer.next_snapshot <= reference.snapshot.id

@@ -9,7 +9,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.partitions.content import Partition, effect_of, partitions_of, spec_tests
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Kept, SnapshotPin, human_bytes
+from maintenance.plan import Kept, SnapshotPin, counted, human_bytes
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
@@ -58,7 +58,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
 
 def drop_action(partition: Partition, why: str) -> Action:
     """The line of a partition that is dropped."""
-    size = f"{partition.files:,} files, {human_bytes(partition.bytes)}"
+    size = f"{counted(partition.files, 'files')}, {human_bytes(partition.bytes)}"
     details = {"partition": partition.path, "files": partition.files, "bytes": partition.bytes}
     return Action(f"drop {partition.path} ({size})", why, details)
 

@@ -63,7 +63,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             pin=latest_pin(table),
             work=PartitionExpiry(),
-            kept=(Kept(what="partitions", why=why),),
+            kept=(Kept(what="partitions", why=why, count=0),),
             arguments=arguments,
         )
     strategy = _argument(

@@ -9,7 +9,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_taggable
@@ -114,10 +114,7 @@ def plan_deletion(
         )
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
-    held = [
-        Kept(what="files", why=label, count=count, bytes=size)
-        for label, (count, size) in garbage.held.items()
-    ]
+    held = kept_files(garbage.held)
     return MetadataPlan(
         job=job,
         table=table.name,

@@ -10,7 +10,7 @@ from typing import Final
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, SnapshotPin
+from maintenance.plan import Effect, Kept, SnapshotPin, counted
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -45,7 +45,7 @@ def lost_action(table: FileStoreTable, entry: ManifestEntry) -> Action:
     path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
     return Action(
         f"remove {path} from the table",
-        f"it is missing; {entry.file.row_count:,} rows are lost",
+        f"it is missing; {counted(entry.file.row_count, 'rows')} lost",
         {"file": path, "rows": entry.file.row_count, "bytes": entry.file.file_size},
     )
 
@@ -144,6 +144,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         pin=None if latest is None else SnapshotPin.of(latest),
         work=tuple(lost),
         actions=tuple(lost_action(table, e) for e in lost),
+        kept=(Kept(what="files", why="they are there", count=len(live) - len(lost)),),
         effect=effect_on(live, lost),
         arguments=arguments,
     )

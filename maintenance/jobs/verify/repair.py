@@ -65,6 +65,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
                     for a in fix.actions()
                 ]
     kept += _left([f for f in findings if id(f) not in handled])
+    if not findings:
+        kept.append(Kept(what="everything", why="verify finds nothing wrong", count=0))
     asked = Repair.REMOVE_UNEXISTING_FILES in wanted
     return MetadataPlan(
         job="repair",

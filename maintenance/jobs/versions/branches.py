@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -136,15 +137,16 @@ def make_delete(
             f"delete branch {name!r}",
             "it has no schema; what only it needs is left to remove_orphan_files"
             if name in broken
-            else f"{sum(r.table.branch == name for r in going)} snapshots, tags and changelogs",
+            else f"with {in_words(r for r in going if r.table.branch == name)}",
         )
         for name in names
     ]
     if garbage.files:
         size = human_bytes(garbage.bytes)
-        actions.append(Action(f"delete {len(garbage.files):,} files that only they need", size))
+        files = counted(len(garbage.files), "files")
+        actions.append(Action(f"delete {files} that only they need", size))
     if interrupted:
-        actions.append(Action(f"finish {len(interrupted)} interrupted runs"))
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
         job="delete_branch",
         table=table.name,
@@ -157,6 +159,7 @@ def make_delete(
             without_schema=tuple(broken),
         ),
         actions=tuple(actions),
+        kept=tuple(kept_files(garbage.held)),
         effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
         arguments=arguments,
     )

@@ -14,7 +14,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
 from maintenance.safety_tag import BEFORE_FAST_FORWARD, is_safety_tag, safety_tag
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
@@ -92,6 +92,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if safety is not None:
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
+    left += kept_files(garbage.held)
     actions = []
     if going or coming:
         actions.append(

@@ -7,7 +7,7 @@ from typing import Final
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import SnapshotPin, human_bytes
+from maintenance.plan import Kept, SnapshotPin, counted, human_bytes
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_merge import with_full_merge
@@ -34,17 +34,22 @@ def make(
         size = human_bytes(sum(m.file_size for m in metas))
         actions.append(
             Action(
-                f"merge {len(metas):,} manifests ({size})",
-                f"{len(small):,} are small, {deletes:,} entries are deletions",
+                f"merge {counted(len(metas), 'manifests')} ({size})",
+                f"{len(small):,} of them small; {counted(deletes, 'deletions')} among the entries",
                 {"manifests": len(metas), "small": len(small), "deletions": deletes},
             )
         )
+    kept = []
+    if not actions:
+        why = "they are as few as they get, and no entry is a deletion"
+        kept.append(Kept(what="manifests", why=why, count=len(metas)))
     return MetadataPlan(
         job="compact_manifest",
         table=table.name,
         pin=None if latest is None else SnapshotPin.of(latest),
         work=None,
         actions=tuple(actions),
+        kept=tuple(kept),
         arguments=arguments,
     )
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes
+from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes, kept_files
 from maintenance.safety_tag import BEFORE_ROLLBACK, is_safety_tag, safety_tag
 from maintenance.times import parse_instant
 from paimon_core.commit.changes import Changes
@@ -147,6 +147,10 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         )
         if safety is not None:
             actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
+    else:
+        why = "it is the newest already"
+        kept.append(Kept(what=f"snapshot {target.id}", why=why))
+    kept += kept_files(garbage.held)
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(

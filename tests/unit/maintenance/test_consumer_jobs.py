@@ -10,7 +10,7 @@ from replay import ENV, run_step
 
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
+from maintenance.runner import RunRequest, plan_table, run_table
 from paimon_core.table.open import open_table
 
 
@@ -94,3 +94,43 @@ def test_plan_names_what_holds_the_range(warehouse: Path) -> None:
     report = run_table(request)
     assert any("consumer dead wants snapshot 2" in line for line in report.plan_lines)
     assert ENV.now_millis() > 0
+
+
+def test_a_plan_names_the_consumer_that_holds_changelogs_back(tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    options = {
+        "bucket": "1",
+        "write-only": "true",
+        "changelog-producer": "input",
+        "changelog.num-retained.min": "1",
+        "changelog.num-retained.max": "50",
+        "changelog.time-retained": "1 d",
+    }
+    columns = [{"name": "k", "type": "INT NOT NULL"}]
+    table = {"columns": columns, "primary_keys": ["k"], "options": options}
+    for step in (
+        {"op": "create_table", **table},
+        *({"op": "write", "rows": [[i]]} for i in range(6)),
+        {"op": "expire_snapshots", "retain_max": 1, "retain_min": 1},
+        {"op": "set_consumer", "id": "slow", "next_snapshot": 3},
+    ):
+        assert "error" not in run_step({**at, **step})
+    job = job_named("expire_changelogs")
+    request = RunRequest(
+        job=job,
+        warehouse=str(tmp_path),
+        table="db.t",
+        arguments=job.read_arguments({"retain_max": 1, "retain_min": 1}),
+    )
+    plan: Any = plan_table(request)
+    assert plan.actions[0].details["changelogs"] == [1, 2]
+    kept = {k.what: k for k in plan.kept}
+    assert kept["changelogs"].why == "consumer slow wants snapshot 3 next"
+    held = kept["changelogs that are beyond the retention"]
+    assert (held.count, held.why.split(";")[0]) == (2, "consumer slow wants snapshot 3 next")
+    assert held.bytes > plan.effect.deleted_bytes > 0
+    run(tmp_path, "clear_consumers")
+    # What they held goes now, all but the newest.
+    report = run(tmp_path, "expire_changelogs", retain_max=1, retain_min=1)
+    assert report.details["deleted_bytes"] == held.bytes + plan.effect.deleted_bytes
+    assert open_table(str(tmp_path), "db.t").changelogs.ids() == [5]
