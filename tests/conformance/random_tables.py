@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from paimon_core.types.data_types import ArrayType, DataType, MapType, MultisetType, RowType
+from paimon_core.types.sql import parse_type, type_to_sql
+
 Step = dict[str, Any]
 
 KEY_TYPES = ("INT", "BIGINT", "STRING", "DATE", "DECIMAL(10, 2)", "TIMESTAMP(3)", "SMALLINT")
@@ -31,6 +34,11 @@ VALUE_TYPES = (
     "ARRAY<INT>",
     "MAP<STRING, INT>",
     "ROW<a INT, b STRING>",
+    "ROW<a INT NOT NULL, b ROW<c STRING NOT NULL, d TIMESTAMP(6) NOT NULL>>",
+    "ROW<a INT NOT NULL, b ROW<c INT NOT NULL> NOT NULL, m MAP<STRING, INT NOT NULL>>",
+    "ARRAY<ROW<x INT NOT NULL, y ARRAY<STRING NOT NULL> NOT NULL>>",
+    "MAP<STRING, ROW<n DECIMAL(25, 5) NOT NULL>>",
+    "MULTISET<STRING>",
 )
 ORDERED_TYPES = ("INT", "BIGINT", "TIMESTAMP(3)", "DATE", "DECIMAL(10, 2)")
 _EPOCH = datetime.fromisoformat("2024-01-01")
@@ -194,6 +202,10 @@ def _life(table: RandomTable, rng: random.Random, *, keyed: bool) -> Any:
                 continue
             table.columns.append({"name": name, "type": kind})
             yield {"op": "alter_table", "changes": [change]}
+        elif draw < 0.97:
+            change = _nested_change(table, rng)
+            if change is not None:
+                yield {"op": "alter_table", "changes": [change]}
         else:
             plain = [n for n in names if n[0] == "v" and _renamable(table, n)]
             if not plain:
@@ -211,6 +223,21 @@ def _life(table: RandomTable, rng: random.Random, *, keyed: bool) -> Any:
     yield {"op": "write", "rows": _rows(table, rng, keyed=keyed)}
     if rng.random() < 0.5:
         yield {"op": "compact", "full": True}
+
+
+def _nested_change(table: RandomTable, rng: random.Random) -> Step | None:
+    """A field more in a ROW column, or another type for its field `a`; None without such columns."""
+    rows = [c for c in table.columns if c["type"].startswith("ROW<")]
+    if not rows:
+        return None
+    column = rng.choice(rows)
+    if " a INT" in column["type"].replace("<", " ") and rng.random() < 0.5:
+        column["type"] = column["type"].replace("<a INT", "<a BIGINT", 1)
+        return {"change": "update_type", "name": f"{column['name']}.a", "type": "BIGINT"}
+    name = f"e{rng.randint(0, 10**6)}"
+    kind = rng.choice(("INT", "ROW<z STRING NOT NULL>"))
+    column["type"] = f"{column['type'][:-1]}, {name} {kind}>"
+    return {"change": "add_column", "name": f"{column['name']}.{name}", "type": kind}
 
 
 def _may_overwrite(table: RandomTable) -> bool:
@@ -295,13 +322,27 @@ def _any_value(kind: str, rng: random.Random) -> Any:
             return _timestamp(kind, rng)
         case "BYTES":
             return rng.randbytes(rng.randint(0, 6)).hex()
-        case "ARRAY":
-            return [rng.choice((None, 1, 2)) for _ in range(rng.randint(0, 3))]
-        case "MAP":
-            return [[k, rng.choice((None, 7))] for k in "xyz"[: rng.randint(0, 3)]]
-        case "ROW":
-            return {"a": rng.choice((None, 5)), "b": rng.choice((None, "in"))}
+        case "ARRAY" | "MAP" | "MULTISET" | "ROW":
+            return _nested(parse_type(kind), rng)
     raise AssertionError(kind)
+
+
+def _nested(kind: DataType, rng: random.Random) -> Any:
+    """A value of this type; parts that are not NOT NULL are null now and then."""
+
+    def part(t: DataType) -> Any:
+        return None if t.nullable and rng.random() < 0.3 else _nested(t, rng)
+
+    match kind:
+        case ArrayType():
+            return [part(kind.element) for _ in range(rng.randint(0, 3))]
+        case MapType():
+            return [[k, part(kind.value)] for k in "xyz"[: rng.randint(0, 3)]]
+        case MultisetType():
+            return [[k, rng.randint(1, 3)] for k in "xyz"[: rng.randint(0, 3)]]
+        case RowType():
+            return {f.name: part(f.type) for f in kind.fields}
+    return _any_value(type_to_sql(kind.with_nullable(True)), rng)
 
 
 def _timestamp(kind: str, rng: random.Random) -> str:
