@@ -203,9 +203,9 @@ def _life(table: RandomTable, rng: random.Random, *, keyed: bool) -> Any:
             table.columns.append({"name": name, "type": kind})
             yield {"op": "alter_table", "changes": [change]}
         elif draw < 0.97:
-            change = _nested_change(table, rng)
-            if change is not None:
-                yield {"op": "alter_table", "changes": [change]}
+            altered = _nested_change(table, rng)
+            if altered is not None:
+                yield {"op": "alter_table", "changes": [altered]}
         else:
             plain = [n for n in names if n[0] == "v" and _renamable(table, n)]
             if not plain:
