@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from maintenance.plan import human_bytes
-from paimon_core.compaction.pick import small_file_size
+from paimon_core.write.file_layout import small_file_size
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, PaimonError
 from paimon_core.features import uncompactable_features, unreadable_features

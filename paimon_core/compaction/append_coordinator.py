@@ -11,7 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from paimon_core.compaction.pick import small_file_size
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
@@ -21,7 +20,7 @@ from paimon_core.options import (
     OPEN_FILE_COST,
     Options,
 )
-from paimon_core.write.file_layout import target_file_size
+from paimon_core.write.file_layout import small_file_size, target_file_size
 
 _FULL_MIN_FILES = 3
 UNAWARE_BUCKET = 0

@@ -46,12 +46,7 @@ from paimon_core.options import (
     Options,
 )
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.write.file_layout import target_file_size
-
-
-def small_file_size(options: Options, *, primary_key: bool) -> int:
-    """Bytes below which a file counts as small (Java: `CoreOptions.compactionFileSize`)."""
-    return target_file_size(options, primary_key=primary_key) // 10 * 7
+from paimon_core.write.file_layout import small_file_size
 
 
 def pick_primary_key(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from paimon_core.compaction.merge import UnitMerge
+from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
@@ -25,6 +27,7 @@ from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import plain_rows
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.table_write import data_file_paths
 
 Progress = Callable[[int], None]
@@ -165,7 +168,9 @@ class _Work:
     def concatenate(self) -> None:
         """Write the rows of append files one file after the other."""
         table, unit = self._table, self._unit
-        writer = RollingAppendWriter(
+        pages = PageCopy.of(table, unit) if not self._vectors else None
+        make = RollingAppendWriter if pages is None else RollingPageWriter
+        writer = make(
             table.io,
             table.paths,
             unit.partition,
@@ -176,6 +181,10 @@ class _Work:
             new_uuid=self._new_uuid,
             creation_time=self._creation_time,
         )
+        if isinstance(writer, RollingPageWriter) and pages is not None:
+            with self._closing(writer):
+                pages.run(writer, self._append_rows, self._progress)
+            return
         sources = [source_of(f.file_size, self._append_rows, f) for f in unit.append_files]
         self._write(writer, one_after_the_other(table.io, sources))
 
@@ -209,10 +218,16 @@ class _Work:
     def _write(
         self, writer: RollingAppendWriter | RollingKeyValueWriter, batches: Iterator[pa.RecordBatch]
     ) -> None:
-        try:
+        with self._closing(writer):
             for batch in batches:
                 writer.write(batch)
                 self._progress(batch.num_rows)
+
+    @contextmanager
+    def _closing(self, writer: RollingAppendWriter | RollingKeyValueWriter) -> Iterator[None]:
+        """Takes note of what the writer wrote, or undoes it."""
+        try:
+            yield
             self.written += writer.close()
         except BaseException:
             writer.abort()

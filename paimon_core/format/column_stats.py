@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import STATS_KEEP_FIRST_N, Options
+from paimon_core.types.arrow import arrow_type
 from paimon_core.types.buffers import fixed_values
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 
@@ -141,6 +142,26 @@ class StatsCollector:
         for column, array in zip(self._columns, arrays, strict=True):
             column.update(array)
 
+    def update_column(self, place: int, array: pa.Array) -> None:
+        """Takes in the next rows of one column."""
+        self._columns[place].update(array)
+
+    def add_known(self, place: int, nulls: int, bounds: Sequence[Any] = ()) -> None:
+        """Takes in rows of one column that were not looked at: their nulls, and some values.
+
+        `bounds` hold the least and the greatest value, as numbers of Arrow's, texts or Decimals;
+        they are empty if all values are null, or if `wants_bounds` says that they are not needed.
+        """
+        self._columns[place].add_known(nulls, bounds)
+
+    def wants_counts(self, place: int) -> bool:
+        """Whether the nulls of the column are counted."""
+        return self._columns[place].counts
+
+    def wants_bounds(self, place: int) -> bool:
+        """Whether minimum and maximum of the column are kept."""
+        return self._columns[place].counts and self._columns[place].bounds
+
     def results(self) -> list[ColumnStats]:
         """The statistics of all rows so far, one a column."""
         return [column.result() for column in self._columns]
@@ -180,33 +201,42 @@ def truncated_maximum(text: str, length: int) -> str | None:
 
 
 class _Column:
-    __slots__ = ("_bounds", "_counts", "_float", "_max", "_min", "_nulls", "_seen", "_unit")
+    __slots__ = ("_float", "_max", "_min", "_nulls", "_seen", "_unit", "bounds", "counts")
 
     def __init__(self, data_type: DataType, file_format: str, detail: Detail) -> None:
         nested_in_parquet = file_format == "parquet" and not isinstance(data_type, AtomicType)
-        self._counts = detail is not Detail.NONE and not nested_in_parquet
-        self._bounds = detail in (Detail.TRUNCATE, Detail.FULL) and has_minimum(
+        self.counts = detail is not Detail.NONE and not nested_in_parquet
+        self.bounds = detail in (Detail.TRUNCATE, Detail.FULL) and has_minimum(
             data_type, file_format
         )
         root = data_type.root
         self._float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-        self._unit = 1
+        is_timestamp = root in _TIMESTAMPS
+        self._unit = _NANOS[arrow_type(data_type).unit] if is_timestamp else 1
         self._nulls = 0
         self._seen = False
         self._min: Any = None
         self._max: Any = None
 
     def update(self, array: pa.Array) -> None:
-        if not self._counts:
+        if not self.counts:
             return
         self._nulls += array.null_count
-        if not self._bounds or array.null_count == len(array):
+        if not self.bounds or array.null_count == len(array):
             return
-        bounds = _float_bounds(array) if self._float else self._ordered_bounds(array)
+        bounds = _float_bounds(array) if self._float else _ordered_bounds(array)
         if bounds is None:
-            self._bounds = False
-            return
-        low, high = bounds
+            self.bounds = False
+        else:
+            self._widen(*bounds)
+
+    def add_known(self, nulls: int, bounds: Sequence[Any]) -> None:
+        if self.counts:
+            self._nulls += nulls
+            for value in bounds if self.bounds else ():
+                self._widen(value, value)
+
+    def _widen(self, low: Any, high: Any) -> None:
         if not self._seen:
             self._min, self._max, self._seen = low, high, True
             return
@@ -216,26 +246,13 @@ class _Column:
             self._max = high
 
     def result(self) -> ColumnStats:
-        if not self._counts:
+        if not self.counts:
             return UNKNOWN
-        if not self._bounds or not self._seen:
+        if not self.bounds or not self._seen:
             return ColumnStats(null_count=self._nulls)
         if self._unit != 1:
             return ColumnStats(self._min * self._unit, self._max * self._unit, self._nulls)
         return ColumnStats(self._min, self._max, self._nulls)
-
-    def _ordered_bounds(self, array: pa.Array) -> tuple[Any, Any] | None:
-        kind = array.type
-        if pa.types.is_timestamp(kind):
-            self._unit = _NANOS[kind.unit]
-            array = array.view(pa.int64())
-        elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
-            array = array.view(pa.int32())
-        bounds = pc.min_max(array)
-        try:
-            return bounds["min"].as_py(), bounds["max"].as_py()
-        except UnicodeDecodeError:
-            return None  # no text: nothing can be said that every reader understands alike
 
 
 def sorts_before(left: Any, right: Any) -> bool:
@@ -246,6 +263,19 @@ def sorts_before(left: Any, right: Any) -> bool:
         if left == right:
             return math.copysign(1, left) < math.copysign(1, right)
     return bool(left < right)
+
+
+def _ordered_bounds(array: pa.Array) -> tuple[Any, Any] | None:
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        array = array.view(pa.int64())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        array = array.view(pa.int32())
+    bounds = pc.min_max(array)
+    try:
+        return bounds["min"].as_py(), bounds["max"].as_py()
+    except UnicodeDecodeError:
+        return None  # no text: nothing can be said that every reader understands alike
 
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from paimon_core.format.avro_writer import AvroFileWriter
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.orc_writer import OrcFileWriter
 from paimon_core.format.orc_zone import UTC
+from paimon_core.format.parquet_assembler import ParquetAssembler
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
@@ -45,6 +47,9 @@ _PARQUET_ZSTD_LEVEL: Final[Option[int | None]] = Option(
 _COMPACTED_PREFIX: Final = "cc-"
 """Begins the format's name where Flink joined changelog files."""
 _COMPRESS_EXTENSIONS: Final = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
+
+
+_Writer = TypeVar("_Writer", bound="FormatWriter")
 
 
 def format_of(file_name: str) -> str:
@@ -79,27 +84,33 @@ def read_batches(
     file_format = file_format or format_of(path.rsplit("/", 1)[-1])
     if file_format not in ("parquet", "orc", "avro"):
         raise UnsupportedFeature(f"file format {file_format}", file=path)
+    with decoding(path), open_data_file(io, path) as source:
+        match file_format:
+            case "parquet":
+                yield from read_parquet(
+                    source,
+                    fields,
+                    batch_rows=batch_rows,
+                    use_threads=use_threads,
+                    skip_rows=skip_rows,
+                )
+            case "orc":
+                yield from read_orc(
+                    source,
+                    fields,
+                    batch_rows=batch_rows,
+                    use_threads=use_threads,
+                    legacy_ltz=options.value(ORC_LEGACY_LTZ),
+                )
+            case _:
+                yield from read_avro(source, fields, batch_rows=batch_rows)
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Names the file in errors; CorruptTable for what goes wrong with its content."""
     try:
-        with open_data_file(io, path) as source:
-            match file_format:
-                case "parquet":
-                    yield from read_parquet(
-                        source,
-                        fields,
-                        batch_rows=batch_rows,
-                        use_threads=use_threads,
-                        skip_rows=skip_rows,
-                    )
-                case "orc":
-                    yield from read_orc(
-                        source,
-                        fields,
-                        batch_rows=batch_rows,
-                        use_threads=use_threads,
-                        legacy_ltz=options.value(ORC_LEGACY_LTZ),
-                    )
-                case _:
-                    yield from read_avro(source, fields, batch_rows=batch_rows)
+        yield
     except PaimonError as e:
         e.file = e.file or path
         raise
@@ -167,9 +178,8 @@ def open_writer(
     cannot hold (Avro: TIMESTAMP beyond microseconds).  `row_group_bytes` bounds the memory of a
     Parquet or ORC writer, in bytes of Arrow data.
     """
-    compression = options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
+    compression = compression_of(file_format, compression, options)
     zstd_level = options.value(ZSTD_LEVEL)
-    own_level = options.value(_PARQUET_ZSTD_LEVEL)
     make: Callable[[pa.NativeFile], FormatWriter]
     match file_format:
         case "parquet":
@@ -177,7 +187,7 @@ def open_writer(
                 ParquetFileWriter,
                 row_type=row_type,
                 compression=compression,
-                zstd_level=zstd_level if own_level is None else own_level,
+                zstd_level=parquet_zstd_level(options),
                 row_group_bytes=row_group_bytes,
             )
         case "orc":
@@ -200,6 +210,41 @@ def open_writer(
             )
         case _:
             raise UnsupportedFeature(f"file format {file_format}", file=path)
+    return _opened(io, path, make)
+
+
+def open_assembler(
+    io: FileIO,
+    path: str,
+    row_type: RowType,
+    *,
+    compression: str,
+    options: Options,
+    row_group_bytes: int,
+) -> ParquetAssembler:
+    """A writer for a new Parquet file that takes over chunks of others; `compression` as it is."""
+    make = partial(
+        ParquetAssembler,
+        row_type=row_type,
+        compression=compression,
+        zstd_level=parquet_zstd_level(options),
+        row_group_bytes=row_group_bytes,
+    )
+    return _opened(io, path, make)
+
+
+def compression_of(file_format: str, compression: str, options: Options) -> str:
+    """The compression that a writer uses, which options of the format itself may have changed."""
+    return options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
+
+
+def parquet_zstd_level(options: Options) -> int:
+    """The level of Zstandard in Parquet files."""
+    own = options.value(_PARQUET_ZSTD_LEVEL)
+    return options.value(ZSTD_LEVEL) if own is None else own
+
+
+def _opened(io: FileIO, path: str, make: Callable[[pa.NativeFile], _Writer]) -> _Writer:
     sink = io.open_output(path)
     try:
         return make(sink)

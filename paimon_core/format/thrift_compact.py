@@ -64,10 +64,19 @@ def field_value(fields: Struct, number: int) -> Value | None:
 
 def decode_struct(data: bytes) -> Struct:
     """The struct that the bytes begin with; CorruptTable if they are none."""
+    decoded = decode_at(data, 0)
+    if decoded is None:
+        raise CorruptTable("a Thrift structure ends in the middle")
+    return decoded[0]
+
+
+def decode_at(data: bytes | memoryview, start: int) -> tuple[Struct, int] | None:
+    """The struct that begins there and where it ends; None if the bytes end before it does."""
+    decoder = _Decoder(data, start)
     try:
-        return _Decoder(data).struct()
-    except (IndexError, struct.error) as e:
-        raise CorruptTable("a Thrift structure ends in the middle") from e
+        return decoder.struct(), decoder.at
+    except (IndexError, struct.error):
+        return None
 
 
 def encode_struct(fields: Struct) -> bytes:
@@ -78,11 +87,11 @@ def encode_struct(fields: Struct) -> bytes:
 
 
 class _Decoder:
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_data", "at")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview, start: int) -> None:
         self._data = data
-        self._at = 0
+        self.at = start
 
     def struct(self) -> Struct:
         fields: Struct = []
@@ -104,11 +113,11 @@ class _Decoder:
                 return _unzigzag(self._varint())
             case 8:
                 size = self._varint()
-                start = self._at
-                self._at += size
-                if self._at > len(self._data):
+                start = self.at
+                self.at += size
+                if self.at > len(self._data):
                     raise IndexError
-                return self._data[start : self._at]
+                return bytes(self._data[start : self.at])
             case 12:
                 return self.struct()
             case 9 | 10:
@@ -118,8 +127,8 @@ class _Decoder:
             case 3:
                 return self._byte()
             case 7:
-                value = _DOUBLE.unpack_from(self._data, self._at)[0]
-                self._at += 8
+                value = _DOUBLE.unpack_from(self._data, self.at)[0]
+                self.at += 8
                 return float(value)
             case 11:
                 return self._map()
@@ -142,18 +151,18 @@ class _Decoder:
         return ThriftMap(key_type, value_type, items)
 
     def _byte(self) -> int:
-        value = self._data[self._at]
-        self._at += 1
+        value = self._data[self.at]
+        self.at += 1
         return value
 
     def _varint(self) -> int:
-        data, at, shift, result = self._data, self._at, 0, 0
+        data, at, shift, result = self._data, self.at, 0, 0
         while True:
             byte = data[at]
             at += 1
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
-                self._at = at
+                self.at = at
                 return result
             shift += 7
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -25,24 +25,27 @@ AHEAD_BYTES: Final = 64 * 1024**2
 Batches = Iterator[pa.RecordBatch]
 
 
+Item = TypeVar("Item")
+
+
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Generic[Item]):
     """Something to read: its bytes on disk, and how to begin."""
 
     size: int
-    read: Callable[[], Batches]
+    read: Callable[[], Iterator[Item]]
 
-    def whole(self) -> list[pa.RecordBatch]:
+    def whole(self) -> list[Item]:
         return list(self.read())
 
 
-def one_after_the_other(io: FileIO, sources: Sequence[Source]) -> Batches:
-    """The batches of all sources in their order."""
+def one_after_the_other(io: FileIO, sources: Sequence[Source[Item]]) -> Iterator[Item]:
+    """What all sources give, batches of rows or other, in their order."""
     if io.parallelism <= 1 or len(sources) == 1:
         for source in sources:
             yield from source.read()
         return
-    waiting: deque[tuple[Source, Future[list[pa.RecordBatch]] | None]] = deque()
+    waiting: deque[tuple[Source[Item], Future[list[Item]] | None]] = deque()
     left = deque(sources)
     ahead = 0
     with ThreadPoolExecutor(io.parallelism, thread_name_prefix="read-ahead") as pool:
@@ -63,7 +66,7 @@ def one_after_the_other(io: FileIO, sources: Sequence[Source]) -> Batches:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def side_by_side(io: FileIO, sources: Sequence[Source]) -> list[Batches]:
+def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[Batches]:
     """The batches of each source; small ones are read at once, if they are little together."""
     small = [s for s in sources if s.size <= SMALL_BYTES]
     if io.parallelism <= 1 or len(small) < 2 or sum(s.size for s in small) > AHEAD_BYTES:
@@ -72,6 +75,6 @@ def side_by_side(io: FileIO, sources: Sequence[Source]) -> list[Batches]:
     return [iter(loaded[id(s)]) if id(s) in loaded else s.read() for s in sources]
 
 
-def source_of(size: int, read: Callable[..., Batches], *arguments: object) -> Source:
+def source_of(size: int, read: Callable[..., Iterator[Item]], *arguments: object) -> Source[Item]:
     """A source that begins with this call."""
     return Source(size, partial(read, *arguments))

@@ -63,16 +63,21 @@ def read_data_file(
             mapping.check(batch, path)
             yield mapping.apply(batch)
     except FileNotFoundError as e:
-        raise CorruptTable(
-            "a data file is missing",
-            file=path,
-            next_step="if its snapshot expired while it was read, read again from a newer one; "
-            "otherwise run `caretaker verify`",
-        ) from e
+        raise missing_data_file(path) from e
     if rows != meta.row_count:
         raise CorruptTable(
             f"a data file holds {rows} rows where its metadata says {meta.row_count}", file=path
         )
+
+
+def missing_data_file(path: str) -> CorruptTable:
+    """The error for a data file that a snapshot names and that is not there."""
+    return CorruptTable(
+        "a data file is missing",
+        file=path,
+        next_step="if its snapshot expired while it was read, read again from a newer one; "
+        "otherwise run `caretaker verify`",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class _RollingWriter(ABC):
         *,
         new_uuid: Callable[[], str],
         target: int,
+        row_group_bytes: int,
     ) -> None:
         self._io = io
         self._folder = paths.bucket_dir(partition, bucket)
@@ -74,6 +75,7 @@ class _RollingWriter(ABC):
         self._arrow = arrow_schema(file_type)
         self._uuid = new_uuid()
         self._target = target
+        self._row_group_bytes = min(row_group_bytes, target)
         self._indexed = indexed_columns(schema.options)
         self._index: FileIndexWriter | None = None
         self._started = 0
@@ -146,19 +148,22 @@ class _RollingWriter(ABC):
             else self._outside.path(self._relative_folder, name)
         )
         self._started += 1
-        self._writer = open_writer(
-            self._io,
-            self._path,
-            self._file_type,
-            file_format=self._layout.file_format,
-            compression=self._layout.compression,
-            options=self._schema.options,
-            row_group_bytes=min(ROW_GROUP_BYTES, self._target),
-        )
+        self._writer = self._format_writer(self._path, self._row_group_bytes)
         self._begin()
         if self._indexed:
             self._index = FileIndexWriter(self._schema.row_type, self._indexed)
         return self._writer
+
+    def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:
+        return open_writer(
+            self._io,
+            path,
+            self._file_type,
+            file_format=self._layout.file_format,
+            compression=self._layout.compression,
+            options=self._schema.options,
+            row_group_bytes=row_group_bytes,
+        )
 
     def _finish(self) -> None:
         assert self._writer is not None
@@ -212,7 +217,7 @@ class RollingKeyValueWriter(_RollingWriter):
     """Writes key-value batches, sorted by key, as data files of one level, or as changelog files.
 
     `creation_time` gives milliseconds of local wall clock; `file_source` says whether a writer or
-    a compaction made the rows.
+    a compaction made the rows; `row_group_bytes` bounds the memory of a writer, as in `open_writer`.
     """
 
     def __init__(
@@ -228,6 +233,7 @@ class RollingKeyValueWriter(_RollingWriter):
         new_uuid: Callable[[], str],
         creation_time: Callable[[], int],
         target_file_size: int | None = None,
+        row_group_bytes: int = ROW_GROUP_BYTES,
         changelog: bool = False,
     ) -> None:
         self._thin = schema.options.value(DATA_FILE_THIN_MODE)
@@ -245,6 +251,7 @@ class RollingKeyValueWriter(_RollingWriter):
             file_row_type(schema.key_type, schema.row_type, thin=self._thin),
             new_uuid=new_uuid,
             target=target_file_size or _target(schema),
+            row_group_bytes=row_group_bytes,
         )
 
     def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -327,6 +334,7 @@ class RollingAppendWriter(_RollingWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
         target_file_size: int | None = None,
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         self._next = first_sequence_number
         self._source = file_source
@@ -341,6 +349,7 @@ class RollingAppendWriter(_RollingWriter):
             schema.row_type,
             new_uuid=new_uuid,
             target=target_file_size or _target(schema),
+            row_group_bytes=row_group_bytes,
         )
 
     def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:

@@ -100,6 +100,11 @@ def target_file_size(options: Options, *, primary_key: bool) -> int:
     return options.value(TARGET_FILE_SIZE) or (KEY_VALUE_TARGET if primary_key else APPEND_TARGET)
 
 
+def small_file_size(options: Options, *, primary_key: bool) -> int:
+    """Bytes below which a file counts as small (Java: `CoreOptions.compactionFileSize`)."""
+    return target_file_size(options, primary_key=primary_key) // 10 * 7
+
+
 def _extension(options: Options, file_format: str) -> str:
     # Java takes the table's compression here, even where a level has one of its own.
     compression = options.value(FILE_COMPRESSION)

@@ -69,6 +69,11 @@ class FileStats:
         """Takes in the next rows: the value columns in their order."""
         self._collector.update(values)
 
+    @property
+    def collector(self) -> StatsCollector:
+        """What collects the statistics of the value columns, column by column."""
+        return self._collector
+
     def key_stats(self) -> SimpleStats:
         """Statistics of the key columns, all of them."""
         results = self._collector.results()

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from paimon_core.compaction.append_coordinator import FileVector, pack_unaware, pick_bucketed
-from paimon_core.compaction.pick import pick_primary_key, small_file_size
+from paimon_core.compaction.pick import pick_primary_key
+from paimon_core.write.file_layout import small_file_size
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import Options

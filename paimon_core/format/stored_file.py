@@ -1,0 +1,98 @@
+"""A Parquet data file opened to copy its column chunks, and to decode what cannot be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.errors import CorruptTable
+from paimon_core.format.data_format import BATCH_ROWS, decoding, open_data_file
+from paimon_core.format.parquet_chunks import StoredGroup, stored_groups
+from paimon_core.format.parquet_reader import read_parquet
+from paimon_core.io.file_io import FileIO
+from paimon_core.types.data_types import RowType
+
+Bounds = Callable[[], Mapping[str, tuple[float, float]]]
+
+WHOLE_BELOW: Final = 8 * 1024 * 1024
+"""Files up to this size are read by one request and kept until they are copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """An open file whose chunks may be copied; `close` it.
+
+    `bounds` gives the least and greatest value of columns, by name, where the table's metadata
+    tells them: the footer does not tell those of FLOAT and DOUBLE of all writers.
+    """
+
+    path: str
+    groups: tuple[StoredGroup, ...]
+    bounds: Bounds
+    source: pa.NativeFile
+
+    def read(self, start: int, size: int) -> pa.Buffer:
+        """So many bytes from there on; fewer at the file's end."""
+        self.source.seek(start)
+        return self.source.read_buffer(size)
+
+    def rows(self, group: StoredGroup, columns: RowType) -> Iterator[pa.RecordBatch]:
+        """The rows of one row group, decoded, with these columns."""
+        self.source.seek(0)
+        left = group.rows
+        batches = read_parquet(
+            self.source,
+            columns,
+            batch_rows=BATCH_ROWS,
+            use_threads=False,
+            skip_rows=group.first_row,
+        )
+        with decoding(self.path):
+            for batch in batches:
+                if left <= 0:
+                    return
+                part = batch.slice(0, left)
+                left -= part.num_rows
+                yield part
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def open_stored_file(
+    io: FileIO,
+    path: str,
+    *,
+    rows: int,
+    like: pq.FileMetaData,
+    codec: str,
+    bounds: Bounds,
+) -> StoredFile | None:
+    """The file; None if its chunks may not stand in a file like that (`stored_groups`).
+
+    FileNotFoundError if it is gone, CorruptTable if its footer cannot be read or tells another
+    number of rows.
+    """
+    with decoding(path):
+        source = open_data_file(io, path)
+        try:
+            if source.size() <= WHOLE_BELOW and not isinstance(source, pa.BufferReader):
+                with source:
+                    source = pa.BufferReader(source.read_buffer())
+            metadata = pq.read_metadata(source)
+            if metadata.num_rows != rows:
+                raise CorruptTable(
+                    f"a data file holds {metadata.num_rows} rows where its metadata says {rows}"
+                )
+            groups = stored_groups(metadata, like, codec)
+        except BaseException:
+            source.close()
+            raise
+    if groups is None:
+        source.close()
+        return None
+    return StoredFile(path, tuple(groups), bounds, source)

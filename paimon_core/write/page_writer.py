@@ -1,0 +1,210 @@
+"""Row groups of stored Parquet files into new data files, their pages copied as they are.
+
+What a column's pages hold is not looked at: its statistics are put together from those of the
+files.  A column is decoded and encoded again only where that is needed: because several chunks with
+a dictionary each are to become one, or because nobody knows its statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_core.format.data_format import compression_of, open_assembler, parquet_zstd_level
+from paimon_core.format.dictionary_choice import leaves
+from paimon_core.format.parquet_assembler import (
+    COPIED_CODECS,
+    ChunkSource,
+    ParquetAssembler,
+    encoded,
+)
+from paimon_core.format.parquet_chunks import StoredGroup, joined, value_of
+from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.stored_file import StoredFile
+from paimon_core.options import Options
+from paimon_core.types.arrow import arrow_type
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_core.write.file_layout import append_layout, small_file_size
+
+DECODED_BYTES: Final = 4 * ROW_GROUP_BYTES
+"""Arrow bytes of columns that are decoded for one row group."""
+StoredRows = tuple[StoredFile, StoredGroup]
+"""A row group and the file that it lies in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Statistics of a column of a row group: nulls, and values among which are the bounds."""
+
+    nulls: int
+    bounds: Sequence[Any] = ()
+
+
+def copied_compression(options: Options) -> str | None:
+    """The compression of the table's Parquet files; None if their pages cannot be copied."""
+    layout = append_layout(options)
+    if layout.file_format != "parquet":
+        return None
+    compression = compression_of("parquet", layout.compression, options).lower()
+    compression = "none" if compression == "uncompressed" else compression
+    return compression if compression in COPIED_CODECS else None
+
+
+class RollingPageWriter(RollingAppendWriter):
+    """A `RollingAppendWriter` of Parquet files that also takes over row groups of other files.
+
+    The table must have a `copied_compression`.
+    """
+
+    def take_over(self, parts: Sequence[StoredRows]) -> None:
+        """Make one row group of these, in their order.
+
+        CorruptTable if a file's pages are not what its footer says; then the writer can only be
+        aborted.
+        """
+        if self._writer is not None and self._is_better_ended(sum(g.size for _, g in parts)):
+            self._finish()
+        writer = self._writer or self._open()
+        assert isinstance(writer, ParquetAssembler)
+        known = [self._known(number, parts) for number in range(len(self._leaves))]
+        unknown = [number for number, column in enumerate(known) if column is None]
+        decoded = self._decoded(unknown, parts) if unknown else []
+        if decoded is None:
+            self._divide(parts)
+            return
+        encoded_leaves = iter(self._encoded(unknown, decoded))
+        chunks: list[Sequence[ChunkSource]] = []
+        for number, column in enumerate(known):
+            if column is None:
+                chunks += [[next(encoded_leaves)] for _ in self._leaves[number]]
+                continue
+            self._stats.collector.add_known(number, column.nulls, column.bounds)
+            chunks += [
+                [ChunkSource(group.columns[leaf], file.read) for file, group in parts]
+                for leaf in self._leaves[number]
+            ]
+        rows = sum(group.rows for _, group in parts)
+        writer.take_over(rows, chunks)
+        self._rows += rows
+        self._next += rows
+        if writer.bytes_written() >= self._target:
+            self._finish()
+
+    @cached_property
+    def _leaves(self) -> list[range]:
+        """Which leaf columns of the file belong to each column."""
+        counts = [_leaf_count(f) for f in self._schema.row_type.fields]
+        return [range(end - n, end) for n, end in zip(counts, accumulate(counts), strict=True)]
+
+    @property
+    def _compression(self) -> str:
+        return copied_compression(self._schema.options) or ""
+
+    def _format_writer(self, path: str, row_group_bytes: int) -> ParquetAssembler:
+        return open_assembler(
+            self._io,
+            path,
+            self._file_type,
+            compression=self._compression,
+            options=self._schema.options,
+            row_group_bytes=row_group_bytes,
+        )
+
+    def _is_better_ended(self, more: int) -> bool:
+        """Whether the file is large enough, and would outgrow its target by more than it lacks."""
+        assert self._writer is not None
+        written = self._writer.bytes_written()
+        if written < small_file_size(self._schema.options, primary_key=False):
+            return False  # or the next compaction would take it up again
+        return written + more - self._target > self._target - written
+
+    def _known(self, number: int, parts: Sequence[StoredRows]) -> _Known | None:
+        """What to say of a column that is copied; None if it has to be decoded."""
+        field = self._schema.row_type.fields[number]
+        leaves = self._leaves[number]
+        columns = [[group.columns[leaf] for _, group in parts] for leaf in leaves]
+        if len(parts) > 1 and any(c.has_dictionary for chunks in columns for c in chunks):
+            return None
+        collector = self._stats.collector
+        if not collector.wants_counts(number):
+            return _Known(0)
+        nulls, low, high = joined(columns[0], field.type)
+        if nulls is None:
+            return None
+        if not collector.wants_bounds(number) or nulls == sum(c.values for c in columns[0]):
+            return _Known(nulls)
+        assert isinstance(field.type, AtomicType)  # of others no bounds are kept
+        if low is not None and high is not None:
+            bounds = [value_of(low, field.type), value_of(high, field.type)]
+        else:
+            bounds = _bounds_of_files(field, parts, leaves.start)
+        return None if None in bounds else _Known(nulls, bounds)
+
+    def _decoded(
+        self, numbers: Sequence[int], parts: Sequence[StoredRows]
+    ) -> list[pa.RecordBatch] | None:
+        """The rows with these columns only; None if they are too many to be held at once."""
+        columns = self._columns(numbers)
+        batches: list[pa.RecordBatch] = []
+        held = 0
+        for file, group in parts:
+            for batch in file.rows(group, columns):
+                batches.append(batch)
+                held += batch.nbytes
+                if held > DECODED_BYTES:
+                    return None
+        return batches
+
+    def _encoded(
+        self, numbers: Sequence[int], batches: Sequence[pa.RecordBatch]
+    ) -> list[ChunkSource]:
+        """The leaves of these columns, encoded again; their values go into the statistics."""
+        if not numbers:
+            return []
+        for batch in batches:
+            for number, array in zip(numbers, batch.columns, strict=True):
+                self._stats.collector.update_column(number, array)
+        return encoded(
+            batches,
+            self._columns(numbers),
+            compression=self._compression,
+            zstd_level=parquet_zstd_level(self._schema.options),
+        )
+
+    def _divide(self, parts: Sequence[StoredRows]) -> None:
+        """Take over fewer rows at a time; of a single row group its rows."""
+        if len(parts) > 1:
+            self.take_over(parts[: len(parts) // 2])
+            self.take_over(parts[len(parts) // 2 :])
+            return
+        file, group = parts[0]
+        for batch in file.rows(group, self._schema.row_type):
+            self.write(batch)
+
+    def _columns(self, numbers: Sequence[int]) -> RowType:
+        return RowType(fields=tuple(self._schema.row_type.fields[n] for n in numbers))
+
+
+def _leaf_count(field: DataField) -> int:
+    return sum(1 for _ in leaves(field.name, pa.nulls(0, arrow_type(field.type))))
+
+
+def _bounds_of_files(
+    field: DataField, parts: Sequence[StoredRows], leaf: int
+) -> list[float | None]:
+    """The bounds of a FLOAT or DOUBLE column in each file, by its metadata; None for unknown."""
+    if field.type.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return [None]
+    values: list[float | None] = []
+    for file, group in parts:
+        column = group.columns[leaf]
+        if column.nulls == column.values:
+            continue
+        values += file.bounds().get(field.name, (None,))
+    return values

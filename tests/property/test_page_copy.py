@@ -1,0 +1,176 @@
+"""Append files whose pages are copied are the files that decoding and encoding would have made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from type_strategies import atomic_types, data_types, same, values
+
+from maintenance.environment import system_environment
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
+from paimon_core.compaction import page_copy
+from paimon_core.compaction.page_copy import PageCopy
+from paimon_core.compaction.rewrite import rewrite
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.parquet_chunks import CREATED_BY
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.read.data_file import read_data_file
+from paimon_core.scan.prune import column_stats
+from paimon_core.scan.scan import scan_files
+from paimon_core.schema.create import Column, create_schema
+from paimon_core.table.open import open_table
+from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
+from paimon_core.types.binary_row import encode_row
+from paimon_core.types.data_types import DataType
+from paimon_core.types.sql import type_to_sql
+from paimon_core.write import page_writer
+from paimon_core.write.table_write import TableWriter
+
+ENV = system_environment()
+NO_PARTITION = encode_row([], [])
+Rows = list[tuple[Any, ...]]
+
+
+def holds_nulls(t: DataType) -> bool:
+    """Whether all parts of the type are nullable; where they are not, nulls above need care."""
+    return " NOT NULL" not in type_to_sql(t.with_nullable(True))
+
+
+MODES = st.sampled_from(["truncate(16)", "none", "counts", "full", "truncate(2)"])
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> tuple[list[DataType], list[Rows]]:
+    """Types of columns, and the rows of some commits: few different ones or many."""
+    types = draw(
+        st.lists(atomic_types() | data_types(4).filter(holds_nulls), min_size=1, max_size=4)
+    )
+    row = st.tuples(*map(values, types))
+    few = draw(st.lists(row, min_size=1, max_size=5))
+    some = st.one_of(
+        st.lists(row, min_size=1, max_size=30),
+        st.lists(st.sampled_from(few), min_size=50, max_size=200),
+    )
+    return types, draw(st.lists(some, min_size=2, max_size=5))
+
+
+def made(warehouse: Path, types: Sequence[DataType], **options: str) -> FileStoreTable:
+    catalog = FileSystemCatalog(str(warehouse))
+    catalog.create_database("db")
+    told = {"bucket": "-1", "write-only": "true"} | {
+        k.replace("__", "-").replace("_", "."): v for k, v in options.items()
+    }
+    columns = [Column(f"f{i}", type_to_sql(t)) for i, t in enumerate(types)]
+    schema = create_schema(columns, now_millis=0, options=told)
+    catalog.create_table("db.t", schema)
+    return open_table(str(warehouse), "db.t")
+
+
+def with_stats(table: FileStoreTable, mode: str) -> FileStoreTable:
+    return open_table(
+        table.root.rsplit("/", 2)[0], "db.t", dynamic_options={"metadata.stats-mode": mode}
+    )
+
+
+def append(table: FileStoreTable, rows: Rows) -> None:
+    row_type = table.schema.row_type
+    arrays = [
+        column_from_internal([row[i] for row in rows], f.type) for i, f in enumerate(row_type)
+    ]
+    writer = TableWriter(table, env=ENV)
+    writer.write(pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(row_type)))
+    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+
+
+def unit_of(table: FileStoreTable) -> CompactUnit:
+    files = sorted(
+        (e.file for e in scan_files(table, table.latest_or_not_found())),
+        key=lambda f: f.min_sequence_number,
+    )
+    return CompactUnit(
+        partition=NO_PARTITION, bucket=0, total_buckets=-1, append_files=tuple(files)
+    )
+
+
+def joined(table: FileStoreTable, unit: CompactUnit) -> list[DataFileMeta]:
+    result = rewrite(table, unit, new_uuid=ENV.new_uuid, creation_time=lambda: 7)
+    return list(result.after)
+
+
+def decoded(table: FileStoreTable, unit: CompactUnit) -> list[DataFileMeta]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PageCopy, "of", lambda _table, _unit: None)
+        return joined(table, unit)
+
+
+def path_of(table: FileStoreTable, file: DataFileMeta) -> str:
+    return table.paths.data_file(NO_PARTITION, 0, file)
+
+
+def rows_of(table: FileStoreTable, files: Sequence[DataFileMeta]) -> list[list[Any]]:
+    """All values, column by column."""
+    row_type = table.schema.row_type
+    columns: list[list[Any]] = [[] for _ in row_type.fields]
+    for file in files:
+        for batch in read_data_file(
+            table.io,
+            path_of(table, file),
+            file,
+            file_schema=table.schema,
+            read_type=row_type,
+            key_value=False,
+        ):
+            for column, array, field in zip(columns, batch.columns, row_type.fields, strict=True):
+                column.extend(column_to_internal(array, field.type))
+    return columns
+
+
+def is_copied(table: FileStoreTable, file: DataFileMeta) -> bool:
+    return str(pq.read_metadata(path_of(table, file)).created_by).startswith(CREATED_BY)
+
+
+@settings(max_examples=80)
+@given(
+    made_of=commits(),
+    group_bytes=st.sampled_from([1, 200, 10_000_000]),
+    decoded_bytes=st.sampled_from([1, 10_000_000]),
+    compression=st.sampled_from(["zstd", "gzip", "snappy", "none"]),
+    stats=st.tuples(MODES, MODES),
+)
+def test_copied_is_as_decoded(
+    made_of: tuple[list[DataType], list[Rows]],
+    group_bytes: int,
+    decoded_bytes: int,
+    compression: str,
+    stats: tuple[str, str],
+) -> None:
+    types, written = made_of
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_copy, "ROW_GROUP_BYTES", group_bytes)
+        patch.setattr(page_writer, "DECODED_BYTES", decoded_bytes)
+        table = made(Path(folder), types, file_compression=compression)
+        for rows in written:
+            append(with_stats(table, stats[0]), rows)
+        table = with_stats(open_table(folder, "db.t"), stats[1])
+        unit = unit_of(table)
+        (copy,) = joined(table, unit)
+        (plain,) = decoded(table, unit)
+        assert is_copied(table, copy)
+        assert not is_copied(table, plain)
+        assert same(rows_of(table, [copy]), rows_of(table, unit.append_files))
+        assert copy.row_count == plain.row_count == sum(map(len, written))
+        assert same(
+            list(column_stats(copy, table.schema).values()),
+            list(column_stats(plain, table.schema).values()),
+        )
+        pq.ParquetFile(path_of(table, copy), page_checksum_verification=True).read()
