@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 GRACE_SECONDS = 5.0
-_GIVE_UP_SECONDS = 20.0
+_GIVE_UP_SECONDS = 60.0
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 0.5
 
@@ -78,6 +78,7 @@ def end_descendants() -> None:
         _reap()
         left = descendants(os.getpid())
         if not left:
+            _reap()
             return
         waited = time.monotonic() - started
         if waited > _GIVE_UP_SECONDS:
@@ -119,11 +120,13 @@ def _parents(*, zombies: bool = False) -> dict[int, int]:
             continue
         try:
             # The name in parentheses may hold anything, so what counts is behind the last one.
-            state, parent = (entry / "stat").read_text("latin-1").rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):
+            stat = (entry / "stat").read_text("latin-1").rpartition(")")[2].split()
+            state, parent, threads = stat[0], int(stat[1]), int(stat[17])
+        except (OSError, ValueError, IndexError):
             continue
-        if zombies or state != "Z":
-            found[int(entry.name)] = int(parent)
+        # The first thread of a dying process may be gone before the others, who keep its children.
+        if zombies or state != "Z" or threads > 1:
+            found[int(entry.name)] = parent
     return found
 
 

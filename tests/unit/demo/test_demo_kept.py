@@ -30,6 +30,19 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("up", flush=True)
 time.sleep({SLEEPS})
 """
+# Its first thread has ended, so it looks like a zombie, but another one lives and has a child.
+HEADLESS = f"""\
+import ctypes, platform, subprocess, threading, time
+from pathlib import Path
+def go_on():
+    subprocess.Popen(["sleep", "{SLEEPS}"])
+    while ") Z " not in Path("/proc/self/stat").read_text():
+        time.sleep(0.05)
+    print("up", flush=True)
+    time.sleep({SLEEPS})
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0)
+"""
 OWNER = """\
 import os, sys, time
 from pathlib import Path
@@ -56,6 +69,15 @@ def test_stopping_ends_every_descendant(tmp_path, monkeypatch):
         assert len(alive) == 2
         assert kept.exit_code is None
     assert kept.exit_code == 128 + signal.SIGTERM
+    assert not [pid for pid in alive if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_process_without_its_first_thread_is_ended_with_its_children(tmp_path):
+    log = tmp_path / "log"
+    with Kept([sys.executable, "-c", HEADLESS], env=dict(os.environ), log=log) as kept:
+        wait_for("up", log)
+        alive = descendants(kept._keeper.pid)
+        assert len(alive) == 2
     assert not [pid for pid in alive if Path(f"/proc/{pid}").exists()]
 
 
