@@ -28,7 +28,12 @@ from paimon_core.read.data_file import missing_data_file
 from paimon_core.scan.prune import column_stats
 from paimon_core.types.data_types import RowType
 from paimon_core.write.file_layout import target_file_size
-from paimon_core.write.page_writer import RollingPageWriter, StoredRows, copied_compression
+from paimon_core.write.page_writer import (
+    RollingPageWriter,
+    StoredRows,
+    are_large,
+    copied_compression,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +51,20 @@ class PageCopy:
         """The work; None if the rows have to be decoded.
 
         That is so for another format, for a compression that cannot be told apart in Parquet, for
-        file indexes, which are made from values, and for files of other columns.  Rows deleted by
-        deletion vectors are for the caller to see to.
+        file indexes, which are made from values, for files of other columns, and for files of so
+        few rows that encoding them together makes a better file.  Rows deleted by deletion vectors
+        are for the caller to see to.
         """
         compression = copied_compression(table.options)
         if compression is None or indexed_columns(table.options):
             return None
         files = unit.append_files
         copied = [f for f in files if format_of(f.file_name) == "parquet" and _is_current(table, f)]
-        if 2 * sum(f.file_size for f in copied) < unit.rewritten_bytes:
+        size, rows = sum(f.file_size for f in copied), sum(f.row_count for f in copied)
+        columns = len(copied) * len(table.schema.fields)
+        if 2 * size < unit.rewritten_bytes or not are_large(
+            columns, rows * len(table.schema.fields), size
+        ):
             return None
         return PageCopy(
             table,

@@ -2,7 +2,8 @@
 
 What a column's pages hold is not looked at: its statistics are put together from those of the
 files.  A column is decoded and encoded again only where that is needed: because several chunks with
-a dictionary each are to become one, or because nobody knows its statistics.
+a dictionary each are to become one, because nobody knows its statistics, or because pages are so
+small that their number would cost every reader more than is saved here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from paimon_core.format.parquet_assembler import (
     ParquetAssembler,
     encoded,
 )
-from paimon_core.format.parquet_chunks import StoredGroup, joined, value_of
+from paimon_core.format.parquet_chunks import StoredColumn, StoredGroup, joined, value_of
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
 from paimon_core.options import Options
@@ -34,6 +35,9 @@ from paimon_core.write.file_layout import append_layout, small_file_size
 
 DECODED_BYTES: Final = 4 * ROW_GROUP_BYTES
 """Arrow bytes of columns that are decoded for one row group."""
+PAGE_ROWS: Final = 4096
+PAGE_BYTES: Final = 64 * 1024
+"""A page of so many rows, or of so many bytes unpacked, is large enough to be kept."""
 StoredRows = tuple[StoredFile, StoredGroup]
 """A row group and the file that it lies in."""
 
@@ -54,6 +58,11 @@ def copied_compression(options: Options) -> str | None:
     compression = compression_of("parquet", layout.compression, options).lower()
     compression = "none" if compression == "uncompressed" else compression
     return compression if compression in COPIED_CODECS else None
+
+
+def are_large(pages: int, rows: int, unpacked: int) -> bool:
+    """Whether pages that hold so many rows and bytes together are on average large enough."""
+    return rows >= PAGE_ROWS * pages or unpacked >= PAGE_BYTES * pages
 
 
 class RollingPageWriter(RollingAppendWriter):
@@ -129,7 +138,7 @@ class RollingPageWriter(RollingAppendWriter):
         field = self._schema.row_type.fields[number]
         leaves = self._leaves[number]
         columns = [[group.columns[leaf] for _, group in parts] for leaf in leaves]
-        if len(parts) > 1 and any(c.has_dictionary for chunks in columns for c in chunks):
+        if len(parts) > 1 and not all(map(_can_be_one, columns)):
             return None
         collector = self._stats.collector
         if not collector.wants_counts(number):
@@ -189,6 +198,13 @@ class RollingPageWriter(RollingAppendWriter):
 
     def _columns(self, numbers: Sequence[int]) -> RowType:
         return RowType(fields=tuple(self._schema.row_type.fields[n] for n in numbers))
+
+
+def _can_be_one(chunks: Sequence[StoredColumn]) -> bool:
+    """Whether the chunks may, and should, be put one behind the other."""
+    return not any(c.has_dictionary for c in chunks) and are_large(
+        len(chunks), sum(c.values for c in chunks), sum(c.uncompressed for c in chunks)
+    )
 
 
 def _leaf_count(field: DataField) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from test_data_files_for_java import COLUMNS, ROWS, filters
 
 from maintenance.registry import job_named
@@ -15,6 +16,7 @@ from oracle import Oracle
 from paimon_core.format.parquet_chunks import CREATED_BY
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
+from paimon_core.write import page_writer
 
 LONG = "x" * 5000
 """Too long for a footer's statistics."""
@@ -64,7 +66,10 @@ def statistics(oracle: Oracle, table: str) -> list[Any]:
     return [re.sub(r"c_bin=[^,]*", "c_bin", str(text)) for text in [row[7], *row[11:14]]]
 
 
-def test_joined_as_java_joins(oracle: Oracle, tmp_path: Path) -> None:
+def test_joined_as_java_joins(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_writer, "PAGE_ROWS", 0)
     oracle.defaults(warehouse=tmp_path, database="db")
     options = {"bucket": "-1", "compaction.min.file-num": "2", "write-only": "true"}
     columns = [{"name": n, "type": t} for n, t in COLUMNS.items()]

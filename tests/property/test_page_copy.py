@@ -158,6 +158,7 @@ def test_copied_is_as_decoded(
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_copy, "ROW_GROUP_BYTES", group_bytes)
         patch.setattr(page_writer, "DECODED_BYTES", decoded_bytes)
+        patch.setattr(page_writer, "PAGE_ROWS", 0)
         table = made(Path(folder), types, file_compression=compression)
         for rows in written:
             append(with_stats(table, stats[0]), rows)
