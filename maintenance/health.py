@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from maintenance.plan import human_bytes
-from paimon_core.write.file_layout import small_file_size
+from maintenance.plan import counted, human_bytes
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, PaimonError
 from paimon_core.features import uncompactable_features, unreadable_features
@@ -30,7 +29,7 @@ from paimon_core.options import (
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import scan_delta, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.write.file_layout import target_file_size
+from paimon_core.write.file_layout import small_file_size, target_file_size
 
 MB: Final = 1024**2
 STOP_TRIGGER_DISTANCE: Final = 3
@@ -341,14 +340,14 @@ def _advice_on_runs(
     if worst >= stop:
         yield Advice(
             urgency="urgent",
-            text=f"{many} of {len(buckets)} buckets have {trigger} sorted runs or more, the worst "
+            text=f"{many} of {counted(len(buckets), 'buckets')} have {trigger} sorted runs or more, the worst "
             f"{worst}: every read merges them",
             command=command and command + "full",
         )
     elif many:
         yield Advice(
             urgency="soon",
-            text=f"{many} of {len(buckets)} buckets reached {trigger} sorted runs",
+            text=f"{many} of {counted(len(buckets), 'buckets')} reached {trigger} sorted runs",
             command=command and command + "minor",
         )
 
@@ -362,8 +361,8 @@ def _advice_on_small_files(
         small = sum(g.small_files for g in crowded)
         yield Advice(
             urgency="urgent" if small >= 100 * least else "soon",
-            text=f"{small:,} files below {human_bytes(_small_bytes(table))} in "
-            f"{len(crowded)} of {len(partitions)} partitions",
+            text=f"{counted(small, 'files')} below {human_bytes(_small_bytes(table))} in "
+            f"{len(crowded)} of {counted(len(partitions), 'partitions')}",
             command=None if refused else f"caretaker run compact {table.name}",
         )
 
@@ -384,7 +383,7 @@ def _advice_on_snapshots(table: FileStoreTable, facts: Mapping[str, object]) -> 
             urgency="soon",
             text=f"{snapshots['unexpired']:,} of {snapshots['count']:,} snapshots are past their "
             f"retention{because}; old snapshots hold {human_bytes(held['bytes'])} in "
-            f"{held['files']:,} files that the newest no longer needs",
+            f"{counted(held['files'], 'files')} that the newest no longer needs",
             command=f"caretaker plan expire_snapshots {table.name}",
         )
     for consumer in consumers if isinstance(consumers, list) else ():
@@ -393,7 +392,7 @@ def _advice_on_snapshots(table: FileStoreTable, facts: Mapping[str, object]) -> 
                 urgency="soon",
                 text=f"consumer {consumer['id']} said nothing for "
                 f"{consumer['silent_millis'] // HOUR_MILLIS} hours and is "
-                f"{consumer['lag_snapshots']} snapshots behind",
+                f"{counted(consumer['lag_snapshots'], 'snapshots')} behind",
                 command=f"caretaker plan expire_consumers {table.name} --expiration-time '1 d'",
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from maintenance.plan import counted
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -84,7 +85,7 @@ def check_changelog_told(
     }.get(producer, [])
     if untold:
         raise SchemaError(
-            f"{label} of table {table.name} holds {len(untold)} files whose changes are not in the "
+            f"{label} of table {table.name} holds {counted(len(untold), 'files')} whose changes are not in the "
             f"changelog yet (changelog-producer={producer}); rewriting them now would lose these "
             f"changes for readers of the changelog",
             table=table.name,

@@ -29,7 +29,7 @@ from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
 from maintenance.metrics import Metrics
-from maintenance.plan import Plan
+from maintenance.plan import Plan, counted
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
 from paimon_core.environment import Environment
 from paimon_core.errors import (
@@ -264,7 +264,7 @@ class _Run:
             raise failed_units[0].error
         if left_out:
             return CommitConflict(
-                f"a concurrent commit replaced files of {len(left_out)} buckets that this run "
+                f"a concurrent commit replaced files of {counted(len(left_out), 'buckets')} that this run "
                 f"rewrote ({left_out[0]}{', ...' if len(left_out) > 1 else ''})",
                 table=table.name,
             )

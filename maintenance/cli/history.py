@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
-from maintenance.plan import human_bytes
+from maintenance.plan import counted, human_bytes
 from maintenance.report import detail_texts
 from paimon_core.errors import NotFound
 
@@ -62,7 +62,7 @@ def _line(entry: Entry) -> str:
     if entry.snapshots:
         parts.append("snapshot " + ", ".join(map(str, entry.snapshots)))
     if entry.files_before is not None and entry.files_after is not None:
-        parts.append(f"{entry.files_before:,} -> {entry.files_after:,} files")
+        parts.append(f"{entry.files_before:,} -> {counted(entry.files_after, 'files')}")
     if entry.bytes_before is not None and entry.bytes_after is not None:
         parts.append(f"{human_bytes(entry.bytes_before)} -> {human_bytes(entry.bytes_after)}")
     why = entry.details.get("why")

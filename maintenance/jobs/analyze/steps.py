@@ -12,7 +12,7 @@ from maintenance.engine import WorkUnit
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.analyze.columns import Gatherer, can_be_analyzed
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, human_bytes
+from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -73,10 +73,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         parts=parts,
         bytes=sum(e.file.file_size for e in entries),
     )
-    what = f"{len(columns)} columns" if columns else "rows and bytes"
+    what = counted(len(columns), "columns") if columns else "rows and bytes"
     action = Action(
         f"gather statistics of snapshot {latest.id}: {what}",
-        f"reads {human_bytes(work.bytes)} in {len(entries):,} files",
+        f"reads {human_bytes(work.bytes)} in {counted(len(entries), 'files')}",
         {"columns": list(work.columns), "files": len(entries), "bytes": work.bytes},
     )
     return _plan(table, latest, work, arguments, (action,), kept, files=len(entries))

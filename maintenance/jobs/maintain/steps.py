@@ -23,7 +23,7 @@ from maintenance.jobs.maintain.parts import (
     why_not_due,
 )
 from maintenance.metadata_job import latest_pin
-from maintenance.plan import Plan
+from maintenance.plan import Plan, counted
 from maintenance.report import FailedUnit, error_json
 from paimon_core.errors import CommitConflict, StalePlan
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -230,7 +230,7 @@ def _attempt(
             return done, e
     left_out = [name for c in done for name in c.conflicts]
     if left_out:
-        text = f"a concurrent commit replaced files of {len(left_out)} buckets ({left_out[0]})"
+        text = f"a concurrent commit replaced files of {counted(len(left_out), 'buckets')} ({left_out[0]})"
         return done, CommitConflict(text, table=table.name)
     return done, None
 

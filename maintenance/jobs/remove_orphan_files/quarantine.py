@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, human_bytes
+from maintenance.plan import Effect, counted, human_bytes
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -56,9 +56,15 @@ def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileSt
 def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     quarantine_id = cast("str | None", arguments.get("quarantine"))
     known = sorted(f.name for f in table.io.list_dir(f"{table.root}/{QUARANTINES}") if f.is_dir)
+    if not known:
+        raise NotFound(
+            f"table {table.name} has no quarantine",
+            table=table.name,
+            next_step="there is nothing to do: remove_orphan_files in mode quarantine makes one",
+        )
     if not quarantine_id or "/" in quarantine_id:
         raise InvalidArgument(
-            f"argument --quarantine is required (there are: {', '.join(known) or 'none'})",
+            f"argument --quarantine is required (there are: {', '.join(known)})",
             table=table.name,
         )
     path = f"{folder_of(table, quarantine_id)}/manifest.json"
@@ -71,7 +77,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     except FileNotFoundError as e:
         raise NotFound(
             f"table {table.name} has no quarantine {quarantine_id!r} "
-            f"(there are: {', '.join(known) or 'none'})",
+            f"(there are: {', '.join(known)})",
             table=table.name,
             next_step="name one of these; remove_orphan_files in mode quarantine makes them",
         ) from e
@@ -83,7 +89,7 @@ def _plan(
 ) -> Plan:
     size = sum(found.files.values())
     action = Action(
-        f"{verb} {len(found.files):,} files of quarantine {found.id}", human_bytes(size)
+        f"{verb} {counted(len(found.files), 'files')} of quarantine {found.id}", human_bytes(size)
     )
     return MetadataPlan(
         job=job,

@@ -25,6 +25,7 @@ from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.release import delete_empty_folders
 
 LEAST_AGE_MILLIS: Final = 86_400_000
+MOST_FOLDERS: Final = 3
 MOST_NAMED: Final = 1000
 """So many paths at most are named in a plan's JSON."""
 
@@ -63,7 +64,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     kept = [
         Kept(
             what="files",
-            why=f"mentioned by {references} snapshots, tags and changelogs",
+            why=f"mentioned by {counted(references, 'versions')} (snapshots, tags, changelogs)",
             count=len(found.candidates) - len(orphans),
         ),
         Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
@@ -133,7 +134,10 @@ def _actions(
         for folder, count in places.most_common()
     ]
     if folders:
-        actions.append(Action(f"delete {len(folders):,} empty folders"))
+        names = [folder.removeprefix(f"{table.root}/") for folder in folders]
+        told = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
+        what = f"delete {counted(len(folders), 'empty folders')}"
+        actions.append(Action(what, told, {"folders": names[:MOST_NAMED]}))
     return actions
 
 

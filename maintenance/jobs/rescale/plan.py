@@ -14,19 +14,17 @@ from typing import Final, cast
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
 from maintenance.jobs.rescale.option import with_buckets
-from maintenance.partition_choice import partition_predicate
+from maintenance.partition_files import PartitionFiles, read_partitions
 from maintenance.pinned import check_changelog_told
-from maintenance.plan import Effect, Kept, Once, SnapshotPin, human_bytes
+from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from maintenance.safety_tag import BEFORE_RESCALE, safety_tag
 from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_rescalable, check_snapshot_readable
+from paimon_core.features import check_rescalable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 from paimon_core.options import BUCKET
 from paimon_core.refs.tags import Tag
-from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_PRINTED: Final = 20
@@ -34,32 +32,15 @@ MOST_BUCKETS: Final = 2**31 - 1
 """Manifests keep the number in four bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """One partition in the newest snapshot: its live files and the index files beside them."""
+class Layout(PartitionFiles):
+    """One partition in the newest snapshot, as it is laid out."""
 
-    row: bytes
-    name: str
-    entries: tuple[ManifestEntry, ...]
-    index: tuple[IndexManifestEntry, ...] = ()
+    __slots__ = ()
 
     @property
     def totals(self) -> tuple[int, ...]:
         """The numbers of buckets that its files were written for: one, in a sound table."""
         return tuple(sorted({e.total_buckets for e in self.entries}))
-
-    @property
-    def bytes(self) -> int:
-        return sum(e.file.file_size for e in self.entries)
-
-    @property
-    def rows(self) -> int:
-        return sum(e.file.row_count for e in self.entries)
-
-    @property
-    def label(self) -> str:
-        """The partition for people."""
-        return self.name or "the table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +144,7 @@ class RescalePlan:
         for p in self.partitions[:MOST_PRINTED]:
             old = " and ".join(map(str, p.totals))
             yield (
-                f"  {p.label}: rewrite {len(p.entries):,} files ({human_bytes(p.bytes)}) from "
+                f"  {p.label}: rewrite {counted(len(p.entries), 'files')} ({human_bytes(p.bytes)}) from "
                 f"{old} to {self.buckets} buckets"
             )
         if len(self.partitions) > MOST_PRINTED:
@@ -177,36 +158,11 @@ class RescalePlan:
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:
     """The partitions of the newest snapshot; UnsupportedFeature before anything is read."""
     check_rescalable(table)
-    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
-    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
-    snapshot = table.snapshots.latest()
-    entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-    index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
-    if snapshot is not None:
-        check_snapshot_readable(table, snapshot)
-        for entry in scan_files(table, snapshot):
-            if entry.bucket != POSTPONE_BUCKET:
-                entries[entry.partition].append(entry)
-        for found in table.index_entries(snapshot):
-            index[found.partition].append(found)
-    passes = partition_filter(table, predicate)
+    found = read_partitions(table, arguments, Layout, postponed=False)
     return RescaleState(
-        snapshot=snapshot,
-        partitions=tuple(
-            sorted(
-                (
-                    Layout(
-                        row=row,
-                        name=table.paths.partition_path(row),
-                        entries=tuple(found),
-                        index=tuple(index[row]),
-                    )
-                    for row, found in entries.items()
-                ),
-                key=lambda p: p.name,
-            )
-        ),
-        chosen=frozenset(row for row in entries if passes is None or passes(row)),
+        snapshot=found.snapshot,
+        partitions=found.partitions,
+        chosen=found.chosen,
         buckets=table.options.value(BUCKET),
         schema_buckets=tuple(s.options.value(BUCKET) for s in table.schemas.all()),
     )
@@ -233,6 +189,9 @@ def plan(
         check_changelog_told(table, partition.label, partition.entries)
     kept: list[Kept] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
+    if state.buckets == POSTPONE_BUCKET and not state.partitions and state.snapshot is not None:
+        why = "all rows still wait to be put into buckets; see compact"
+        kept.append(Kept(what="postponed rows", why=why, count=0))
     left_out = [p for p in state.partitions if p.row not in state.chosen]
     for totals, count in sorted(Counter(p.totals for p in left_out).items()):
         same = [p for p in left_out if p.totals == totals]

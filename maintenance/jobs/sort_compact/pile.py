@@ -6,29 +6,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
+from maintenance.partition_files import PartitionFiles
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pile:
+class Pile(PartitionFiles):
     """Live files of one partition, and the index files beside them.
 
     `output_level` is where the sorted files go; above 0 only with `clustering.incremental`.
     """
 
-    row: bytes
-    name: str
-    entries: tuple[ManifestEntry, ...]
-    index: tuple[IndexManifestEntry, ...] = ()
     output_level: int = 0
 
     def part(self, entries: Sequence[ManifestEntry], output_level: int) -> Pile:
         """These files of it only, and where they go."""
         return replace(self, entries=tuple(entries), output_level=output_level)
-
-    @property
-    def files(self) -> tuple[DataFileMeta, ...]:
-        return tuple(e.file for e in self.entries)
 
     @property
     def by_bucket(self) -> dict[int, list[DataFileMeta]]:
@@ -37,16 +30,3 @@ class Pile:
         for entry in self.entries:
             files[entry.bucket].append(entry.file)
         return files
-
-    @property
-    def bytes(self) -> int:
-        return sum(e.file.file_size for e in self.entries)
-
-    @property
-    def rows(self) -> int:
-        return sum(e.file.row_count for e in self.entries)
-
-    @property
-    def label(self) -> str:
-        """The partition for people."""
-        return self.name or "the table"

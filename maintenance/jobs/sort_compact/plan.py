@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -12,17 +11,16 @@ from maintenance.job import RunContext
 from maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, query_ranges
 from maintenance.jobs.sort_compact.incremental import due, idle
 from maintenance.jobs.sort_compact.pile import Pile
-from maintenance.partition_choice import partition_predicate
+from maintenance.partition_files import Found, read_partitions
 from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
 from paimon_core.compaction.sort_rewrite import SortUnit, code_width
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_snapshot_readable, check_sortable
+from paimon_core.features import check_sortable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_HISTORY_IDLE,
@@ -33,8 +31,6 @@ from paimon_core.options import (
     SORT_SAMPLE_MAGNIFICATION,
     ZORDER_TEXT_BYTES,
 )
-from paimon_core.scan.scan import partition_filter, scan_files
-from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_PRINTED: Final = 20
 LEAST_SAMPLE: Final = 20
@@ -44,17 +40,7 @@ MINOR: Final = "minor"
 _MOST_ZORDER_COLUMNS: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortState:
-    """What inspection found: the partitions in one snapshot; `chosen` are rows of partitions.
-
-    `others` tells whether partitions were chosen at all.
-    """
-
-    snapshot: Snapshot | None
-    piles: tuple[Pile, ...]
-    chosen: frozenset[bytes]
-    others: bool
+SortState = Found[Pile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,33 +131,7 @@ class SortPlan:
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> SortState:
     """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
     check_sortable(table)
-    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
-    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
-    snapshot = table.snapshots.latest()
-    entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-    index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
-    if snapshot is not None:
-        check_snapshot_readable(table, snapshot)
-        for entry in scan_files(table, snapshot):
-            entries[entry.partition].append(entry)
-        for found in table.index_entries(snapshot):
-            index[found.partition].append(found)
-    piles = (
-        Pile(
-            row=row,
-            name=table.paths.partition_path(row),
-            entries=tuple(found),
-            index=tuple(index[row]),
-        )
-        for row, found in entries.items()
-    )
-    passes = partition_filter(table, predicate)
-    return SortState(
-        snapshot=snapshot,
-        piles=tuple(sorted(piles, key=lambda p: p.name)),
-        chosen=frozenset(row for row in entries if passes is None or passes(row)),
-        others=predicate is not None,
-    )
+    return read_partitions(table, arguments, Pile)
 
 
 def plan(
@@ -183,7 +143,7 @@ def plan(
     for pile in piles if table.has_primary_key else ():
         check_changelog_told(table, pile.label, pile.entries)
     files = [f for p in piles for f in p.files]
-    everything = [f for p in state.piles for f in p.files]
+    everything = [f for p in state.partitions for f in p.files]
     sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)
     if sample < LEAST_SAMPLE:
         raise InvalidArgument(
@@ -229,7 +189,7 @@ def _chosen(
     arguments: Mapping[str, object],
     context: RunContext,
 ) -> tuple[list[Pile], list[Kept]]:
-    chosen = [p for p in state.piles if p.row in state.chosen]
+    chosen = [p for p in state.partitions if p.row in state.chosen]
     strategy = cast("str | None", arguments["strategy"])
     if not table.options.value(CLUSTERING_INCREMENTAL):
         if strategy is not None:
@@ -244,7 +204,7 @@ def _chosen(
     if state.others and idle_time is not None:
         history = idle(
             table,
-            [p for p in state.piles if p.row not in state.chosen],
+            [p for p in state.partitions if p.row not in state.chosen],
             before_millis=context.env.local_millis() - idle_time,
             most=table.options.value(CLUSTERING_HISTORY_LIMIT),
         )

@@ -15,6 +15,7 @@ from maintenance.jobs.verify.findings import Repair
 from maintenance.jobs.verify.lost_files import lost_action, lost_files, remove_lost
 from maintenance.jobs.verify.references import RefKind
 from maintenance.metadata_job import Action
+from maintenance.plan import counted
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_merge import with_full_merge
@@ -284,7 +285,7 @@ class OverlapFix:
             CommitRequest(user=user, kind=CommitKind.COMPACT),
             env=env,
         )
-        return Fixed(text=f"{len(moving)} files moved to level 0", snapshot=made.id)
+        return Fixed(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
 
 
 def overlapping(branch: FileStoreTable, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:

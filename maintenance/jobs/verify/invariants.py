@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import Reference
+from maintenance.plan import counted
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key_order
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -83,7 +84,10 @@ def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Ite
             totals[entry.partition][entry.total_buckets] += 1
     for partition, counts in totals.items():
         if len(counts) > 1:
-            found = ", ".join(f"{n} buckets ({files} files)" for n, files in sorted(counts.items()))
+            found = ", ".join(
+                f"{counted(n, 'buckets')} ({counted(files, 'files')})"
+                for n, files in sorted(counts.items())
+            )
             yield Finding(
                 problem=Problem.MIXED_BUCKETS,
                 severity=Severity.ERROR,

@@ -280,7 +280,7 @@ def make_as_latest(
         actions.append(
             Action(
                 f"commit the content of snapshot {target.id} as snapshot {latest.id + 1}",
-                f"{len(back):,} files come back, {len(changes.files) - len(back):,} go",
+                f"{counted(len(back), 'files')} back, {len(changes.files) - len(back):,} gone",
             )
         )
     unmerged = changes.is_empty and _names_twice(table, latest)

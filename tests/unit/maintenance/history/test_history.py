@@ -291,7 +291,7 @@ def test_the_command_line_writes_and_shows_it(tmp_path):
     shown = caretaker("history", "db.t")
     assert shown.code == 0
     assert "compact" in shown.out
-    assert "3 -> 1 files" in shown.out
+    assert "3 -> 1 file" in shown.out
     entries = caretaker("history", "db.t", "--json").json["entries"]
     assert [e["event"] for e in entries] == ["run", "run", "plan"]
     assert caretaker("history", "--failed", "--json").json["entries"][0]["job"] == "rollback"
