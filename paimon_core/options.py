@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from difflib import get_close_matches
+from typing import Any, Final, Generic, TypeVar
 
 from paimon_core.errors import InvalidArgument
 
@@ -174,14 +175,37 @@ class Options(Mapping[str, str]):
         }
 
 
+_MISTYPED: Final = 0.94
+"""How alike two names of some length are, at least, if one is the other with a letter wrong."""
+
+
 def lacking(own: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """Those of the wanted options that are not set, under any of their names."""
     return {k: v for k, v in wanted.items() if not any(n in own for n in _names_of(k))}
 
 
 def _names_of(key: str) -> tuple[str, ...]:
-    options = (o for o in globals().values() if isinstance(o, Option))
-    return next((names for o in options if key in (names := (o.key, *o.fallback_keys))), (key,))
+    return next((names for o in _known() if key in (names := (o.key, *o.fallback_keys))), (key,))
+
+
+def check_option(key: str, text: str) -> None:
+    """Nothing; InvalidArgument if Caretaker knows the option and cannot read its value."""
+    for option in _known():
+        if key in (option.key, *option.fallback_keys):
+            Options({key: text}).value(option)
+
+
+def similar_option(key: str) -> str | None:
+    """The option that was meant by a key that differs from it by a letter; None for others."""
+    names = [name for o in _known() for name in (o.key, *o.fallback_keys)]
+    if key in names:
+        return None
+    near = get_close_matches(key, names, n=1, cutoff=_MISTYPED)
+    return near[0] if near and abs(len(near[0]) - len(key)) <= 1 else None
+
+
+def _known() -> Iterator[Option[Any]]:
+    return (o for o in tuple(globals().values()) if isinstance(o, Option))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
+from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
 from maintenance.plan import counted
 from maintenance.policy.load import POLICY_VARIABLE, load_policy
 from paimon_core.errors import InvalidArgument
@@ -92,7 +93,8 @@ def _table_lines(
         if not job.enabled:
             yield f"  {job.job}: off"
             continue
-        when = job.schedule or "by hand, or as a step of maintain"
+        step = job.job in ("compact", *USUAL, *ON_DEMAND)
+        when = job.schedule or ("by hand, or as a step of maintain" if step else "by hand")
         arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
         guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
         yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in (arguments, guards) if t)

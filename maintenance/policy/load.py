@@ -30,12 +30,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from maintenance.arguments import with_underscores
 from maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
 from maintenance.policy.place import Place, read_yaml
 from maintenance.policy.schedule import wrong_schedule
 from maintenance.registry import JOBS, job_named
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_core.options import parse_memory_size
+from paimon_core.options import check_option, parse_memory_size, similar_option
 
 POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
@@ -72,7 +73,11 @@ def load_policy(path: str | Path) -> Policy:
             f"there is no policy file {path}", next_step="check the path, or make the file"
         ) from e
     except (OSError, UnicodeDecodeError) as e:
-        raise InvalidArgument(f"cannot read the policy file {path}: {e}", file=str(path)) from e
+        raise InvalidArgument(
+            f"cannot read the policy file {path}: {e}",
+            file=str(path),
+            next_step="make it a readable text file in UTF-8",
+        ) from e
     return read_policy(text, str(path))
 
 
@@ -132,6 +137,13 @@ def _options(place: Place) -> dict[str, str]:
                 f"{key!r} says what a table is, not how it is looked after: set it on the table"
             )
         found[key] = value.text()
+        near = similar_option(key)
+        if near is not None:
+            value.wrong(f"no option is called {key!r}; did you mean {near}?")
+        try:
+            check_option(key, found[key])
+        except InvalidArgument as e:
+            value.wrong(e.message)
     return found
 
 
@@ -159,7 +171,11 @@ def _guards(place: Place) -> GuardPolicy:
 
 def _job(name: str, place: Place) -> JobRule:
     if name not in JOBS:
-        place.wrong(f"no job is called {name!r} (there are: {', '.join(sorted(JOBS))})")
+        try:
+            job_named(name)
+        except InvalidArgument as e:
+            place.wrong(e.message)
+        place.wrong(f"write the job {name!r} as {job_named(name).name}")
     if place.flag is not None:
         return JobRule(job=name, enabled=place.flag)
     entries = place.entries(_JOB)
@@ -193,7 +209,7 @@ def _arguments(job_name: str, place: Place) -> dict[str, object]:
     known = {name: a.name for a in job.arguments for name in (a.name, *a.aliases)}
     found: dict[str, object] = {}
     for key, value in place.entries().items():
-        name = known.get(key.replace("-", "_"))
+        name = known.get(with_underscores(key))
         if name is None:
             names = ", ".join(sorted(set(known.values()))) or "none"
             value.wrong(f"{job_name} has no argument {key!r} (known: {names})")

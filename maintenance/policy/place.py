@@ -10,6 +10,7 @@ import yaml
 
 from paimon_core.errors import InvalidArgument
 
+_CORRECT: Final = "correct the file; `caretaker policy check FILE` looks at it"
 _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _TRUE: Final = frozenset({"yes", "true", "on", "y"})
@@ -30,7 +31,7 @@ class Place:
         raise InvalidArgument(
             f"{where}: {self.path}: {reason}" if self.path else f"{where}: {reason}",
             file=self.file,
-            next_step="correct the file; `caretaker policy check FILE` looks at it",
+            next_step=_CORRECT,
         )
 
     @property
@@ -127,9 +128,10 @@ def read_yaml(text: str, file: str) -> Place:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as e:
         line = f":{e.problem_mark.line + 1}" if e.problem_mark else ""
-        raise InvalidArgument(f"{file}{line}: no YAML: {e.problem}", file=file) from e
+        reason = f"{file}{line}: no YAML: {e.problem}"
+        raise InvalidArgument(reason, file=file, next_step=_CORRECT) from e
     except yaml.YAMLError as e:
-        raise InvalidArgument(f"{file}: no YAML: {e}", file=file) from e
+        raise InvalidArgument(f"{file}: no YAML: {e}", file=file, next_step=_CORRECT) from e
     if node is None:
-        raise InvalidArgument(f"{file}: the file is empty", file=file)
+        raise InvalidArgument(f"{file}: the file is empty", file=file, next_step=_CORRECT)
     return Place(file, "", node)

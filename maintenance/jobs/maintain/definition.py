@@ -43,6 +43,7 @@ WITHOUT = Argument(
     name="without",
     kind=Kind.TEXTS,
     default=(),
+    choices=("compact", *USUAL, *ON_DEMAND),
     help=f"steps to leave out, of {', '.join(USUAL)} and those that were asked for",
     example="expire_partitions",
 )

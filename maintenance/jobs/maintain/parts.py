@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -180,8 +180,7 @@ def chosen_steps(
     `clustered`: files of the table are compacted by sorting them, as Java's `compact` does too.
     """
     also = cast("Sequence[str]", arguments.get("also") or ())
-    told = cast("Sequence[str]", arguments.get("without") or ())
-    without = {name.replace("-", "_") for name in told}
+    without = set(cast("Sequence[str]", arguments.get("without") or ()))
     strategy = str(arguments.get("compact") or "none")
     compaction = "sort_compact" if clustered else "compact"
     names = [
@@ -190,21 +189,11 @@ def chosen_steps(
         *(name for name in ON_DEMAND if name in also),
     ]
     raw = _step_arguments(jobs, arguments)
-    _check_names(without)
     if strategy != "none":
         raw.setdefault(compaction, {})["strategy"] = strategy
     return [
         (jobs[name], _read(jobs[name], raw.get(name, {}))) for name in names if name not in without
     ]
-
-
-def _check_names(steps: Iterable[str]) -> None:
-    known = ("compact", *USUAL, *ON_DEMAND)
-    wrong = sorted(set(steps) - set(known))
-    if wrong:
-        raise InvalidArgument(
-            f"argument --without: {wrong[0]!r} is no step (steps: {', '.join(known)})"
-        )
 
 
 def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:

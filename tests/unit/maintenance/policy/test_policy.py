@@ -134,7 +134,7 @@ HEAD = "version: 1\nrules:\n"
         (
             HEAD + "  - tables: db.*\n    jobs:\n      compat: {}",
             "p.yaml:5: rules[0].jobs.compat:",
-            "no job is called 'compat' (there are: ",
+            "no job is called 'compat'; did you mean compact?",
         ),
         (
             HEAD + "  - tables: db.*\n    jobs:\n      compact:\n        schedule: '* * *'",
@@ -184,6 +184,26 @@ HEAD = "version: 1\nrules:\n"
             "p.yaml:4: rules[0].options.bucket:",
             "says what a table is",
         ),
+        (
+            HEAD + "  - tables: db.*\n    options: {snapshot.time-retained: soon}",
+            "p.yaml:4: rules[0].options.snapshot.time-retained:",
+            "not a duration: 'soon'",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    options: {snapshot.time-retaind: 1 d}",
+            "p.yaml:4: rules[0].options.snapshot.time-retaind:",
+            "did you mean snapshot.time-retained?",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    jobs:\n      maintain: {arguments: {without: [x]}}",
+            "p.yaml:5: rules[0].jobs.maintain.arguments.without:",
+            "'x' is not one of compact, ",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    jobs:\n      compact: {arguments: {parallelism: 0}}",
+            "p.yaml:5: rules[0].jobs.compact.arguments.parallelism:",
+            "0 is less than 1",
+        ),
     ],
 )
 def test_an_error_names_file_line_and_key(text, place, reason):
@@ -196,6 +216,17 @@ def test_values_are_taken_as_they_are_written():
     text = HEAD + "  - tables: d.*\n    options: {tag.a: 010, tag.b: 12:30, tag.c: 2024-01-31}"
     found = read_policy(text, "p.yaml").for_table("d.t").options
     assert found == {"tag.a": "010", "tag.b": "12:30", "tag.c": "2024-01-31"}
+
+
+def test_options_that_caretaker_does_not_know_and_spellings_of_procedures_are_taken():
+    text = HEAD + (
+        "  - tables: d.*\n"
+        "    options: {partition.mark-done-action.url: u, tag.new-in-paimon-9: x}\n"
+        "    jobs: {reset_consumer: {arguments: {consumerId: c, nextSnapshotId: 4}}}"
+    )
+    found = read_policy(text, "p.yaml").for_table("d.t")
+    assert len(found.options) == 2
+    assert found.arguments_of("reset_consumer") == {"consumer_id": "c", "next_snapshot_id": "4"}
 
 
 def test_a_missing_file_is_not_found(tmp_path):

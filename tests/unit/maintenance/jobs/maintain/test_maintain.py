@@ -156,7 +156,7 @@ def test_steps_take_their_own_arguments(lake):
         ({"step_arguments": {"retain_max": "3"}}, "no STEP.ARGUMENT"),
         ({"step_arguments": {"expire_snapshots.x": "3"}}, "expire_snapshots: unknown argument 'x'"),
         ({"step_arguments": {"expire_snapshots.retain_max": "x"}}, "step expire_snapshots: arg"),
-        ({"without": ["expire-all"]}, "--without: 'expire_all' is no step"),
+        ({"without": ["expire-all"]}, "--without: 'expire_all' is not one of compact, "),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_happens(lake, arguments, reason):
