@@ -4,10 +4,11 @@ What comes out is what a full compaction of the new layout would give: merged ro
 with the sequence numbers that they had, in one sorted run.  Level 0 is read, too, where batch reads
 skip it (Java loses those rows).
 
-One or two old buckets that go to few new ones are split while they are merged, and so are append
-buckets, which need no merging, and what is small.  Otherwise each old bucket is first split into runs
-on local disk, and the new buckets are written one after the other, so that memory depends neither on
-the number of buckets nor on their size.
+The old buckets are merged together, their rows gathered by new bucket, and row groups of all new
+buckets written in turns: nothing is read twice, and nothing waits on disk.  Where more runs than can
+be merged at once go in, or more buckets come out than can be open side by side, the rows wait as
+sorted runs on local disk, and the new buckets are written one after the other.  Memory depends
+neither on the number of buckets nor on their size.
 
 Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
 no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
@@ -22,12 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Never
 
-import numpy as np
 import pyarrow as pa
 
+from paimon_core.compaction.bucket_runs import BucketRuns
+from paimon_core.compaction.bucket_stage import Numbers, Piece, by_bucket, row_group_share
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.interval_partition import interval_partition
@@ -37,25 +40,22 @@ from paimon_core.lsm.sorted_run import SortedRun
 from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
-from paimon_core.read.ahead import one_after_the_other, source_of
+from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.section import MOST_ROWS, batch_rows
+from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
 from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
-from paimon_core.types.buffers import index_array
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.table_write import data_file_paths
 
-MOST_OPEN_WRITERS: Final = 4
-"""New buckets that are written side by side; each holds a row group in memory."""
+MOST_OPEN_WRITERS: Final = 128
+"""New buckets that are written side by side; the more there are, the smaller their row groups."""
 MOST_OPEN_SOURCES: Final = 2
-"""Old buckets that are merged side by side."""
-SMALL_BYTES: Final = 64 * 1024**2
-"""File bytes of a unit that may wait in memory as a whole, however many buckets it goes to."""
-MOST_OPEN_RUNS: Final = 128
-"""New buckets that one reading of the old ones is spilled to."""
+"""Old buckets that are merged side by side although all their runs cannot be."""
+MOST_STAGED_BUCKETS: Final = 1024
+"""New buckets that one reading of the old ones is gathered for."""
 
 Batches = Iterator[pa.RecordBatch]
 Writer = RollingAppendWriter | RollingKeyValueWriter
@@ -76,13 +76,7 @@ def rescale(
     """
     work = _Work(table, unit, new_uuid, creation_time, spill_dir)
     try:
-        buckets = unit.new_buckets
-        few = len(buckets) <= MOST_OPEN_WRITERS or unit.read_bytes <= SMALL_BYTES
-        if few and (not table.has_primary_key or len(unit.sources) <= MOST_OPEN_SOURCES):
-            work.split()
-        else:
-            for begin in range(0, len(buckets), MOST_OPEN_RUNS):
-                work.spill_and_write(buckets[begin : begin + MOST_OPEN_RUNS])
+        work.rewrite()
     except BaseException:
         work.undo()
         raise
@@ -142,15 +136,29 @@ class _Work:
             {} if at is None else deletion_vectors(self.table, self.table.snapshots.get(at), mine)
         )
 
-    def split(self) -> None:
-        """Write the rows of the old buckets to the new ones side by side."""
+    def rewrite(self) -> None:
+        """Write all rows of the old buckets to the new ones."""
+        for begin in range(0, len(self.unit.new_buckets), MOST_STAGED_BUCKETS):
+            buckets = self.unit.new_buckets[begin : begin + MOST_STAGED_BUCKETS]
+            streams = self.streams()
+            if len(streams) == 1 and len(buckets) <= MOST_OPEN_WRITERS:
+                self.split(streams[0], buckets)
+            else:
+                self.by_way_of_runs(streams, buckets)
+
+    def split(self, rows: Batches, buckets: Sequence[int]) -> None:
+        """Write the rows of these new buckets side by side."""
+        row_group_bytes = row_group_share(len(buckets))
         writers: dict[int, Writer] = {}
-        waiting = _Waiting()
         try:
-            for bucket, rows in self.parted(self.all_rows(), waiting):
+            for piece in self.staged(rows, buckets):
+                bucket = piece.bucket
                 if bucket not in writers:
-                    writers[bucket] = self.writer(bucket)
-                writers[bucket].write(rows)
+                    writers[bucket] = self.writer(bucket, row_group_bytes)
+                writers[bucket].write(piece.rows)
+                if piece.is_last:
+                    self.written[bucket] += writers[bucket].close()
+                    del writers[bucket]
             for bucket, writer in writers.items():
                 self.written[bucket] += writer.close()
         except BaseException:
@@ -158,78 +166,89 @@ class _Work:
                 writer.abort()
             raise
 
-    def spill_and_write(self, buckets: Sequence[int]) -> None:
-        """Split every old bucket into runs on disk, then write these new buckets one by one."""
-        with tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as name:
-            folder = Path(name)
-            wanted = frozenset(buckets)
-            for number, source in enumerate(self.unit.sources):
-                self.spill(source, wanted, folder, number)
-            for bucket in buckets:
-                paths = sorted(folder.glob(f"{bucket}-*"))
-                if paths:
-                    self.write_bucket(bucket, paths)
+    def by_way_of_runs(self, streams: Sequence[Batches], buckets: Sequence[int]) -> None:
+        """Gather the rows of these new buckets as runs on disk, then write one after the other."""
+        at_once = self.rows_at_once(len(streams))
+        with (
+            tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as folder,
+            BucketRuns(Path(folder) / "runs", batch_rows=at_once) as runs,
+        ):
+            for number, stream in enumerate(streams):
+                for piece in self.staged(stream, buckets):
+                    runs.write(piece.bucket, number, piece.rows)
+            runs.written()
+            for bucket in runs.buckets():
+                self.write_bucket(bucket, self.together(runs.runs(bucket), at_once))
 
-    def spill(self, source: CompactUnit, wanted: frozenset[int], folder: Path, number: int) -> None:
-        """Files `BUCKET-NUMBER` with the source's rows of these new buckets."""
-        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-        writers: dict[int, pa.RecordBatchStreamWriter] = {}
-        waiting = _Waiting(self.rows_at_once())
-        try:
-            for bucket, rows in self.parted(self.rows_of(source), waiting, wanted):
-                if bucket not in writers:
-                    path = str(folder / f"{bucket}-{number:06}")
-                    writers[bucket] = pa.ipc.new_stream(path, rows.schema, options=options)
-                writers[bucket].write_batch(rows)
-        finally:
-            for writer in writers.values():
-                writer.close()
-
-    def write_bucket(self, bucket: int, paths: Sequence[Path]) -> None:
-        """Write one new bucket from its runs, which go as they are read."""
+    def write_bucket(self, bucket: int, rows: Batches) -> None:
         writer = self.writer(bucket)
-        runs = [_spilled(path) for path in paths]
-        merged = self.together(runs, self.rows_at_once())
         try:
-            for rows in merged:
-                writer.write(rows)
+            for batch in rows:
+                writer.write(batch)
             self.written[bucket] += writer.close()
         except BaseException:
             writer.abort()
             raise
 
-    def parted(
-        self, batches: Batches, waiting: _Waiting, wanted: frozenset[int] | None = None
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows by new bucket (of the wanted ones), in their order, a fair number at a time."""
+    def staged(self, batches: Batches, buckets: Sequence[int]) -> Iterator[Piece]:
+        """The rows of these new buckets, gathered by bucket."""
         schema = self.table.schema
         keys = schema.bucket_keys
         types = schema.row_type.project(keys).types
         function = self.table.options.value(BUCKET_FUNCTION)
-        for batch in batches:
+
+        def bucket_of(batch: pa.RecordBatch) -> Numbers:
             columns = [batch.column(k) for k in keys]
-            numbers = assign_buckets(columns, types, self.unit.new_total, function=function)
-            order = np.argsort(numbers, kind="stable")
-            arranged = numbers[order]
-            starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
-            for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-                if wanted is not None and int(arranged[begin]) not in wanted:
-                    continue
-                whole = end - begin == batch.num_rows
-                part = batch if whole else batch.take(index_array(order[begin:end]))
-                yield from waiting.add(int(arranged[begin]), part)
-        yield from waiting.rest()
+            return assign_buckets(columns, types, self.unit.new_total, function=function)
+
+        everything = len(buckets) == len(self.unit.new_buckets)
+        return by_bucket(
+            batches,
+            bucket_of,
+            buckets=len(buckets),
+            wanted=None if everything else frozenset(buckets),
+        )
 
     # --- reading ---
 
-    def all_rows(self) -> Batches:
-        """The rows of all old buckets, merged."""
-        return self.together([self.rows_of(s) for s in self.unit.sources], MOST_ROWS)
+    def streams(self) -> list[Batches]:
+        """The rows of all old buckets, merged; bucket by bucket if that opens too many files."""
+        sources = self.unit.sources
+        buckets = [self.rows_of(s) for s in sources]
+        if not self.table.has_primary_key or len(sources) == 1:
+            return [self.together(buckets, MOST_ROWS)]
+        merged = None if self.unit.is_mixed else self.merged_at_once()
+        if merged is None and len(sources) <= MOST_OPEN_SOURCES:
+            merged = self.together(buckets, MOST_ROWS)
+        return buckets if merged is None else [merged]
+
+    def merged_at_once(self) -> Batches | None:
+        """One merge of all runs, which does as no key has versions in two old buckets."""
+        row_type = self.table.schema.row_type
+        runs = [(s, run) for s in self.unit.sources for run in self.runs_of(s)]
+        together = tuple(run for _, run in runs)
+        if len(runs) > fan_in(together, row_type):
+            return None
+        rows = batch_rows(together, row_type, side_by_side=len(runs))
+        readers = [source_of(run.total_size, self.reader(s).run, run, rows) for s, run in runs]
+        return self.merge_of(side_by_side(self.table.io, readers), rows)
+
+    def runs_of(self, source: CompactUnit) -> list[SortedRun]:
+        """The old bucket's files as the fewest sorted runs, from oldest to newest."""
+        sections = interval_partition(source.append_files, self.table.schema.key_type)
+        depth = max(map(len, sections), default=0)
+        return [
+            SortedRun(tuple(f for s in sections if i < len(s) for f in s[i].files))
+            for i in range(depth)
+        ]
 
     def together(self, runs: Sequence[Batches], buffered_rows: int) -> Batches:
         """Runs of several buckets as one: by key, or for append tables one after the other."""
         if len(runs) == 1 or not self.table.has_primary_key:
             return (rows for run in runs for rows in run)
+        return self.merge_of(runs, buffered_rows)
+
+    def merge_of(self, runs: Sequence[Batches], buffered_rows: int) -> Batches:
         order = self.reader(self.unit.sources[0]).order
         return merge_sorted(
             runs,
@@ -264,7 +283,7 @@ class _Work:
             file_schema=table.schema_of(file.schema_id),
             read_type=table.schema.row_type,
             key_value=False,
-            batch_rows=MOST_ROWS,
+            batch_rows=plain_rows(file, table.schema.row_type),
             partition=source.partition,
         )
         deleted = self.vectors.get(file.file_name)
@@ -287,15 +306,14 @@ class _Work:
     def engine(self) -> MergeEngine:
         return merge_engine_for(self.table).of_files
 
-    def rows_at_once(self) -> int:
-        """Rows of a spilled batch, so that a batch of every source fits into memory."""
-        runs = tuple(SortedRun((f,)) for f in self.unit.files)
-        at_once = max(len(self.unit.sources), min(MOST_OPEN_RUNS, len(self.unit.new_buckets)))
-        return batch_rows(runs, self.table.schema.row_type, side_by_side=at_once)
+    def rows_at_once(self, runs: int) -> int:
+        """Rows of a batch on disk, so that a few of so many runs fit into memory."""
+        whole = tuple(SortedRun((f,)) for f in self.unit.files)
+        return batch_rows(whole, self.table.schema.row_type, side_by_side=runs)
 
     # --- writing ---
 
-    def writer(self, bucket: int) -> Writer:
+    def writer(self, bucket: int, row_group_bytes: int = ROW_GROUP_BYTES) -> Writer:
         table, partition = self.table, self.unit.partition
         if table.has_primary_key:
             return RollingKeyValueWriter(
@@ -308,6 +326,7 @@ class _Work:
                 file_source=FileSource.APPEND,
                 new_uuid=self.new_uuid,
                 creation_time=self.creation_time,
+                row_group_bytes=row_group_bytes,
             )
         return RollingAppendWriter(
             table.io,
@@ -319,6 +338,7 @@ class _Work:
             first_sequence_number=self.unit.first_sequence_number,
             new_uuid=self.new_uuid,
             creation_time=self.creation_time,
+            row_group_bytes=row_group_bytes,
         )
 
     def undo(self) -> None:
@@ -332,34 +352,3 @@ class _Work:
                 for path in data_file_paths(self.table, self.unit.partition, bucket, file)
             ],
         )
-
-
-class _Waiting:
-    """Rows of new buckets that wait until there are enough of them to be worth writing."""
-
-    def __init__(self, enough: int = MOST_ROWS) -> None:
-        self._enough = enough
-        self._parts: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-        self._rows: dict[int, int] = defaultdict(int)
-
-    def add(self, bucket: int, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        self._parts[bucket].append(rows)
-        self._rows[bucket] += rows.num_rows
-        if self._rows[bucket] >= self._enough:
-            yield bucket, self._take(bucket)
-
-    def rest(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for bucket in sorted(b for b, n in self._rows.items() if n):
-            yield bucket, self._take(bucket)
-
-    def _take(self, bucket: int) -> pa.RecordBatch:
-        parts = self._parts.pop(bucket)
-        self._rows[bucket] = 0
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-
-
-def _spilled(path: Path) -> Batches:
-    """The rows of a run on disk; the file goes once it is read."""
-    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        yield from reader
-    path.unlink()

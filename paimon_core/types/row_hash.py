@@ -31,7 +31,7 @@ Hashes = np.ndarray[Any, np.dtype[np.int32]]
 _SEED: Final = 42
 _C1: Final = 0xCC9E2D51
 _C2: Final = 0x1B873593
-_ROWS_AT_ONCE: Final = 1 << 15
+_ROWS_AT_ONCE: Final = 1 << 13
 """Rows whose words stay in the processor's cache."""
 
 

@@ -19,6 +19,7 @@ from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
 from paimon_core.commit.committer import commit
+from paimon_core.compaction import bucket_stage
 from paimon_core.compaction import rescale as rewriting
 from paimon_core.errors import (
     CommitConflict,
@@ -85,7 +86,7 @@ def assert_in_their_buckets(table: FileStoreTable, total: int) -> None:
         assert set(assign_buckets([keys], types, total).tolist()) == {entry.bucket}
 
 
-@pytest.mark.parametrize("path", ["direct", "spilled", "sliced"])
+@pytest.mark.parametrize("path", ["direct", "spilled", "bucket by bucket", "sliced"])
 @pytest.mark.parametrize(("old", "new"), SHUFFLES)
 @pytest.mark.parametrize("primary_key", [True, False])
 def test_rows_stay_and_lie_where_they_belong(
@@ -107,8 +108,11 @@ def test_rows_stay_and_lie_where_they_belong(
     around = Surroundings()
     if path == "spilled":
         monkeypatch.setattr(rewriting, "MOST_OPEN_WRITERS", 0)
-        monkeypatch.setattr(rewriting, "SMALL_BYTES", 0)
-        monkeypatch.setattr(rewriting, "MOST_OPEN_RUNS", 2)
+        monkeypatch.setattr(rewriting, "MOST_STAGED_BUCKETS", 2)
+        monkeypatch.setattr(bucket_stage, "PIECE_BYTES", 1)
+    if path == "bucket by bucket":
+        monkeypatch.setattr(rewriting, "fan_in", lambda _section, _type: 1)
+        monkeypatch.setattr(rewriting, "MOST_OPEN_SOURCES", 0)
     if path == "sliced":
         arguments["slice_bytes"] = "2 kb"
         around = Surroundings(engine=LocalEngine(threads=2))
@@ -188,6 +192,14 @@ def test_restore_goes_back(lake: Lake) -> None:
     assert report.error is None, report.error
     assert buckets_option(lake) == "2"
     assert layout(lake.table()) == {"dt=day0": {2}, "dt=day1": {2}}
+    assert rows(lake.table()) == before
+    # Given again it undoes nothing; of two changes it undoes one.
+    assert rescale(lake, restore=True).status is Status.NOTHING_TO_DO
+    for number in (3, 4):
+        assert rescale(lake, bucket_num=number, safety_tag="0").error is None
+    for status in (Status.SUCCESS, Status.NOTHING_TO_DO):
+        assert rescale(lake, restore=True).status is status
+        assert buckets_option(lake) == "3"
     assert rows(lake.table()) == before
 
 

@@ -1,0 +1,74 @@
+"""Sorted runs of rows, by bucket, that wait in one file on local disk.
+
+One file however many buckets there are: its batches are found by number.  They are not compressed,
+for they are read once and soon, and lz4 costs more than it saves where data barely shrinks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+
+class BucketRuns:
+    """Runs by bucket: first all are written, then they are read; the caller deletes the file."""
+
+    def __init__(self, path: Path, *, batch_rows: int) -> None:
+        """`batch_rows` is how many rows of a run are read at a time."""
+        self._path = path
+        self._batch_rows = batch_rows
+        self._writer: pa.RecordBatchFileWriter | None = None
+        self._reader: pa.RecordBatchFileReader | None = None
+        self._source: pa.OSFile | None = None
+        self._count = 0
+        self._runs: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._source is not None:
+            self._source.close()
+
+    def write(self, bucket: int, run: int, rows: pa.RecordBatch) -> None:
+        """Adds rows to the end of this run of the bucket."""
+        if self._writer is None:
+            options = pa.ipc.IpcWriteOptions(use_threads=False)
+            self._writer = pa.ipc.new_file(str(self._path), rows.schema, options=options)
+        for begin in range(0, rows.num_rows, self._batch_rows):
+            self._writer.write_batch(rows.slice(begin, self._batch_rows))
+            self._runs[bucket][run].append(self._count)
+            self._count += 1
+
+    def written(self) -> None:
+        """All runs are whole; from now on they are read."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._source = pa.OSFile(str(self._path))
+            self._reader = pa.ipc.open_file(self._source)
+
+    def buckets(self) -> list[int]:
+        """The buckets that have rows."""
+        return sorted(self._runs)
+
+    def runs(self, bucket: int) -> list[Iterator[pa.RecordBatch]]:
+        """The bucket's runs by their numbers, as batches."""
+        return [self._batches(numbers) for _, numbers in sorted(self._runs[bucket].items())]
+
+    def _batches(self, numbers: list[int]) -> Iterator[pa.RecordBatch]:
+        assert self._reader is not None
+        for number in numbers:
+            yield self._reader.get_batch(number)
