@@ -21,7 +21,6 @@ from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.section import SectionReader
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_core.write import data_file_writer
 from paimon_core.write.data_file_writer import RollingKeyValueWriter
 
 LAST_KEY = 60
@@ -44,7 +43,8 @@ def levels_of_keys(draw):
 class Bucket:
     """A bucket of a real table, files written level by level."""
 
-    def __init__(self, folder: str, **options: str) -> None:
+    def __init__(self, folder: str, *, row_group_bytes: int = 1 << 20, **options: str) -> None:
+        self.row_group_bytes = row_group_bytes
         self.lake = Lake(folder)
         self.lake.primary_key(**options)
         self.table = self.lake.table()
@@ -61,6 +61,7 @@ class Bucket:
             file_source=FileSource.COMPACT,
             new_uuid=lambda: f"u{next(self._numbers)}",
             creation_time=lambda: 0,
+            row_group_bytes=self.row_group_bytes,
         )
         rows = len(keys)
         batch = pa.RecordBatch.from_arrays(
@@ -93,10 +94,10 @@ PARTITION = b"\x00\x00\x00\x00" + b"\x00" * 8
 def test_lookup_finds_the_nearest_record(levels, slices, file_format, batch_rows, skip, data):
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(data_file_writer, "ROW_GROUP_BYTES", 1 if skip else 1 << 20),
         patch.object(lookup_module, "_WORTH_SKIPPING", 0 if skip else 1 << 20),
     ):
-        bucket = Bucket(folder, file_format=file_format)
+        small = 1 if skip else 1 << 20
+        bucket = Bucket(folder, row_group_bytes=small, file_format=file_format)
         runs, vectors, model = [], {}, {}
         for number, files in reversed(list(enumerate(levels, 1))):
             metas = []
@@ -155,9 +156,8 @@ def test_a_file_is_opened_only_when_a_key_may_be_in_it(tmp_path):
 
 
 def test_row_groups_are_read_only_where_a_key_may_be(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_file_writer, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(lookup_module, "_WORTH_SKIPPING", 0)
-    bucket = Bucket(str(tmp_path))
+    bucket = Bucket(str(tmp_path), row_group_bytes=1)
     file = bucket.write(5, list(range(0, 60, 2)), 0)
     path = Path(bucket.table.paths.data_file(PARTITION, 0, file))
     groups = pq.read_metadata(path).num_row_groups
