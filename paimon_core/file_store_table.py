@@ -92,7 +92,8 @@ class FileStoreTable:
         latest = self.schemas.latest()
         if latest is None:
             raise NotFound(f"table {self.name} no longer has a schema", table=self.name)
-        return replace(self, schema=latest.with_options(self.dynamic_options))
+        schema = latest.with_options(self.dynamic_options)
+        return replace(self, schema=replace(schema, signed_zeros=self.schema.signed_zeros))
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         """All index files of the snapshot; CorruptTable if its index manifest is missing."""

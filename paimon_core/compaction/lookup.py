@@ -26,7 +26,7 @@ import pyarrow as pa
 from paimon_core.format.row_groups import RowGroupEnds, row_group_ends
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.key_column import BoolArray, Rows
-from paimon_core.lsm.key_order import Key, KeyView, key_digits, sort_rows
+from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits, sort_rows
 from paimon_core.lsm.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
@@ -273,7 +273,8 @@ class _Level:
             pa.concat_arrays([asked.column(name), batch.column(name).slice(begin)])
             for name in names
         ]
-        order, borders = sort_rows(key_digits(both))
+        digits = key_digits(both, signed_zeros=has_signed_zeros(self._key))
+        order, borders = sort_rows(digits)
         # The sort is stable and neither side has a key twice: an asked key, then its record.
         second = np.flatnonzero(~borders)
         if len(second) == 0:

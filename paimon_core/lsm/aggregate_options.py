@@ -196,7 +196,7 @@ def _nested(
         count_limit=int(limit) if limit else _LONGEST_LIST,
         newer=newer or bool(sequence) or null_keys is not NullKeys.MERGE,
         sequence_of=lambda row: tuple(
-            comparable(row[p], t) for p, t in zip(sequence, types, strict=True)
+            comparable(row[p], t, signed_zeros=newer) for p, t in zip(sequence, types, strict=True)
         ),
     )
 

@@ -7,9 +7,10 @@ integers, which numpy does fast on runs that are sorted already.
 
 The order is that of Java's generated comparators (`codegen/GenerateUtils.generateCompare`):
 strings and binaries by unsigned bytes, false before true, null before everything, in ascending
-and descending order alike.  Java's `<` and `>` on floats make -0.0 and 0.0 the same key, as here;
-they also make NaN equal to *every* number, so that Java loses rows with a NaN key.  Here NaN is
-one value, after all others.
+and descending order alike.  Floats Java compares with `<` and `>` up to 1.4, which make -0.0 and
+0.0 the same key, as here without `signed_zeros`; they also make NaN equal to *every* number, so
+that Java loses rows with a NaN key.  Here NaN is one value, after all others.  From 2.0 on Java
+compares with `Double.compare`: NaN as here, and -0.0 before 0.0 (`signed_zeros`).
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def _picked(values: IntArray) -> Digit:
     return lambda rows: values if rows is None else values[rows]
 
 
-def key_column(array: pa.Array) -> KeyColumn:
+def key_column(array: pa.Array, *, signed_zeros: bool = False) -> KeyColumn:
     """The column as digits; values under nulls are zero or empty, see `null_flags`.
 
     UnsupportedFeature for types without an order here: arrays, maps, rows, variants.
@@ -169,7 +170,7 @@ def key_column(array: pa.Array) -> KeyColumn:
         return BytesColumn(array)
     if pa.types.is_fixed_size_binary(t) and not pa.types.is_decimal(t):
         return key_column(array.cast(pa.binary()))
-    digits = number_digits(array)
+    digits = number_digits(array, signed_zeros=signed_zeros)
     if array.null_count:
         valid = valid_rows(array)
         for i, digit in enumerate(digits):
@@ -181,7 +182,7 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
 
 
-def number_digits(array: pa.Array) -> list[IntArray]:
+def number_digits(array: pa.Array, *, signed_zeros: bool = False) -> list[IntArray]:
     """The digits of a column of numbers; anything stands under nulls."""
     t = array.type
     if pa.types.is_integer(t) and not pa.types.is_unsigned_integer(t):
@@ -193,9 +194,10 @@ def number_digits(array: pa.Array) -> list[IntArray]:
     if pa.types.is_boolean(t):
         return [bool_values(array).astype(np.int64)]
     if pa.types.is_float32(t):
-        return [_float_digit(fixed_values(array, np.float32).astype(np.float64))]
+        wide = fixed_values(array, np.float32).astype(np.float64)
+        return [_float_digit(wide, signed_zeros=signed_zeros)]
     if pa.types.is_float64(t):
-        return [_float_digit(fixed_values(array, np.float64))]
+        return [_float_digit(fixed_values(array, np.float64), signed_zeros=signed_zeros)]
     if pa.types.is_decimal128(t):
         pairs = _decimal_words(array)
         low = np.ascontiguousarray(pairs[:, 0])
@@ -205,15 +207,16 @@ def number_digits(array: pa.Array) -> list[IntArray]:
     raise UnsupportedFeature(f"ordering rows by a column of Arrow type {t}")
 
 
-def float_value(value: float) -> int:
+def float_value(value: float, *, signed_zeros: bool = False) -> int:
     """The digit of one FLOAT or DOUBLE value."""
-    return int(_float_digit(np.array([value], dtype=np.float64))[0])
+    return int(_float_digit(np.array([value], np.float64), signed_zeros=signed_zeros)[0])
 
 
-def _float_digit(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _float_digit(values: npt.NDArray[np.float64], *, signed_zeros: bool) -> npt.NDArray[np.int64]:
     # Adding zero turns -0.0 into 0.0; one NaN for all; then IEEE bits order as integers do, once
     # the magnitude bits of negative numbers are turned around.
-    bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
+    numbers = values if signed_zeros else values + 0.0
+    bits = np.where(np.isnan(values), np.nan, numbers).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 

@@ -25,6 +25,7 @@ from paimon_core.lsm.key_column import (
     float_value,
     key_column,
 )
+from paimon_core.schema.table_schema import KeyType
 from paimon_core.types.arrow import time_unit
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.buffers import valid_rows
@@ -37,10 +38,16 @@ Key = tuple[Value | tuple[Value, ...], ...]
 _UNIT_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
+def has_signed_zeros(key: RowType) -> bool:
+    """Whether -0.0 comes before 0.0 in keys of this type, see `KeyType`."""
+    return isinstance(key, KeyType) and key.signed_zeros
+
+
 def stored_key(row: bytes, key: RowType) -> Key:
     """The key that stored row bytes (`DataFileMeta.min_key`) hold."""
+    signed = has_signed_zeros(key)
     return tuple(
-        comparable(value, f.type)
+        comparable(value, f.type, signed_zeros=signed)
         for value, f in zip(decode_row(row, key.types), key.fields, strict=True)
     )
 
@@ -50,17 +57,19 @@ def stored_key_order(key: RowType) -> Callable[[bytes], Key]:
     return lambda row: stored_key(row, key)
 
 
-def comparable(value: object, data_type: DataType) -> Value | tuple[Value, ...]:
+def comparable(
+    value: object, data_type: DataType, *, signed_zeros: bool = False
+) -> Value | tuple[Value, ...]:
     """One internal value as an element of a `Key`."""
     if value is None:
         if not data_type.nullable:
             raise CorruptTable(f"null in a key column of type {type_to_sql(data_type)}")
         return ()
-    element = _comparable(value, data_type)
+    element = _comparable(value, data_type, signed_zeros=signed_zeros)
     return (element,) if data_type.nullable else element
 
 
-def _comparable(value: object, data_type: DataType) -> Value:
+def _comparable(value: object, data_type: DataType, *, signed_zeros: bool) -> Value:
     match value:
         case bytes():
             return value
@@ -72,7 +81,7 @@ def _comparable(value: object, data_type: DataType) -> Value:
             unscaled = int("".join(map(str, digits)))
             return -unscaled if sign else unscaled
         case float():
-            return float_value(value)
+            return float_value(value, signed_zeros=signed_zeros)
         case int():
             is_timestamp = data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
             if is_timestamp and isinstance(data_type, AtomicType):
@@ -91,7 +100,8 @@ class KeyView:
         arrays = [batch.column(f.name) for f in key.fields]
         self._names = key.names
         self._nullable = tuple(f.type.nullable for f in key.fields)
-        self._columns = [key_column(a) for a in arrays]
+        signed = has_signed_zeros(key)
+        self._columns = [key_column(a, signed_zeros=signed) for a in arrays]
         self._valid = [valid_rows(a) if a.null_count else None for a in arrays]
 
     def at(self, row: int) -> Key:
@@ -117,14 +127,17 @@ class KeyView:
         return bisect_left(range(self.batch.num_rows), key, lo=begin, key=self.at)
 
 
-def key_digits(arrays: Sequence[pa.Array], *, skip: int = 0) -> list[Digit]:
+def key_digits(
+    arrays: Sequence[pa.Array], *, skip: int = 0, signed_zeros: bool = False
+) -> list[Digit]:
     """The digits of a key of several columns; `skip` as in `KeyColumn.digits`, of the first."""
     digits: list[Digit] = []
     for position, array in enumerate(arrays):
         if array.null_count:
             digits.append(_null_flags(array))
             skip = 0
-        digits += key_column(array).digits(skip=0 if position else skip)
+        column = key_column(array, signed_zeros=signed_zeros)
+        digits += column.digits(skip=0 if position else skip)
     return digits
 
 

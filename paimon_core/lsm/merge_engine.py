@@ -33,7 +33,7 @@ class JavaRules(Enum):
     They differ in `listagg` (2.0 leaves out blank texts), in nested tables (2.0 cleans a first
     value as well, and counts its limit in keys), and where a sum or product of integers overflows
     (1.4 wraps around, 2.0 fails).  In keys and sequences of FLOAT and DOUBLE, 2.0 has -0.0 below
-    0.0; here the two are equal under both, as in 1.4.
+    0.0, and 1.4 takes the two for equal.
     """
 
     JAVA_1_4 = "1.4"

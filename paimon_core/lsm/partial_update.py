@@ -60,13 +60,15 @@ _GROUP_SUFFIX = ".sequence-group"
 class SequenceGroup:
     """Sequence fields, the fields they order, and the functions of those that are aggregated.
 
-    `removes_row`: a -D that is new enough for this group removes the whole row.
+    `removes_row`: a -D that is new enough for this group removes the whole row.  `signed_zeros`: as
+    in `KeyType`.
     """
 
     sequence_fields: tuple[str, ...]
     fields: tuple[str, ...]
     functions: Mapping[str, ColumnFunction] = field(default_factory=dict)
     removes_row: bool = False
+    signed_zeros: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,9 @@ class _GroupOfSlice:
         self.group = group
         self._merge = merge
         arrays = [merge.piece.batch.column(f) for f in group.sequence_fields]
-        codes, filled = _sequence_codes(arrays, merge.versions.rows)
+        codes, filled = _sequence_codes(
+            arrays, merge.versions.rows, signed_zeros=group.signed_zeros
+        )
         self._filled = filled & merge.seen
         # An ignored seed still lends its sequence to the row.
         self._codes = np.where(self._filled | (merge.seeds & filled), codes, 0)
@@ -236,7 +240,9 @@ class _GroupOfSlice:
         return columns
 
 
-def _sequence_codes(arrays: Sequence[pa.Array], rows: Rows) -> tuple[Rows, BoolArray]:
+def _sequence_codes(
+    arrays: Sequence[pa.Array], rows: Rows, *, signed_zeros: bool
+) -> tuple[Rows, BoolArray]:
     """(ranks from 1 on of these rows by their sequence fields, whether any field has a value)."""
     digits: list[npt.NDArray[np.int64] | npt.NDArray[np.uint64]] = []
     filled = np.zeros(len(rows), dtype=np.bool_)
@@ -247,7 +253,7 @@ def _sequence_codes(arrays: Sequence[pa.Array], rows: Rows) -> tuple[Rows, BoolA
             filled |= valid
         else:
             filled[:] = True
-        column = key_column(array)
+        column = key_column(array, signed_zeros=signed_zeros)
         if isinstance(column, BytesColumn):
             digits.append(column.ranks(rows))
         else:
@@ -291,6 +297,7 @@ def partial_update_of(
                 members,
                 functions,
                 removes_row=any(f in removing for f in sequence_fields),
+                signed_zeros=rules is JavaRules.JAVA_2_0,
             )
         )
         ordered |= {*sequence_fields, *members}

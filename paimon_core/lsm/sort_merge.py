@@ -42,6 +42,7 @@ from paimon_core.lsm.key_column import (
 from paimon_core.lsm.key_order import (
     Key,
     KeyView,
+    has_signed_zeros,
     key_digits,
     repeats_key,
     sort_rows,
@@ -58,12 +59,17 @@ MAX_SLICE_BYTES: Final = 512 * 1024**2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOrder:
     """How versions are ordered: by the fields of `key`, then by `sequence_fields` as the table's
-    `sequence.field.sort-order` says, then by sequence number and run.
+    `sequence.field.sort-order` says, then by sequence number and run.  A `KeyType` tells how the
+    zeros of FLOAT and DOUBLE are ordered.
     """
 
     key: RowType
     sequence_fields: Sequence[str] = ()
     descending: bool = False
+
+    @property
+    def signed_zeros(self) -> bool:
+        return has_signed_zeros(self.key)
 
 
 def merge_sorted(
@@ -226,14 +232,16 @@ def _next_parts(buffers: Sequence[_RunBuffer]) -> list[_Part]:
 def _sole_run(part: _Part, key: RowType) -> list[MergeSlice] | None:
     """The batches of one run as they are; None if a key comes twice."""
     previous: Key | None = None
+    signed = has_signed_zeros(key)
     for batch in part.batches:
         arrays = [batch.column(name) for name in key.names]
-        columns = [key_column(a) for a in arrays]
+        columns = [key_column(a, signed_zeros=signed) for a in arrays]
         view = KeyView(batch, key)
         if view.at(0) == previous or repeats_key(columns, arrays):
             return None
         previous = view.at(batch.num_rows - 1)
-        first = key_digits(arrays, skip=_common_prefix([view.at(0), previous]))[0](None)
+        skip = _common_prefix([view.at(0), previous])
+        first = key_digits(arrays, skip=skip, signed_zeros=signed)[0](None)
         _check_sorted(first, [batch.num_rows], [part.run])
     return [MergeSlice(b, None, None, [(part.run, b.num_rows)]) for b in part.batches]
 
@@ -246,7 +254,7 @@ def _merged_slice(parts: Sequence[_Part], order: MergeOrder) -> MergeSlice:
     batch = _concatenated([b for p in parts for b in p.batches])
     arrays = [batch.column(name) for name in order.key.names]
     prefix = _common_prefix([k for p in parts for k in (p.first, p.last)])
-    digits = key_digits(arrays, skip=prefix)
+    digits = key_digits(arrays, skip=prefix, signed_zeros=order.signed_zeros)
     first = digits[0](None)
     _check_sorted(first, sizes, [p.run for p in parts])
     rows, borders = sort_rows(digits, first)
@@ -316,7 +324,7 @@ def _version_digits(
     digits: list[Callable[[], IntArray]] = []
     for name in order.sequence_fields:
         array = piece.batch.column(name)
-        columns = key_digits([array])
+        columns = key_digits([array], signed_zeros=order.signed_zeros)
         if array.null_count:
             digits.append(partial(columns.pop(0), rows))  # null is smallest, also descending
         column = key_column(array)

@@ -18,11 +18,22 @@ VALUE_KIND = "_VALUE_KIND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyType(RowType):
+    """The type of keys, and how FLOAT and DOUBLE are ordered in keys and sequence fields.
+
+    `signed_zeros`: -0.0 comes before 0.0, as in Java from 2.0 on; before, the two are equal.
+    """
+
+    signed_zeros: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
     """Fields, keys and options of a table as of one schema id.
 
     `options` are the table's own, as stored; dynamic options are merged with `with_options`.
     `time_millis` is when the schema was made.  Unknown JSON fields are kept in `extra`.
+    `signed_zeros` is no part of the schema: a table's handle sets it, see `KeyType`.
     """
 
     id: int
@@ -35,6 +46,7 @@ class TableSchema:
     time_millis: int | None = None
     version: int = 3
     extra: Mapping[str, object] = field(default_factory=dict)
+    signed_zeros: bool = field(default=False, compare=False)
 
     @property
     def row_type(self) -> RowType:
@@ -59,9 +71,10 @@ class TableSchema:
         return trimmed or self.primary_keys
 
     @property
-    def key_type(self) -> RowType:
+    def key_type(self) -> KeyType:
         """The trimmed primary key, fields under their own names and ids."""
-        return self.row_type.project(self.trimmed_primary_keys)
+        key = self.row_type.project(self.trimmed_primary_keys)
+        return KeyType(nullable=False, fields=key.fields, signed_zeros=self.signed_zeros)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:

@@ -6,18 +6,23 @@ A filesystem warehouse needs no catalog object to be read: `warehouse/DB.db/TABL
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
+from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.options import SEQUENCE_FIELD
 from paimon_core.paths import MAIN_BRANCH, TablePaths, table_paths
 from paimon_core.refs.branches import BranchStore
 from paimon_core.refs.consumers import ConsumerStore
 from paimon_core.refs.tags import TagStore
+from paimon_core.scan.engine import rules_of
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.types.data_types import TypeRoot
 
 
 def split_identifier(identifier: str) -> tuple[str, str]:
@@ -74,7 +79,7 @@ def open_table_at(
         )
     schema = latest.with_options(dynamic_options or {})
     paths = table_paths(root, schema.partition_type, schema.options, branch=chosen)
-    return FileStoreTable(
+    table = FileStoreTable(
         io=io,
         root=root,
         name=name,
@@ -89,3 +94,21 @@ def open_table_at(
         consumers=ConsumerStore(io, paths, name),
         dynamic_options=dict(dynamic_options or {}),
     )
+    return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))
+
+
+def _has_signed_zeros(table: FileStoreTable) -> bool:
+    """Whether -0.0 is below 0.0 where the table orders rows: so it is in Java from 2.0 on.
+
+    Only tables with such columns are asked who wrote their newest snapshot; if that cannot be read,
+    whatever needs it next will say so.
+    """
+    schema = table.schema
+    ordering = {*schema.trimmed_primary_keys, *schema.options.value(SEQUENCE_FIELD)}
+    floats = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+    if not any(f.name in ordering and f.type.root in floats for f in schema.fields):
+        return False
+    try:
+        return rules_of(table) is JavaRules.JAVA_2_0
+    except PaimonError:
+        return False

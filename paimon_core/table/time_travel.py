@@ -92,4 +92,6 @@ def at_snapshot(table: FileStoreTable, snapshot: Snapshot) -> FileStoreTable:
     if snapshot.schema_id == table.schema.id:
         return table
     schema = table.schemas.get(snapshot.schema_id)
-    return replace(table, schema=replace(schema, options=table.schema.options))
+    own = table.schema
+    schema = replace(schema, options=own.options, signed_zeros=own.signed_zeros)
+    return replace(table, schema=schema)

@@ -7,13 +7,14 @@ a sorted run; without, rows stay in the order of their arrival.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.lsm.key_order import key_digits, sort_rows
+from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
+from paimon_core.types.data_types import RowType
 
 MOST_RUNS: Final = 64
 """Runs on disk that are merged at once; more are not made."""
@@ -44,13 +45,13 @@ class SpillFolder:
 
 
 class RowBuffer:
-    """Batches of one schema; `memory` and `disk` are bytes."""
+    """Batches of one schema, sorted by `key` if there is one; `memory` and `disk` are bytes."""
 
-    __slots__ = ("_folder", "_paths", "_sort_keys", "_waiting", "disk", "memory")
+    __slots__ = ("_folder", "_key", "_paths", "_waiting", "disk", "memory")
 
-    def __init__(self, folder: SpillFolder, sort_keys: Sequence[str] = ()) -> None:
+    def __init__(self, folder: SpillFolder, key: RowType | None = None) -> None:
         self._folder = folder
-        self._sort_keys = tuple(sort_keys)
+        self._key = key
         self._waiting: list[pa.RecordBatch] = []
         self._paths: list[Path] = []
         self.memory = 0
@@ -101,13 +102,15 @@ class RowBuffer:
         self.memory = self.disk = 0
 
     def _in_memory(self) -> pa.RecordBatch | None:
-        """What waits in memory as one batch, sorted if there are sort keys."""
+        """What waits in memory as one batch, sorted if there is a key."""
         if not self._waiting:
             return None
-        if len(self._waiting) > 1 or self._sort_keys:
+        if len(self._waiting) > 1 or self._key is not None:
             batch = pa.concat_batches(self._waiting)
-            if self._sort_keys:
-                order, _ = sort_rows(key_digits([batch.column(k) for k in self._sort_keys]))
+            if self._key is not None:
+                arrays = [batch.column(k) for k in self._key.names]
+                digits = key_digits(arrays, signed_zeros=has_signed_zeros(self._key))
+                order, _ = sort_rows(digits)
                 batch = batch.take(pa.array(order))
             self._waiting = [batch]
         return self._waiting[0]

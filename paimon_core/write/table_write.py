@@ -253,7 +253,7 @@ class TableWriter:
             return MergingSink(
                 table,
                 self._engine,
-                RowBuffer(self._folder, table.schema.trimmed_primary_keys),
+                RowBuffer(self._folder, table.schema.key_type),
                 lambda changelog: self._key_value_writer(partition, bucket, changelog=changelog),
                 self._next_sequence(partition, bucket),
             )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.lsm.key_column import key_column
 from paimon_core.lsm.key_order import KeyView, comparable, sort_rows, stored_key
+from paimon_core.schema.table_schema import KeyType
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.buffers import bool_values, valid_rows
 from paimon_core.types.data_types import TypeRoot
@@ -72,9 +73,24 @@ def test_digits_order_as_java_does(arrow_type: pa.DataType, values: list[Any], o
         assert ordered == sorted(ordered)
 
 
-def test_zeros_are_one_value() -> None:
-    first, second = key_column(pa.array([-0.0, 0.0])).digits()[0](None)
-    assert first == second
+@pytest.mark.parametrize("arrow_type", [pa.float32(), pa.float64()])
+def test_zeros_are_one_value_unless_signed(arrow_type: pa.DataType) -> None:
+    array = pa.array([-1e-40, -0.0, 0.0, 1e-40, math.nan], arrow_type)
+    digits = list(key_column(array).digits()[0](None))
+    assert digits[1] == digits[2]
+    digits = list(key_column(array, signed_zeros=True).digits()[0](None))
+    assert digits == sorted(set(digits))
+
+
+def test_a_key_type_says_whether_zeros_are_signed() -> None:
+    double = atomic(TypeRoot.DOUBLE, nullable=False)
+    for signed in (False, True):
+        key = KeyType(fields=row_type(k=double).fields, signed_zeros=signed)
+        low, high = (stored_key(encode_row([v], [double]), key) for v in (-0.0, 0.0))
+        assert (low < high) == signed
+        assert (low == high) != signed
+        view = KeyView(kv_batch([Record(0, 0, {"k": -0.0})], key), key)
+        assert view.at(0) == low
 
 
 def test_a_known_prefix_is_skipped() -> None:
