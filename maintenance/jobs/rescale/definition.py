@@ -38,7 +38,8 @@ RESTORE = Argument(
     kind=Kind.BOOLEAN,
     default=False,
     help="go back to the number of buckets before the last change of it: the option, and the "
-    "partitions that were rewritten since; not with bucket_num or target_bytes",
+    "partitions that were rewritten since; given again, it goes on with that and then does nothing; "
+    "not with bucket_num or target_bytes",
 )
 SAFETY_TAG = Argument(
     name="safety_tag",

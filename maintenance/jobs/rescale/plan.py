@@ -253,14 +253,7 @@ def wanted_buckets(
             "only one of bucket_num, target_bytes and restore can be used", table=table.name
         )
     if restore:
-        before = [n for n in state.schema_buckets if n != state.buckets]
-        if not before:
-            raise InvalidArgument(
-                f"table {table.name} has had {state.buckets} buckets all along: there is nothing "
-                f"to restore",
-                table=table.name,
-            )
-        return before[-1]
+        return _restored(table, state)
     if target is not None:
         if target < 1:
             raise InvalidArgument("argument --target-bytes: must be positive", table=table.name)
@@ -277,6 +270,32 @@ def wanted_buckets(
             f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
         )
     return state.buckets if number is None else number
+
+
+def _restored(table: FileStoreTable, state: RescaleState) -> int:
+    """The number before the last change; the present one if that change itself went back.
+
+    So an interrupted run goes on when it is started again, and one that is done is not undone.
+    """
+    numbers: list[int] = []  # the present one last, then what can be gone back to
+    back = False
+    for number in state.schema_buckets:
+        if numbers and number == numbers[-1]:
+            continue
+        back = number in numbers[-2:-1]
+        if back:
+            numbers.pop()
+        else:
+            numbers.append(number)
+    if back:
+        return numbers[-1]
+    if len(numbers) < 2:
+        raise InvalidArgument(
+            f"table {table.name} has had {state.buckets} buckets all along: there is nothing "
+            f"to restore",
+            table=table.name,
+        )
+    return numbers[-2]
 
 
 def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:
