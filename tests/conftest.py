@@ -91,9 +91,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.capture == "no":
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    workers = min(cores or 1, memory // WORKER_BYTES, MOST_WORKERS)
+    workers = min(cores or 1, _memory_bytes() // WORKER_BYTES, MOST_WORKERS)
     return workers if workers > 1 else 0
+
+
+def _memory_bytes() -> int:
+    """What the machine has, or the container may take."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    container = limit.read_text().strip() if limit.exists() else "max"
+    return min(machine, int(container)) if container.isdecimal() else machine
 
 
 @pytest.hookimpl(optionalhook=True)
