@@ -56,6 +56,7 @@ def test_hourly_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "tag.creation-period": "hourly",
             "tag.creation-delay": "5 m",
             "tag.num-retained-max": "2",
+            "sink.process-time-zone": "UTC",
         },
     )
 
