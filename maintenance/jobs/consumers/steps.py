@@ -146,7 +146,8 @@ def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
             table.consumers.delete(move.id)
         else:
             table.consumers.set(move.id, move.next_snapshot)
-        before[move.id] = None if move.old is None else move.old.next_snapshot
+        if move.old is not None:
+            before[move.id] = move.old.next_snapshot
     return Committed(
         details={
             "deleted_consumers": [m.id for m in plan.work if m.next_snapshot is None],

@@ -132,7 +132,7 @@ class RescalePlan:
     def lines(self) -> Iterator[str]:
         """The plan for people."""
         where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
-        head = f"rescale {self.table} from {where} to {self.buckets} buckets"
+        head = f"rescale {self.table} from {where} to {counted(self.buckets, 'buckets')}"
         yield f"{head}: nothing to do" if self.is_empty else head
         if self.safety is not None:
             yield f"  tag snapshot {self.safety.snapshot.id} as {self.safety.name!r}: safety"
@@ -145,7 +145,7 @@ class RescalePlan:
             old = " and ".join(map(str, p.totals))
             yield (
                 f"  {p.label}: rewrite {counted(len(p.entries), 'files')} ({human_bytes(p.bytes)}) from "
-                f"{old} to {self.buckets} buckets"
+                f"{old} to {counted(self.buckets, 'buckets')}"
             )
         if len(self.partitions) > MOST_PRINTED:
             yield f"  ... and {len(self.partitions) - MOST_PRINTED:,} more partitions"

@@ -164,7 +164,8 @@ FAST_FORWARD: Final = Job(
     protects=(
         "A safety tag keeps main's newest snapshot for a week, if the table is write-only and main "
         "and the branch have the same schemas up to that snapshot's. A commit to main since the "
-        "plan stops the job. Files of other branches stay."
+        "plan stops the job, and so does a guard if more than half of main's files would go. Files of "
+        "other branches stay."
     ),
     undo="rollback or rollback_to_as_latest to the safety tag that the report names, until it "
     "expires; none without one.",

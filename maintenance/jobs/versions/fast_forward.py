@@ -36,6 +36,7 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
@@ -93,6 +94,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
     left += kept_files(garbage.held)
+    live = scan_files(table, latest) if latest is not None else []
     actions = []
     if going or coming:
         actions.append(
@@ -123,7 +125,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         actions=tuple(actions),
         kept=tuple(left),
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=Effect(
+            deleted_files=len(garbage.files),
+            deleted_bytes=garbage.bytes,
+            table_files=len(live),
+            table_bytes=sum(e.file.file_size for e in live),
+        ),
         arguments=arguments,
     )
 
