@@ -8,6 +8,8 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
+from maintenance.cli.run import _at_most
+from maintenance.engine import LocalEngine
 from maintenance.spark_app import run_batch
 
 POLICY = """\
@@ -116,3 +118,30 @@ def test_batches_of_a_spark_application_take_a_policys_words(lake, tmp_path):
     assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([4, 5, 6], [3, 4, 5, 6])
     report = json.loads((tmp_path / "results" / "db.t.json").read_text())
     assert report["details"]["expired_snapshots"] == [1, 2, 3]
+
+
+def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monkeypatch):
+    asked = []
+
+    class Engine:
+        name = "spark"
+        is_parallel = False
+        parallelism = None
+
+        def run_units(self, *args, **kwargs):
+            asked.append(self.parallelism)
+            return LocalEngine().run_units(*args, **kwargs)
+
+        def close(self):
+            """Nothing was started."""
+
+    monkeypatch.setattr("maintenance.spark.SparkEngine", lambda **_: Engine())
+    batch = {
+        "warehouse": str(lake.warehouse),
+        "job": "compact",
+        "runs": [{"table": "db.t", "arguments": {"parallelism": 3}}, {"table": "db.own"}],
+    }
+    assert run_batch(batch, str(tmp_path / "results")) == 0
+    assert asked == [3, None]
+    assert _at_most(LocalEngine(), 3) == LocalEngine(threads=3)
+    assert _at_most(LocalEngine(threads=3), None) == LocalEngine()
