@@ -8,12 +8,11 @@ import pytest
 
 from paimon_core.compaction.append_coordinator import FileVector, pack_unaware, pick_bucketed
 from paimon_core.compaction.pick import pick_primary_key
-from paimon_core.write.file_layout import small_file_size
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.write.file_layout import target_file_size
+from paimon_core.write.file_layout import small_file_size, target_file_size
 from tests.lsm_files import KEY, a_file
 
 BIG = 800
