@@ -17,8 +17,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from paimon_core.errors import InvalidArgument
+
+
+_CORRECT: Final = "correct the argument, or the table's option, and run again"
 
 
 class Keep(StrEnum):
@@ -42,13 +46,22 @@ class Retention:
     def check(self) -> None:
         """InvalidArgument for a retention that contradicts itself or would keep nothing."""
         if self.num_min < 1:
-            raise InvalidArgument(f"at least one must be retained, not {self.num_min}")
+            raise InvalidArgument(
+                f"at least one must be retained, not {self.num_min} (retain_min, num-retained.min)",
+                next_step=_CORRECT,
+            )
         if self.num_max < self.num_min:
             raise InvalidArgument(
-                f"the most to retain ({self.num_max}) is less than the least ({self.num_min})"
+                f"the most to retain, {self.num_max} (retain_max, num-retained.max), is less than "
+                f"the least, {self.num_min} (retain_min, num-retained.min)",
+                next_step=_CORRECT,
             )
         if self.limit < 0:
-            raise InvalidArgument(f"at most {self.limit} in one run is no number to expire")
+            raise InvalidArgument(
+                f"at most {self.limit} in one run (max_deletes, expire.limit) is no number to "
+                "expire",
+                next_step=_CORRECT,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ def parse_instant(text: str, env: Environment) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as e:
         raise InvalidArgument(
-            f"not a time: {text!r} (expected for example '2024-01-31 12:00:00')"
+            f"argument --timestamp: not a time: {text!r} (expected for example '2024-01-31 12:00:00')"
         ) from e
     if moment.tzinfo is not None:
         return round(moment.timestamp() * 1000)
@@ -55,7 +55,7 @@ def parse_older_than(text: str, env: Environment) -> int:
         return parse_instant(text, env)
     except InvalidArgument as e:
         raise InvalidArgument(
-            f"not an age or a time: {text!r} "
+            f"argument --older-than: not an age or a time: {text!r} "
             "(expected for example '1 d', '90 min' or '2024-01-31 12:00:00')"
         ) from e
 

@@ -222,6 +222,9 @@ def test_a_reader_may_stop_early(lake):
         (("plan", "compact", "db.t", "--option", "bucket=-1"), "leave the option bucket as the"),
         (("plan", "compact", "db.t", "--option", "target-file-size=x"), "where it was given"),
         (("plan", "expire_snapshots", "db.t", "--option", "snapshot.num-retained.min=x"), "whole"),
+        (("plan", "expire_snapshots", "db.t", "--older-than", "x"), "argument --older-than: not"),
+        (("plan", "expire_snapshots", "db.t", "--retain-max", "1"), "10 (retain_min, num-retained"),
+        (("plan", "rollback", "db.t", "--timestamp", "x"), "argument --timestamp: not a time: 'x'"),
     ],
 )
 def test_what_was_mistyped_is_told_with_what_to_type(lake, words, told):
