@@ -21,7 +21,6 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument
 
-
 _CORRECT: Final = "correct the argument, or the table's option, and run again"
 
 
