@@ -43,7 +43,7 @@ def dictionary_columns(table: pa.Table) -> list[str]:
 
 def _all_different(column: pa.ChunkedArray) -> bool:
     """Whether a glance, which costs less than a sample, tells that nothing repeats."""
-    if pa.types.is_nested(column.type) or len(column) <= 2 * FEW:
+    if pa.types.is_nested(column.type) or len(column) <= FEW:
         return False
     few = column.take(spread(len(column), FEW))
     return bool(few.null_count == 0 and len(few.unique()) == FEW)
