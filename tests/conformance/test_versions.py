@@ -119,6 +119,32 @@ def test_the_safety_tag_leads_back(table: Table) -> None:
     assert_no_leftovers(table.warehouse)
 
 
+def test_a_tag_of_another_history_is_no_way_back(table: Table) -> None:
+    safety = table.run("rollback", snapshot=2).details["safety_tag"]  # of snapshot 6
+    # The numbers in between are gone ...
+    report = table.run("rollback", tag=safety)
+    assert "those between it and 6 are gone" in str(report.error)
+    assert "rollback_to_as_latest" in str(report.error)
+    # ... and later on 6 is another snapshot.
+    for number in range(20, 25):
+        table.do("write", rows=[[number, "new"]])
+    assert table.snapshots() == [1, 2, 3, 4, 5, 6, 7]
+    report = table.run("rollback", tag=safety)
+    assert "snapshot 6 of table db.t is another one by now" in str(report.error)
+    assert table.numbers() == [0, 1, 20, 21, 22, 23, 24]
+    assert table.run("rollback_to_as_latest", tag=safety).error is None
+    assert table.numbers() == [0, 1, 2, 3, 9]
+
+
+def test_back_to_the_next_number_keeps_what_is_earlier(table: Table) -> None:
+    (table.root / "snapshot" / "EARLIEST").write_text("1")
+    safety = table.run("rollback", snapshot=5).details["safety_tag"]
+    assert table.run("rollback", tag=safety).error is None
+    assert table.snapshots() == [1, 2, 3, 4, 5, 6]
+    assert (table.root / "snapshot" / "EARLIEST").read_text() == "1"
+    assert_whole(table.warehouse)
+
+
 def test_the_safety_tag_leads_back_from_a_fast_forward(table: Table, oracle: Oracle) -> None:
     before = table.numbers()
     table.do("create_branch", name="b", tag="t2")

@@ -100,7 +100,8 @@ ROLLBACK: Final = Job(
         "A safety tag keeps the newest snapshot for a week, if the table is write-only. A commit "
         "made since the plan stops the job. Files that other branches need stay."
     ),
-    undo="rollback to the safety tag that the report names, until it expires; none without one.",
+    undo="rollback_to_as_latest to the safety tag that the report names, until it expires; none "
+    "without one.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK, SAFETY_TAG),
     examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
     load=partial(_load, "rollback", "ROLLBACK"),
@@ -167,8 +168,8 @@ FAST_FORWARD: Final = Job(
         "plan stops the job, and so does a guard if more than half of main's files would go. Files of "
         "other branches stay."
     ),
-    undo="rollback or rollback_to_as_latest to the safety tag that the report names, until it "
-    "expires; none without one.",
+    undo="rollback_to_as_latest to the safety tag that the report names, until it expires; none "
+    "without one.",
     arguments=(BRANCH, SAFETY_TAG),
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=partial(_load, "fast_forward", "STEPS"),

@@ -108,6 +108,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     """What is later than the target, and goes."""
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
+    _check_in_line(table, target, latest)
     references = all_references(table)
     going = [
         r
@@ -177,6 +178,30 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     )
 
 
+def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) -> None:
+    """InvalidArgument for a version that the history of now does not lead to.
+
+    A tag from before a rollback, or before a fast-forward, may have a number that another snapshot
+    has by now, or one that lies further on, so that snapshots between would be missing.
+    """
+    there = table.snapshots.get_or_none(target.id)
+    if there is not None and there.identity != target.identity:
+        why = f"snapshot {target.id} of table {table.name} is another one by now"
+    elif there is None and target.id > latest.id + 1:
+        why = (
+            f"the newest snapshot of table {table.name} is {latest.id}: those between it and "
+            f"{target.id} are gone"
+        )
+    else:
+        return
+    raise InvalidArgument(
+        f"{why}, so there is no going back to it",
+        table=table.name,
+        snapshot=target.id,
+        next_step="use rollback_to_as_latest, which commits its content as the newest snapshot",
+    )
+
+
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     """The plan; StalePlan if somebody committed since, for that would be lost unseen."""
     latest = table.snapshots.latest()
@@ -225,7 +250,8 @@ def _go_back(table: FileStoreTable, work: Rollback) -> None:
                 table=table.name,
                 snapshot=target.id,
             )
-        table.snapshots.write_earliest_hint(target.id)
+        if target.id == min(table.snapshots.ids()):
+            table.snapshots.write_earliest_hint(target.id)
     table.snapshots.write_latest_hint(target.id)
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
     for reference in sorted(by_kind[RefKind.SNAPSHOT], key=lambda r: -r.snapshot.id):
