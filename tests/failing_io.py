@@ -1,21 +1,26 @@
-"""A FileIO that fails at its k-th change, before or after the change took effect.
+"""A FileIO that fails at its k-th call, or whose process is killed there.
 
-What a crash or a lost reply leaves behind is the same whether the process dies or the call fails,
-so a run with `FailingFileIO` stands for both: everything after the failure is refused as well when
-`dead` is set, as after a kill.
+Changes fail before or after they took effect, reads fail; the process lives on and may clean up, or
+the store is down from then on.  A kill (`Trigger.kill`, in a process of the caller's making) comes
+before a change, after it, or midway: half of a file is written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import signal
+from dataclasses import dataclass, field
 from typing import Any, Literal
+from uuid import uuid4
 
 import pyarrow as pa
 
 from paimon_core.io.file_io import FileIO, FileStat
 from paimon_core.io.local import LocalFileIO
 
-When = Literal["before", "after"]
+When = Literal["before", "midway", "after"]
+MIDWAY = ("open_output", "write_bytes", "create_if_absent", "overwrite")
+"""The changes that a kill can cut in two."""
 
 
 class Injected(OSError):
@@ -28,28 +33,42 @@ class Trigger:
 
     at: int = -1
     when: When = "before"
-    dead: bool = False
+    kill: bool = False
+    """Whether it ends the process, with SIGKILL, instead of failing the call."""
+    down: bool = False
+    """Whether every later call fails too: the store is down."""
     reads: bool = False
     """Whether it is reads that count, and fail, instead of changes."""
     copies: bool = False
     """Whether a file is renamed as object stores do it: copied, then deleted."""
-    count: int = 0
+    calls: list[str] = field(default_factory=list)
+    """The names of those that counted."""
     fired: bool = False
 
-    def check_alive(self) -> None:
-        if self.fired and self.dead:
-            raise Injected("the process is dead")
+    @property
+    def count(self) -> int:
+        return len(self.calls)
+
+    def is_next(self, name: str) -> bool:
+        """Whether the call that begins is the one; it is counted."""
+        self.calls.append(name)
+        return self.count == self.at + 1
+
+    def fire(self, what: str) -> None:
+        if self.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.fired = True
+        raise Injected(what)
+
+    def check_up(self) -> None:
+        if self.fired and self.down:
+            raise Injected("the store is down")
 
     def read(self, name: str, path: str) -> None:
         """A read begins; fails if it is its turn."""
-        self.check_alive()
-        if not self.reads:
-            return
-        mine = self.count == self.at
-        self.count += 1
-        if mine:
-            self.fired = True
-            raise Injected(f"{name} {path} failed")
+        self.check_up()
+        if self.reads and self.is_next(name):
+            self.fire(f"{name} {path} failed")
 
 
 class FailingFileIO:
@@ -65,17 +84,31 @@ class FailingFileIO:
 
     def _change(self, name: str, *args: Any, **kwargs: Any) -> Any:
         trigger = self.trigger
-        trigger.check_alive()
-        mine = not trigger.reads and trigger.count == trigger.at
-        trigger.count += not trigger.reads
+        trigger.check_up()
+        mine = not trigger.reads and trigger.is_next(name)
         if mine and trigger.when == "before":
-            trigger.fired = True
-            raise Injected(f"{name} {args[0]} failed before it took effect")
+            trigger.fire(f"{name} {args[0]} failed before it took effect")
+        if mine and trigger.when == "midway":
+            if name == "open_output":
+                return pa.PythonFile(_HalfWritten(trigger, args[0]), "w")
+            self._half(name, *args)
+            trigger.fire(f"{name} {args[0]} stopped midway")
         result = getattr(self.inner, name)(*args, **kwargs)
         if mine:
-            trigger.fired = True
-            raise Injected(f"{name} {args[0]} took effect, but its reply was lost")
+            trigger.fire(f"{name} {args[0]} took effect, but its reply was lost")
         return result
+
+    def _half(self, name: str, path: str, data: bytes) -> None:
+        """What `LocalFileIO` has done when it is killed inside of a call."""
+        folder, _, file = path.rpartition("/")
+        temporary = f"{folder}/.{file}.{uuid4()}.tmp"
+        if name == "create_if_absent":  # the file has its name already, and its temporary one still
+            self.inner.create_if_absent(path, data)
+            self.inner.write_bytes(temporary, data)
+        else:
+            self.inner.write_bytes(
+                path if name == "write_bytes" else temporary, data[: len(data) // 2]
+            )
 
     def open_output(self, path: str) -> pa.NativeFile:
         return self._change("open_output", path)
@@ -132,3 +165,29 @@ class FailingFileIO:
     def list_dir(self, path: str) -> list[FileStat]:
         self.trigger.read("list_dir", path)
         return self.inner.list_dir(path)
+
+
+class _HalfWritten:
+    """A file whose process dies with half of it on disk, when it would be closed."""
+
+    def __init__(self, trigger: Trigger, path: str) -> None:
+        self._trigger = trigger
+        self._path = path
+        self._data = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._data += data
+        return len(data)
+
+    def tell(self) -> int:
+        return len(self._data)
+
+    def flush(self) -> None:
+        """All at the end."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            LocalFileIO().write_bytes(self._path, bytes(self._data[: len(self._data) // 2]))
+            self._trigger.fire(f"{self._path} was half written")

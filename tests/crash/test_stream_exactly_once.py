@@ -1,33 +1,30 @@
-"""A streaming writer that dies at any file operation and starts again: every row once.
+"""A streaming writer that is killed at any file operation and starts again: every row once.
 
-With `dead` every later call fails too, as after a kill; the reply of the last call may be lost.
+A process of its own gets SIGKILL before each change, midway in each that writes, and after the last.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+import signal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from failing_io import FailingFileIO, Injected, Trigger, When
+from disk import assert_whole
+from failing_io import Trigger
+from fork_server import ForkServer
+from harness import kills
 from lakes import Lake
+from streams import COMMITS, ENV, batch, stream, stream_to_death
 
-from maintenance.environment import system_environment
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Severity
-from paimon_core.errors import CommitStateUnknown
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.open import open_table, open_table_at
+from paimon_core.table.open import open_table
 from paimon_core.table.table_writer import StreamWriter, commit_write, replay_commits
 from paimon_core.write.table_write import TableWriter
 
-ENV = replace(system_environment(), sleep_millis=lambda _: None)
-COMMITS = 3
 KINDS: dict[str, dict[str, str]] = {
     "primary_key": {"bucket": "1", "num-sorted-run.compaction-trigger": "2"},
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"},
@@ -39,14 +36,8 @@ def made(kind: str, warehouse: Path) -> None:
     Lake(warehouse).create(primary_key=kind != "append", options=KINDS[kind])
 
 
-def rows(number: int) -> pa.Table:
-    """What commit `number` brings: keys of its own, and one that all commits write."""
-    keys = [0, *range(10 * number, 10 * number + 4)]
-    return pa.table({"k": pa.array(keys, pa.int32()), "v": [f"v{number}"] * len(keys)})
-
-
 def expected(kind: str) -> list[tuple[int, str]]:
-    every = [(k, v) for n in range(1, COMMITS + 1) for k, v in zip(*rows(n), strict=True)]
+    every = [(k, v) for n in range(1, COMMITS + 1) for k, v in zip(*batch(n), strict=True)]
     pairs = [(k.as_py(), v.as_py()) for k, v in every]
     return sorted(pairs) if kind == "append" else sorted(dict(pairs).items())
 
@@ -56,57 +47,33 @@ def found(table: FileStoreTable) -> list[tuple[int, str]]:
     return sorted((r["k"], r["v"]) for b in batches for r in b.to_pylist())
 
 
-def stream(table: FileStoreTable) -> None:
-    """The whole life of a writer: go on after what is committed, up to the last commit."""
-    writer = StreamWriter(table, user="stream", env=ENV)
-    done = writer.committed_up_to() or 0
-    for number in range(done + 1, COMMITS + 1):
-        writer.write(rows(number))
-        writer.commit(number)
-
-
-def failing(warehouse: Path, trigger: Trigger) -> FileStoreTable:
-    plain = open_table(str(warehouse), "db.t")
-    return open_table_at(FailingFileIO(trigger), plain.root, "db.t")
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_dying_at_every_step(kind: str, when: When, tmp_path: Path) -> None:
+def test_dying_at_every_step(kind: str, forks: ForkServer, tmp_path: Path) -> None:
     pristine = tmp_path / "pristine"
     made(kind, pristine)
-    step = 2 if kind == "dynamic" else 1
-    number = int(step > 1 and when == "after")
-    while True:
-        place = tmp_path / f"run-{number}"
+    calls = stream_to_death(Path(shutil.copytree(pristine, tmp_path / "clean")), Trigger())
+    assert len(calls) > 12
+    for trigger in kills(calls):
+        place = tmp_path / "killed"
         shutil.copytree(pristine, place)
-        trigger = Trigger(at=number, when=when, dead=True)
-        table = failing(place, trigger)
-        try:
-            stream(table)
-        except (Injected, CommitStateUnknown):
-            assert trigger.fired
+        ended = forks.call("streams", "stream_to_death", place, trigger)
+        assert ended.signal == signal.SIGKILL, (trigger, ended)
         table = open_table(str(place), "db.t")
         stream(table)
-        assert found(table) == expected(kind), f"operation {number}"
+        assert found(table) == expected(kind), trigger
         by_identifier: dict[int, list[CommitKind]] = {}
         for snapshot in table.snapshots.all():
             by_identifier.setdefault(snapshot.commit_identifier, []).append(snapshot.commit_kind)
         assert sorted(by_identifier) == list(range(1, COMMITS + 1))
         for kinds in by_identifier.values():
             assert kinds in ([CommitKind.APPEND], [CommitKind.APPEND, CommitKind.COMPACT])
-        errors = [f for f in check_table(table).findings if f.severity is Severity.ERROR]
-        assert not errors
+        assert_whole(place)
         shutil.rmtree(place)
-        if not trigger.fired:
-            break
-        number += step
-    assert number > 12
 
 
 def prepared(table: FileStoreTable, number: int, **options: Any) -> list[Any]:
     writer = TableWriter(table, env=ENV, user="stream", **options)
-    writer.write(rows(number))
+    writer.write(batch(number))
     return writer.prepare_commit()
 
 
@@ -137,7 +104,7 @@ def test_identifiers_must_grow(tmp_path: Path) -> None:
     made("append", tmp_path)
     table = open_table(str(tmp_path), "db.t")
     writer = StreamWriter(table, user="stream", env=ENV)
-    writer.write(rows(1))
+    writer.write(batch(1))
     writer.commit(5)
     with pytest.raises(Exception, match=r"commit identifier 5 .* is not greater than 5"):
         writer.commit(5)

@@ -53,7 +53,7 @@ def test_nothing_stays_whatever_call_fails(when: When, lake: Lake) -> None:
 
 def test_a_store_that_is_down_is_told_once(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     """The failure of the writing is raised, not that of cleaning up after it."""
-    trigger = Trigger(at=3, when="after", dead=True)
+    trigger = Trigger(at=3, when="after", down=True)
     writer = TableWriter(failing(lake, trigger), env=ENV)
     with pytest.raises(Injected, match="reply was lost"):
         write_all(writer)

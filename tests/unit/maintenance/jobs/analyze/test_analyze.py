@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from failing_io import FailingFileIO, Trigger
 from hypothesis import given
 from hypothesis import strategies as st
 from lakes import Lake
 
-import maintenance.runner
 from maintenance.engine import LocalEngine
 from maintenance.jobs.analyze import steps
 from maintenance.jobs.analyze.columns import Gatherer
@@ -26,7 +24,7 @@ from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.open import open_table, open_table_at
+from paimon_core.table.open import open_table
 from paimon_core.table.statistics import ColumnStatistics, Statistics, read_statistics
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import parse_type
@@ -238,28 +236,7 @@ def test_a_counter_that_overflows_is_the_same_in_any_order():
     assert few.count() == both.count()
 
 
-# --- failures and Java --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_an_analysis_that_dies_leaves_the_table_whole(when, lake, monkeypatch):
-    plain = maintenance.runner.open_table
-
-    def dying(at: int) -> None:
-        trigger = Trigger(at=at, when=when, dead=True)
-
-        def opened(warehouse: str, name: str, **_: object):
-            return open_table_at(FailingFileIO(trigger), plain(warehouse, name).root, name)
-
-        monkeypatch.setattr(maintenance.runner, "open_table", opened)
-
-    for at in range(8):
-        dying(at)
-        run_table(request(lake.warehouse, all_columns=True))
-        monkeypatch.setattr(maintenance.runner, "open_table", plain)
-        run_table(request(lake.warehouse, all_columns=True))
-        assert statistics_of(lake.warehouse).merged_record_count == 3
-        lake.append({"k": [1], "v": ["again"], "dt": ["a"]})
+# --- Java --------------------------------------------------------------------------
 
 
 TYPES = {

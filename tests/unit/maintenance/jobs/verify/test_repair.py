@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from failing_io import FailingFileIO, Trigger, When
+from broken_tables import (
+    CASES,
+    broken_tag,
+    live_paths,
+    lost_consumers,
+    lost_file,
+    overlap,
+    sound,
+    wrong_hints,
+)
+from failing_io import FailingFileIO, Trigger
 from lakes import ENV, Lake
 
 import maintenance.runner
 from maintenance.job import RunContext
 from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Problem, Severity
+from maintenance.jobs.verify.findings import Problem
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, plan_table, run_table
-from paimon_core.commit.changes import Changes
-from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import GuardTripped, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
@@ -56,95 +61,13 @@ def rows(lake: Lake) -> list[dict[str, object]]:
     return sorted(found, key=str)
 
 
-def live_paths(table: FileStoreTable) -> list[Path]:
-    entries = scan_files(table, table.latest_or_not_found())
-    return [Path(table.paths.data_file(e.partition, e.bucket, e.file)) for e in entries]
-
-
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     lake = Lake(tmp_path)
-    lake.primary_key(buckets=2)
-    for i in range(4):
-        lake.append({"k": [i * 10, i * 10 + 1, i * 10 + 2], "v": ["a", "b", "c"]})
+    sound(lake)
     return lake
 
 
-# --- what breaks a table ------------------------------------------------------------------------
-
-
-def wrong_hints(lake: Lake) -> None:
-    folder = Path(lake.table().paths.snapshot_dir)
-    (folder / "EARLIEST").write_text("3")
-    (folder / "LATEST").write_text("2")
-
-
-def lost_consumers(lake: Lake) -> None:
-    table = lake.table()
-    table.snapshots.delete(1)
-    table.snapshots.write_earliest_hint(2)
-    table.consumers.set("behind", 1)
-    table.consumers.set("ahead", 99)
-    table.consumers.set("fine", 3)
-
-
-def wrong_sizes(lake: Lake) -> None:
-    table = lake.table()
-    snapshot = table.snapshots.get(3)
-    wrong = replace(snapshot, base_manifest_list_size=7, delta_manifest_list_size=1)
-    Path(table.paths.snapshot(3)).write_text(snapshot_to_json(wrong))
-
-
-def lost_file(lake: Lake) -> None:
-    live_paths(lake.table())[0].unlink()
-
-
-def overlap(lake: Lake) -> None:
-    """All files go straight to level 1, unchecked."""
-    table = lake.table()
-    files = scan_files(table, table.latest_or_not_found())
-    up = [replace(e, file=e.file.upgraded(1)) for e in files]
-    changes = Changes((*(e.as_delete() for e in files), *up))
-    lake.append({"k": [1, 2, 11], "v": ["new", "new", "new"]})
-    commit_changes(
-        table,
-        lambda _: changes,
-        CommitRequest(user="broken", kind=CommitKind.COMPACT, check=False),
-        env=ENV,
-    )
-    more = [e for e in scan_files(table, table.latest_or_not_found()) if e.file.level == 0]
-    again = Changes(
-        (*(e.as_delete() for e in more), *(replace(e, file=e.file.upgraded(1)) for e in more))
-    )
-    commit_changes(
-        table,
-        lambda _: again,
-        CommitRequest(user="broken2", kind=CommitKind.COMPACT, check=False),
-        env=ENV,
-    )
-
-
-def broken_tag(lake: Lake) -> None:
-    table = lake.table()
-    text = snapshot_to_json(replace(table.snapshots.get(2), base_manifest_list="gone"))
-    Path(table.paths.tag("bad")).parent.mkdir(exist_ok=True)
-    Path(table.paths.tag("bad")).write_text(text)
-    Path(table.paths.tag("worse")).write_text("{")
-
-
-def unreadable_newest(lake: Lake) -> None:
-    Path(lake.table().paths.snapshot(4)).write_text("{")
-
-
-CASES = {
-    "hints": (wrong_hints, Problem.WRONG_HINT, "rewrite_hint"),
-    "consumers": (lost_consumers, Problem.STALE_CONSUMER, "reset_consumer"),
-    "sizes": (wrong_sizes, Problem.WRONG_SIZE, "correct_sizes"),
-    "lost_file": (lost_file, Problem.MISSING_DATA_FILE, "remove_unexisting_files"),
-    "overlap": (overlap, Problem.KEY_OVERLAP, "move_down"),
-    "tag": (broken_tag, Problem.UNREADABLE, "delete_reference"),
-    "snapshot": (unreadable_newest, Problem.UNREADABLE, "delete_reference"),
-}
 SAFE = ("rewrite_hint", "reset_consumer", "correct_sizes")
 
 
@@ -263,7 +186,7 @@ def test_a_read_that_fails_calls_nothing_missing(lake, monkeypatch):
     use_failing_io(monkeypatch, counter)
     plan_table(asked)
     for at in range(counter.count):
-        use_failing_io(monkeypatch, Trigger(at=at, reads=True, dead=True))
+        use_failing_io(monkeypatch, Trigger(at=at, reads=True, down=True))
         with suppress(OSError):
             assert plan_table(asked).to_json()["actions"] == right
 
@@ -319,43 +242,6 @@ def use_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
         return open_table_at(FailingFileIO(trigger), root, name)
 
     monkeypatch.setattr(maintenance.runner, "open_table", opened)
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("case", CASES)
-def test_a_repair_that_dies_anywhere_is_finished_by_the_next(
-    case, when: When, tmp_path, monkeypatch
-):
-    breaks, problem, name = CASES[case]
-    origin = Lake(tmp_path / "origin")
-    origin.primary_key(buckets=2)
-    for i in range(4):
-        origin.append({"k": [i * 10, i * 10 + 1, i * 10 + 2], "v": ["a", "b", "c"]})
-    breaks(origin)
-    clean = _copy(origin, tmp_path / "clean")
-    counter = Trigger()
-    use_failing_io(monkeypatch, counter)
-    repair(clean, name)
-    assert counter.count > 0
-    wanted = rows(clean)
-    for at in range(counter.count):
-        lake = _copy(origin, tmp_path / f"{at}")
-        use_failing_io(monkeypatch, Trigger(at=at, when=when, dead=True))
-        repair(lake, name)
-        monkeypatch.undo()
-        report = repair(lake, name)
-        assert report.status in (Status.SUCCESS, Status.NOTHING_TO_DO), report.error
-        found = check_table(lake.table()).findings
-        worst = [f for f in found if f.severity is Severity.ERROR and f.snapshot == latest(lake)]
-        assert worst == [], at
-        assert problem not in {f.problem for f in found} or name == "remove_unexisting_files"
-        assert rows(lake) == wanted
-        shutil.rmtree(lake.warehouse)
-
-
-def _copy(lake: Lake, to: Path) -> Lake:
-    shutil.copytree(lake.warehouse, to)
-    return Lake(to)
 
 
 def test_the_plan_is_json(lake):
