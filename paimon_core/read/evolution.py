@@ -3,6 +3,9 @@
 Fields are matched by id, at every depth: a renamed field is found, a moved one too, an added one
 is null, a dropped one is left out, and what changed its type is cast as Java casts it
 (`schema/SchemaEvolutionUtil`, `casting/CastExecutors`).
+
+Java hands out one nested row object for all rows of such a file, and merge functions that keep it
+(first_value, for one) are left with the value of a later row.  Here every row keeps its own.
 """
 
 from __future__ import annotations
