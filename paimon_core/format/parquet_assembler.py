@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from paimon_core.format.parquet_chunks import (
     CREATED_BY,
+    ENCODINGS,
     Raw,
     Read,
     StoredColumn,
@@ -49,17 +50,6 @@ VERSION: Final = "1.0.0"
 COPIED_CODECS: Final = {"zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP", "none": "UNCOMPRESSED"}
 """Compressions whose chunks may be copied, by the option's word; LZ4 has two forms in Parquet."""
 _CODEC_NUMBERS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
-_ENCODING_NUMBERS: Final = {
-    "PLAIN": 0,
-    "PLAIN_DICTIONARY": 2,
-    "RLE": 3,
-    "BIT_PACKED": 4,
-    "DELTA_BINARY_PACKED": 5,
-    "DELTA_LENGTH_BYTE_ARRAY": 6,
-    "DELTA_BYTE_ARRAY": 7,
-    "RLE_DICTIONARY": 8,
-    "BYTE_STREAM_SPLIT": 9,
-}
 _TAIL: Final = 8
 # Field numbers of parquet.thrift.
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
@@ -187,9 +177,7 @@ class ParquetAssembler:
             for pages in checked_pages(source.read, source.column, leaf.name):
                 self._sink.write(pages)
         columns = [s.column for s in sources]
-        encodings = sorted(
-            _ENCODING_NUMBERS[e] for e in frozenset().union(*(c.encodings for c in columns))
-        )
+        encodings = sorted(ENCODINGS[e] for e in frozenset().union(*(c.encodings for c in columns)))
         first_data = columns[0].first_data
         path = ThriftList(BINARY, list(leaf.path))
         meta = [

@@ -34,6 +34,18 @@ WINDOW: Final = 8 * 1024 * 1024
 """Bytes of a chunk that are held at once; more if a page is larger."""
 CREATED_BY: Final = "paimon-caretaker"
 """What files say of their origin that were put together from chunks."""
+ENCODINGS: Final = {
+    "PLAIN": 0,
+    "PLAIN_DICTIONARY": 2,
+    "RLE": 3,
+    "BIT_PACKED": 4,
+    "DELTA_BINARY_PACKED": 5,
+    "DELTA_LENGTH_BYTE_ARRAY": 6,
+    "DELTA_BYTE_ARRAY": 7,
+    "RLE_DICTIONARY": 8,
+    "BYTE_STREAM_SPLIT": 9,
+}
+"""Numbers of the encodings in parquet.thrift, by the names that Arrow gives them."""
 _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
 # Arrow leaves NaN out of minimum and maximum, the others leave the minimum and maximum out then.
 _ARROW: Final = "parquet-cpp-arrow"
@@ -92,7 +104,7 @@ def stored_groups(
 ) -> list[StoredGroup] | None:
     """The row groups of a file, if its chunks may stand in a file with the schema of `like`.
 
-    None if they may not: another schema, codec or writer than the ones that are known.
+    None if they may not: another schema or codec, a writer or encoding that is not known.
     """
     created_by = metadata.created_by or ""
     if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
@@ -105,7 +117,7 @@ def stored_groups(
         columns = []
         for place in range(metadata.num_columns):
             chunk = group.column(place)
-            if chunk.compression != codec:
+            if chunk.compression != codec or not ENCODINGS.keys() >= set(chunk.encodings):
                 return None
             columns.append(_stored(chunk, believe_floats=believe_floats))
         groups.append(StoredGroup(first_row, group.num_rows, tuple(columns)))
