@@ -32,7 +32,7 @@ from maintenance.demo.measure import Measure, measure
 from maintenance.demo.screen import Screen
 from maintenance.exit_codes import ExitCode, exit_code_of
 from maintenance.plan import human_bytes
-from paimon_core.errors import InvalidArgument, PaimonError
+from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DAG_ID: Final = "caretaker_compact"
@@ -261,6 +261,8 @@ def _folder(screen: Screen, *, keep: bool) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="caretaker-demo-"))
     try:
         yield folder
+    except (InvalidArgument, NotFound):
+        raise  # something was mistyped: nothing was made that anybody would look at
     except (PaimonError, OSError):
         keep = True
         raise
