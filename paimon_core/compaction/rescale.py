@@ -52,8 +52,8 @@ from paimon_core.write.table_write import data_file_paths
 
 MOST_OPEN_WRITERS: Final = 128
 """New buckets that are written side by side; the more there are, the smaller their row groups."""
-MOST_OPEN_SOURCES: Final = 2
-"""Old buckets that are merged side by side although all their runs cannot be."""
+READING_SHARE: Final = 2 / 3
+"""How much of what a merge's open files may hold is left to them: much more waits to be written."""
 MOST_STAGED_BUCKETS: Final = 1024
 """New buckets that one reading of the old ones is gathered for."""
 
@@ -213,13 +213,10 @@ class _Work:
 
     def streams(self) -> list[Batches]:
         """The rows of all old buckets, merged; bucket by bucket if that opens too many files."""
-        sources = self.unit.sources
-        buckets = [self.rows_of(s) for s in sources]
-        if not self.table.has_primary_key or len(sources) == 1:
+        buckets = [self.rows_of(s) for s in self.unit.sources]
+        if not self.table.has_primary_key or len(buckets) == 1:
             return [self.together(buckets, MOST_ROWS)]
         merged = None if self.unit.is_mixed else self.merged_at_once()
-        if merged is None and len(sources) <= MOST_OPEN_SOURCES:
-            merged = self.together(buckets, MOST_ROWS)
         return buckets if merged is None else [merged]
 
     def merged_at_once(self) -> Batches | None:
@@ -227,7 +224,7 @@ class _Work:
         row_type = self.table.schema.row_type
         runs = [(s, run) for s in self.unit.sources for run in self.runs_of(s)]
         together = tuple(run for _, run in runs)
-        if len(runs) > fan_in(together, row_type):
+        if len(runs) > READING_SHARE * fan_in(together, row_type):
             return None
         rows = batch_rows(together, row_type, side_by_side=len(runs))
         readers = [source_of(run.total_size, self.reader(s).run, run, rows) for s, run in runs]

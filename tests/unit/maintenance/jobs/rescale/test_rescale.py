@@ -111,8 +111,7 @@ def test_rows_stay_and_lie_where_they_belong(
         monkeypatch.setattr(rewriting, "MOST_STAGED_BUCKETS", 2)
         monkeypatch.setattr(bucket_stage, "PIECE_BYTES", 1)
     if path == "bucket by bucket":
-        monkeypatch.setattr(rewriting, "fan_in", lambda _section, _type: 1)
-        monkeypatch.setattr(rewriting, "MOST_OPEN_SOURCES", 0)
+        monkeypatch.setattr(rewriting, "READING_SHARE", 0)
     if path == "sliced":
         arguments["slice_bytes"] = "2 kb"
         around = Surroundings(engine=LocalEngine(threads=2))
