@@ -8,8 +8,9 @@ ways differ in what has to be done beside merging:
 
     5 -> 10    each bucket is split while it is merged; likewise 4 -> 8
     8 -> 4     pairs of buckets are merged
-    4 -> 7     every bucket goes to all others: through runs on local disk
-    4 -> 64    each bucket becomes sixteen: through runs on local disk
+    4 -> 7     every bucket goes to all others: with a primary key through runs on local disk, for
+               more files than one merge may have open go in
+    4 -> 64    each bucket becomes sixteen, written side by side
 
 Compaction of append files copies pages, which a job that moves rows cannot do.  So rescaling these
 is held against a compaction that decodes and encodes the rows, too.
