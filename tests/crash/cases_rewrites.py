@@ -215,7 +215,6 @@ CASES = {
         build=everything_due,
         leaves=True,
         parts=True,
-        runs=3,
         least=10,
     ),
 }

@@ -1,8 +1,9 @@
 """Functions in processes of their own, which may die by SIGKILL.
 
-A server without threads, everything imported, forks for each call: a child starts in a few
-milliseconds, and no lock of another thread is copied while it is held.  Each child has a time limit
-that holds whatever it hangs in, for it is a signal's default action.
+A server of one thread, everything imported, forks for each call: a child starts in a few
+milliseconds, and no lock of another thread is copied while it is held (pyarrow's threads start in
+the child).  Each child has a time limit that holds whatever it hangs in, for it is a signal's
+default action.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ import subprocess
 import sys
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pyarrow as pa
+
+from maintenance.registry import JOBS
 
 LIMIT_SECONDS = 60
 WARM = ("harness", "streams")
 """Modules of this folder whose functions are called."""
+CARES = "jemalloc_bg_thd"
+"""The one other thread, of pyarrow's allocator, which takes care of forks itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,11 @@ class ForkServer:
                 [sys.executable, __file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
             )
         requests, replies = self._server.stdin, self._server.stdout
         assert requests is not None
@@ -78,6 +90,11 @@ def serve() -> None:
     os.dup2(2, 1)  # what children print is none of the replies
     for name in WARM:
         importlib.import_module(name)
+    for job in JOBS.values():
+        job.load()
+    pa.array([1])  # imports pandas
+    others = [t for t in Path("/proc/self/task").iterdir() if t.name != str(os.getpid())]
+    assert [(t / "comm").read_text().strip() for t in others] in ([], [CARES])
     while True:
         try:
             request = pickle.load(sys.stdin.buffer)
