@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))]:
         del os.environ[name]
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    # Files carry the wall clock of whoever wrote them: ours, Java and Spark must go by the same.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     # Nor does a test write into the caller's history.
     os.environ["CARETAKER_HISTORY_URL"] = "none"
     # No JVM of a test lives long enough to earn back what the better compiler costs: with the quick

@@ -70,8 +70,7 @@ class OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=os.environ
-            | {"PAIMON_ORACLE_VERSION": version, "PAIMON_ORACLE_OPTS": options, "TZ": "UTC"},
+            env=os.environ | {"PAIMON_ORACLE_VERSION": version, "PAIMON_ORACLE_OPTS": options},
         )
         self._rest = b""
 
@@ -215,10 +214,7 @@ class FlinkJob:
                 stdout=out,
                 stderr=err,
                 env=os.environ
-                | {
-                    "PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g"),
-                    "TZ": "UTC",
-                },
+                | {"PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g")},
             )
 
     @property
