@@ -70,7 +70,7 @@ FIELDS: dict[str, tuple[str, Value]] = {
     "p": ("MAP<STRING, INT>", maybe(entries)),
     "q": ("MAP<STRING, ROW<n INT, t STRING>>", maybe(timed)),
     "n": ("ARRAY<ROW<id INT, n INT, s STRING>>", maybe(nested)),
-    "e": ("ARRAY<ROW<id INT, n INT, s STRING>>", maybe(nested)),
+    "e": ("ARRAY<ROW<id INT NOT NULL, n INT, s STRING>>", maybe(nested)),
 }
 ADDING = {
     "i": "max",
