@@ -4,8 +4,9 @@ The cases are in cases_*.py, what has to hold in harness.py.  Covered are, for e
 
 - each change (every FileIO call that writes, deletes or renames) fails once before and once after
   it took effect, the process alive; so does a sample of the reads (CARETAKER_LONG=1: each);
-- a process of its own is killed with SIGKILL before each change, midway in each that writes (half
-  of a file is there, or a temporary one), and after the last.
+- a process of its own is killed with SIGKILL before each change, which is also after the one before,
+  and after the last; and midway in those that write: half of a file is there, or a temporary one
+  (of files that nothing names yet the first of a kind; CARETAKER_LONG=1: each).
 """
 
 from __future__ import annotations
