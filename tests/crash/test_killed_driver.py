@@ -16,7 +16,7 @@ import pytest
 from harness import assert_nothing_left, errors, remove_orphans, rows, run_job
 from lakes import Lake
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 PATIENCE = 60.0
 COMMAND = ["run", "compact", "db.t", "--engine", "spark", "--master", "local[2]"]
 
