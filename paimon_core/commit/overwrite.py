@@ -19,6 +19,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.lsm.key_column import float_value
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.options import (
@@ -100,9 +101,16 @@ def static_partition_test(
 
     def test(row: bytes) -> bool:
         values = dict(zip(keys, decode_row(row, types), strict=True))
-        return all(values[k] == v for k, v in partition.items())
+        return all(_is_same(values[k], v) for k, v in partition.items())
 
     return test
+
+
+def _is_same(a: object, b: object) -> bool:
+    """Whether two values name one partition: -0.0 and 0.0 are two, NaN is one."""
+    if isinstance(a, float) and isinstance(b, float):
+        return float_value(a, signed_zeros=True) == float_value(b, signed_zeros=True)
+    return a == b
 
 
 def replace_partitions(
