@@ -41,7 +41,9 @@ _DTYPE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 _EPOCH_DAY: Final = 2_440_588
 _DAY_NANOS: Final = 86_400 * 10**9
 _DAY_MICROS: Final = 86_400 * 10**6
-_MAX_MICROS: Final = (2**63 - 1) // 1000
+# The last microseconds that 64 bits of nanoseconds reach into, and how far.
+_FIRST_MICROS, _FIRST_REST = divmod(-(2**63), 1000)
+_LAST_MICROS, _LAST_REST = divmod(2**63 - 1, 1000)
 
 # Field numbers of parquet.thrift.
 _FILE_SCHEMA, _FILE_ROW_GROUPS = 2, 4
@@ -71,7 +73,13 @@ def to_timestamps(raw: pa.Array) -> pa.Array:
         days = np.where(valid, days, 0)
         nanos = np.where(valid, nanos, 0)
     micros = np.clip(days, -200_000, 200_000) * _DAY_MICROS + nanos // 1000
-    if (np.abs(micros) >= _MAX_MICROS).any():
+    rest = nanos % 1000
+    if (
+        (micros < _FIRST_MICROS)
+        | ((micros == _FIRST_MICROS) & (rest < _FIRST_REST))
+        | (micros > _LAST_MICROS)
+        | ((micros == _LAST_MICROS) & (rest > _LAST_REST))
+    ).any():
         raise UnsupportedFeature(
             "TIMESTAMP beyond microseconds outside the years 1678 to 2261",
             "a TIMESTAMP(7..9) column holds a time before 1678 or after 2261",

@@ -41,11 +41,6 @@ NO_PARTITION = encode_row([], [])
 Rows = list[tuple[Any, ...]]
 
 
-def holds_nulls(t: DataType) -> bool:
-    """Whether all parts of the type are nullable; where they are not, nulls above need care."""
-    return " NOT NULL" not in type_to_sql(t.with_nullable(True))
-
-
 MODES = st.sampled_from(["truncate(16)", "none", "counts", "full", "truncate(2)"])
 
 
@@ -53,7 +48,7 @@ MODES = st.sampled_from(["truncate(16)", "none", "counts", "full", "truncate(2)"
 def commits(draw: st.DrawFn) -> tuple[list[DataType], list[Rows]]:
     """Types of columns, and the rows of some commits: few different ones or many."""
     types = draw(
-        st.lists(atomic_types() | data_types(4).filter(holds_nulls), min_size=1, max_size=4)
+        st.lists(atomic_types() | data_types(4), min_size=1, max_size=4)
     )
     row = st.tuples(*map(values, types))
     few = draw(st.lists(row, min_size=1, max_size=5))
