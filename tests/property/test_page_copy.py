@@ -47,9 +47,7 @@ MODES = st.sampled_from(["truncate(16)", "none", "counts", "full", "truncate(2)"
 @st.composite
 def commits(draw: st.DrawFn) -> tuple[list[DataType], list[Rows]]:
     """Types of columns, and the rows of some commits: few different ones or many."""
-    types = draw(
-        st.lists(atomic_types() | data_types(4), min_size=1, max_size=4)
-    )
+    types = draw(st.lists(atomic_types() | data_types(4), min_size=1, max_size=4))
     row = st.tuples(*map(values, types))
     few = draw(st.lists(row, min_size=1, max_size=5))
     some = st.one_of(
