@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from paimon_core.format.int96 import MAGIC, TAIL
 from paimon_core.format.parquet_chunks import (
     CREATED_BY,
     ENCODINGS,
@@ -44,13 +45,11 @@ from paimon_core.format.thrift_compact import (
 )
 from paimon_core.types.data_types import AtomicType, DataType, RowType
 
-MAGIC: Final = b"PAR1"
 VERSION: Final = "1.0.0"
 """Of the way that files are put together here, for readers that have to know of its faults."""
 COPIED_CODECS: Final = {"zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP", "none": "UNCOMPRESSED"}
 """Compressions whose chunks may be copied, by the option's word; LZ4 has two forms in Parquet."""
 _CODEC_NUMBERS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
-_TAIL: Final = 8
 # Field numbers of parquet.thrift.
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
 _TYPE, _NAME, _CHILDREN = 1, 4, 5
@@ -244,8 +243,8 @@ def _in_memory(
 
 def _footer_like(row_type: RowType, compression: str) -> Struct:
     file = _in_memory([], row_type, compression=compression, zstd_level=1).to_pybytes()
-    length = int.from_bytes(file[-_TAIL:-4], "little")
-    return decode_struct(file[len(file) - _TAIL - length : -_TAIL])
+    length = int.from_bytes(file[-TAIL:-4], "little")
+    return decode_struct(file[len(file) - TAIL - length : -TAIL])
 
 
 def _leaves(footer: Struct, row_type: RowType) -> list[_Leaf]:
