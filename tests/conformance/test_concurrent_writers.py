@@ -25,6 +25,14 @@ TABLES: dict[str, dict[str, Any]] = {
         "options": {"bucket": "2", "write-only": "true", "commit.max-retries": "1000"},
     },
     "append": {
+        "options": {
+            "bucket": "-1",
+            "write-only": "true",
+            "compaction.min.file-num": "2",
+            "commit.max-retries": "1000",
+        }
+    },
+    "append, compacted by its writers too": {
         "options": {"bucket": "-1", "compaction.min.file-num": "2", "commit.max-retries": "1000"}
     },
 }
@@ -77,7 +85,8 @@ def test_two_writers_and_a_compaction(kind: str, tmp_path: Path) -> None:
     for w in writers:
         w.join()
         assert w.exitcode == 0
-    assert compacted > 1, "the compaction never ran beside the writers"
+    if "write-only" in TABLES[kind]["options"]:  # or there may be nothing left to do
+        assert compacted > 1, "the compaction never ran beside the writers"
     rows = run_step({"op": "read", **at})["rows"]
     ids = sorted(row[1] for row in rows)
     assert ids == list(range(2 * ROUNDS * ROWS))
