@@ -128,7 +128,9 @@ def test_a_plan_names_the_consumer_that_holds_changelogs_back(tmp_path: Path) ->
     assert kept["changelogs"].why == "consumer slow wants snapshot 3 next"
     held = kept["changelogs that are beyond the retention"]
     assert (held.count, held.why.split(";")[0]) == (2, "consumer slow wants snapshot 3 next")
-    assert held.bytes > plan.effect.deleted_bytes > 0
+    # As many changelogs are held as go; names in them compress a little differently each time.
+    assert held.bytes == pytest.approx(plan.effect.deleted_bytes, rel=0.2)
+    assert held.bytes > 0
     run(tmp_path, "clear_consumers")
     # What they held goes now, all but the newest.
     report = run(tmp_path, "expire_changelogs", retain_max=1, retain_min=1)
