@@ -119,10 +119,15 @@ def raw_metadata(source: Any, size: int) -> pq.FileMetaData:
 
 def int96_footer(tail: bytes) -> bytes:
     """The end of a Parquet file (footer, length, magic) with its 12-byte columns made INT96."""
+    old = footer_of(tail)
+    footer = _retyped(old, _FIXED, _INT96)
+    return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def footer_of(tail: bytes) -> bytes:
+    """The footer in a Parquet file's last bytes, which it lies in whole."""
     length = int.from_bytes(tail[-TAIL:-4], "little")
-    start = len(tail) - TAIL - length
-    footer = _retyped(tail[start:-TAIL], _FIXED, _INT96)
-    return tail[:start] + footer + len(footer).to_bytes(4, "little") + MAGIC
+    return tail[len(tail) - TAIL - length : -TAIL]
 
 
 def _retyped(footer: bytes, old: int, new: int) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.format.int96 import MAGIC, TAIL
+from paimon_core.format.int96 import MAGIC, footer_of
 from paimon_core.format.parquet_chunks import (
     CREATED_BY,
     ENCODINGS,
@@ -242,9 +242,8 @@ def _in_memory(
 
 
 def _footer_like(row_type: RowType, compression: str) -> Struct:
-    file = _in_memory([], row_type, compression=compression, zstd_level=1).to_pybytes()
-    length = int.from_bytes(file[-TAIL:-4], "little")
-    return decode_struct(file[len(file) - TAIL - length : -TAIL])
+    file = _in_memory([], row_type, compression=compression, zstd_level=1)
+    return decode_struct(footer_of(file.to_pybytes()))
 
 
 def _leaves(footer: Struct, row_type: RowType) -> list[_Leaf]:
