@@ -64,13 +64,18 @@ class Quiet:
         """Say nothing."""
 
 
+def unsupervised() -> None:
+    """Nobody supervises this run: it may go on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
     user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
-    made of others checks them for each.
+    made of others checks them for each.  `check_supervised` is called before each commit; it ends
+    the process if the one that supervises it is gone (`maintenance.lifeline`).
     """
 
     run_id: str
@@ -81,6 +86,7 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    check_supervised: Callable[[], None] = unsupervised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
