@@ -19,7 +19,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -108,7 +108,7 @@ class Supervised:
     """The driver's end of a lifeline.  It must be made where the supervisor may already be gone."""
 
     def __init__(self, path: str | Path) -> None:
-        self._parent = os.getppid()
+        self._check_parent = ends_with_parent()
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -125,8 +125,7 @@ class Supervised:
 
         To be called before anything that others can see: the watching thread may be late.
         """
-        if os.getppid() != self._parent:
-            _end("the process that started it is gone")
+        self._check_parent()
         try:
             os.read(self._descriptor, 1)
         except BlockingIOError:
@@ -141,7 +140,21 @@ class Supervised:
             self.check()
 
 
+def ends_with_parent() -> Callable[[], None]:
+    """A check that ends this process once its present parent is gone.
+
+    For work in a task runner itself: without its supervisor, its task may run somewhere else.
+    """
+    parent = os.getppid()
+
+    def check() -> None:
+        if os.getppid() != parent:
+            _end("the process that started it is gone")
+
+    return check
+
+
 def _end(why: str) -> NoReturn:
     # Nothing is cleaned up on purpose: it would take time, and a crash at any point is harmless.
-    logger.error("the driver ends without another commit: %s", why)
+    logger.error("this process ends without another commit: %s", why)
     os._exit(ENDED_WITH_SUPERVISOR)

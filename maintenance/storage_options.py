@@ -21,9 +21,9 @@ STORAGE_VARIABLE: Final = "CARETAKER_STORAGE"
 """An environment variable with options as one JSON object; secret options are welcome there."""
 
 HOW_TO_PASS_SECRETS: Final = (
-    "remove it there; pass secrets in the environment (AWS_ACCESS_KEY_ID and "
-    f"AWS_SECRET_ACCESS_KEY, or any options as JSON in {STORAGE_VARIABLE}), in an Airflow "
-    "connection (`storage_connection` in caretaker.toml), or use an instance role"
+    "pass secrets in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any options "
+    f"as JSON in {STORAGE_VARIABLE}) or in an Airflow connection (`storage_connection` in "
+    "caretaker.toml), or use an instance role"
 )
 
 _SECRET: Final = re.compile(

@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from paimon_airflow.batches import parse_size
@@ -275,9 +275,10 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 
 def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableResult]:
     """What became of each table, run one after the other without Spark."""
-    from maintenance.runner import run_table  # noqa: PLC0415 - only when a task runs
+    from maintenance.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
+    from maintenance.runner import run_table  # noqa: PLC0415
 
-    around = _surroundings(request)
+    around = replace(_surroundings(request), check_supervised=ends_with_parent())
     for table in tables:
         yield from_report(run_table(_run_request(request, table), around).to_json())
 

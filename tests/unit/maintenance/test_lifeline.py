@@ -145,3 +145,27 @@ def test_checking_costs_next_to_nothing(tmp_path):
         supervised = Supervised(lifeline)
         for _ in range(10_000):
             supervised.check()
+
+
+def test_work_in_a_task_runner_ends_with_the_runners_supervisor(tmp_path):
+    work = (
+        "import sys\n"
+        "from maintenance.lifeline import ends_with_parent\n"
+        "check = ends_with_parent()\n"
+        "check()\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "check()\n"
+        "print('committed', flush=True)\n"
+    )
+    parent = f"import subprocess, sys\nsubprocess.call([sys.executable, '-c', {work!r}])\n"
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", parent]
+    outer = subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, text=True, env=ENV)
+    assert line(outer) == "ready"
+    outer.kill()
+    outer.wait()
+    os.write(writing, b"\n")
+    os.close(writing)
+    os.close(reading)
+    assert line(outer) == ""
