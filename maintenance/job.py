@@ -64,6 +64,10 @@ class Quiet:
         """Say nothing."""
 
 
+def unfenced() -> None:
+    """Let a job go on that needs no lease."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a run gives to its steps.
@@ -81,6 +85,10 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    lease_wait_millis: int = 0
+    """How long a step of a job made of others waits for the lease on the table."""
+    fence: Callable[[], None] = unfenced
+    """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +129,9 @@ class Job:
     `summary` is one line.  `changes`, `protects` and `undo` tell the operator what the job does to
     a table, what keeps data safe, and how to go back; help texts and DAG documentation are made
     of them.  `replans`: whether a commit conflict is answered with a new plan.
+
+    `exclusive`: whether the job removes history or files, so that it needs the lease on the table.
+    `needs_line`: whether it refuses a table whose line of snapshots has a gap.
     """
 
     name: str
@@ -134,6 +145,8 @@ class Job:
     """Table options that every run of this job sets, as the procedure does."""
     examples: tuple[str, ...] = ()
     replans: bool = False
+    exclusive: bool = False
+    needs_line: bool = True
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """Typed values of all arguments; InvalidArgument names what is wrong."""

@@ -15,6 +15,8 @@
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
     `-- MaintenanceError
         |-- GuardTripped           the plan would do more than the guards allow
+        |-- LeaseHeld              another job of ours removes history or files of the table
+        |-- LeaseLost              the job stalled, and another one took its lease over
         `-- StalePlan              the table moved on since the plan was made
 
 A message says what is wrong and where (table, file, snapshot); `next_step` says what the operator
@@ -165,6 +167,18 @@ class GuardTripped(MaintenanceError):
     """The plan would delete or rewrite more than the guards allow; nothing was changed."""
 
     default_next_step = "read the plan; if it is right, run again with --force"
+
+
+class LeaseHeld(MaintenanceError):
+    """Another job holds the lease on the table; nothing was changed."""
+
+    default_next_step = "wait for that job, or see `caretaker leases`; then run again"
+
+
+class LeaseLost(MaintenanceError):
+    """The job stopped in the middle, because another one took its lease over."""
+
+    default_next_step = "run again: the next run finishes what this one began"
 
 
 class StalePlan(MaintenanceError):

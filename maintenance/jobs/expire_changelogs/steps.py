@@ -184,6 +184,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     clean = table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
     details: dict[str, object] = {}
     if work.interrupted:
+        context.fence()
         finished = finish_interrupted(
             table,
             work.interrupted,
@@ -194,6 +195,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
     def delete_references() -> None:
         for reference in work.going:
+            context.fence()
             table.changelogs.delete(reference.snapshot.id)
         earliest = table.changelogs.earliest_id()
         if earliest is None:

@@ -22,10 +22,11 @@ from maintenance.jobs.maintain.parts import (
     chosen_steps,
     why_not_due,
 )
+from maintenance.lease import hold_lease
 from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan, counted
 from maintenance.report import FailedUnit, error_json
-from paimon_core.errors import CommitConflict, StalePlan
+from paimon_core.errors import CommitConflict, LeaseHeld, StalePlan
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.schema.changes import check_dynamic_options
@@ -159,10 +160,29 @@ def _execute(table: FileStoreTable, plan: MaintainPlan, part: Part, context: Run
         outcome = Outcome(part=part, status=PartStatus.NOT_DUE, why=part.why)
     elif not why_not:
         started = time.perf_counter()
-        outcome = _run_step(table, part, context, reuse=not progress.changed)
+        outcome = _run_leased(table, part, context, reuse=not progress.changed)
         outcome = replace(outcome, seconds=time.perf_counter() - started)
     progress.note(part.job.name, outcome.status, outcome.error)
     return outcome
+
+
+def _run_leased(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:
+    """Run the step, with the lease on the table if its job needs one and there is something to do."""
+    idle = reuse and part.plan is not None and part.plan.is_empty
+    if idle or not part.job.exclusive:
+        return _run_step(table, part, context, reuse=reuse)
+    try:
+        with hold_lease(
+            table,
+            job=part.job.name,
+            run_id=context.run_id,
+            env=context.env,
+            wait_millis=context.lease_wait_millis,
+        ) as (lease, waited):
+            fenced = replace(context, fence=lease.check)
+            return _run_step(table, part, fenced, reuse=reuse and not waited)
+    except LeaseHeld as e:
+        return Outcome(part=part, status=PartStatus.FAILED, error=e, plan=part.plan)
 
 
 def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:

@@ -113,5 +113,6 @@ MARK_PARTITION_DONE: Final = Job(
     arguments=(PARTITIONS,),
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=partial(_load, "done", "DONE"),
+    needs_line=False,
 )
 PARTITION_JOBS: Final = (EXPIRE_PARTITIONS, DROP_PARTITION, MARK_PARTITION_DONE)

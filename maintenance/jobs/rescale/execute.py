@@ -23,6 +23,7 @@ from maintenance.jobs.rescale.option import set_buckets
 from maintenance.jobs.rescale.plan import Layout, RescalePlan
 from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
+from maintenance.safety_tag import make_safety_tag
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.rescale import rescale
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
@@ -136,8 +137,8 @@ def execute(
 
 def begin(table: FileStoreTable, plan: RescalePlan, env: Environment) -> None:
     """Tag, then set the option: new writers with the old number are refused from now on."""
-    if plan.safety is not None and not table.tags.exists(plan.safety.name):
-        table.tags.create(plan.safety)
+    if plan.safety is not None:
+        make_safety_tag(table, plan.safety)
     if plan.sets_option:
         set_buckets(table, before=plan.buckets_before, after=plan.buckets, env=env)
 

@@ -143,11 +143,16 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
         # The success file first: it says that there is such a tag.
         for reference in work.going:
+            context.fence()
+            now = table.tags.get_or_none(reference.name)
+            if now is not None and now.snapshot.identity != reference.snapshot.identity:
+                continue  # it was moved to another snapshot meanwhile
             delete_success_file(table, reference.name)
             table.tags.delete(reference.name)
 

@@ -86,7 +86,7 @@ class Collector:
         gone = {
             label
             for label in {f.reference for f in self.findings if f.severity is Severity.ERROR}
-            if label in self._references and not self._references[label].still_there()
+            if label in self._references and not self._references[label].is_alive()
         }
         left = [
             f for f in self.findings if f.severity is not Severity.ERROR or f.reference not in gone

@@ -58,6 +58,8 @@ REPAIR: Final = Job(
         "caretaker run repair db.orders -w /lake --repair remove_unexisting_files",
     ),
     load=partial(_load, "repair", "REPAIR"),
+    exclusive=True,
+    needs_line=False,
 )
 REMOVE_UNEXISTING_FILES: Final = Job(
     name="remove_unexisting_files",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.storage import delete_paths
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -89,9 +91,10 @@ def make_rename(
 
 
 def apply_rename(
-    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], _: RunContext
+    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
 ) -> Committed:
     """Move the branch's folder."""
+    context.fence()
     table.branches.rename(*plan.work)
     return Committed(details={"branch_name": plan.work[1]})
 
@@ -172,14 +175,17 @@ def apply_delete(
     work = plan.work
     details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
     for name in work.without_schema:
+        context.fence()
         # First of all, for while one is there nobody can tell what is garbage.
         table.branches.delete(name)
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete_references() -> None:
         for name in work.names:
             paths = table.paths.of_branch(name)
+            context.fence()
             for folder in (
                 paths.snapshot_dir,
                 paths.changelog_dir,
@@ -196,6 +202,7 @@ def apply_delete(
             delete_references,
             new_uuid=context.env.new_uuid,
             planned=work.files,
+            delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
     return Committed(details=details)
