@@ -51,18 +51,27 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
 
 
 def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
-    """Remove a snapshot that was just committed; CommitStateUnknown if another builds on it."""
+    """Remove a snapshot that was just committed.
+
+    CommitStateUnknown if another builds on it, or if nothing would be left without it.
+    """
+
+    def unknown(why: str) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"snapshot {made.id} of table {table.name} was committed, but {reason}; it cannot be "
+            f"taken back: {why}",
+            table=table.name,
+            snapshot=made.id,
+            next_step="stop the writers, then run `caretaker verify` on the table",
+        )
+
+    if not any(i < made.id for i in table.snapshots.ids()):
+        raise unknown("it is the only snapshot that is left")
     removal = Removal(table.snapshots, Side.END)
     try:
         remove_newest(removal, [made])
     except StalePlan as e:
-        raise CommitStateUnknown(
-            f"snapshot {made.id} of table {table.name} was committed, but {reason}; it cannot be "
-            f"taken back: {e.message}",
-            table=table.name,
-            snapshot=made.id,
-            next_step="stop the writers, then run `caretaker verify` on the table",
-        ) from e
+        raise unknown(e.message) from e
     left = table.snapshots.ids()
     if left:
         table.snapshots.write_latest_hint(left[-1])

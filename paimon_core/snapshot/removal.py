@@ -55,7 +55,8 @@ class Removal:
     side: Side
     fence: Prove = always
     _removed: dict[int, bytes] = field(default_factory=dict)
-    _added: list[Snapshot] = field(default_factory=list)
+    _added: list[tuple[Snapshot, bool]] = field(default_factory=list)
+    """What was made, and whether another snapshot followed it already."""
 
     def add(self, snapshot: Snapshot) -> None:
         """Make the snapshot's file; nothing if it is there, StalePlan if another has its number.
@@ -63,7 +64,7 @@ class Removal:
         `put_back` deletes it again.
         """
         self.fence()
-        self._added.append(snapshot)
+        self._added.append((snapshot, self.snapshots.exists(snapshot.id + 1)))
         if self.snapshots.create(snapshot):
             return
         now = self.snapshots.get_or_none(snapshot.id)
@@ -129,11 +130,11 @@ class Removal:
         return sorted(back), sorted(self._removed)
 
     def _take_added_away(self) -> None:
-        for snapshot in sorted(self._added, key=lambda s: -s.id):
+        for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
             now = self.snapshots.get_or_none(snapshot.id)
             if now is None or now.identity != snapshot.identity:
                 continue
-            if self.snapshots.exists(snapshot.id + 1):
+            if not followed and self.snapshots.exists(snapshot.id + 1):
                 break  # a commit builds on it
             self.fence()
             self.snapshots.delete(snapshot.id)

@@ -41,6 +41,8 @@ class AsLatest:
 
     target: Snapshot
     tag: Tag | None = None
+    brings_back: bool = False
+    """Whether files become live again that the newest snapshot does not hold."""
     unmerged: bool = False
     """Whether only the second snapshot of an interrupted run is missing."""
 
@@ -78,7 +80,7 @@ def make_as_latest(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=AsLatest(target, tag, unmerged),
+        work=AsLatest(target, tag, bool(back), unmerged),
         actions=tuple(actions),
         arguments=arguments,
     )
@@ -143,7 +145,7 @@ def apply_as_latest(
         if tag is not None:
             table.tags.delete(tag.name)
         raise
-    if not keeper.is_alive():
+    if keeper is not None and not keeper.is_alive():
         take_back(table, snapshot, f"{keeper.label}, which kept its files, was removed meanwhile")
         keeper.prove_alive()
     snapshots = [snapshot.id]
@@ -153,8 +155,13 @@ def apply_as_latest(
     return Committed(snapshots=tuple(snapshots), details=details)
 
 
-def _keeper(table: FileStoreTable, work: AsLatest) -> Reference:
-    """What keeps the target's files until the commit is there, proven alive: its new tag, or it."""
+def _keeper(table: FileStoreTable, work: AsLatest) -> Reference | None:
+    """What keeps the files that come back until the commit is there, proven alive.
+
+    None if no file comes back: the newest snapshot holds all of them.
+    """
+    if not work.brings_back:
+        return None
     if work.tag is not None:
         create_kept(table, work.tag)
         return tag_reference(table, work.tag)
