@@ -87,11 +87,11 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     scope = scope or Scope()
     walk = _Walk(table, samples=scope.rows)
     if scope.snapshots is None:
-        for branch in each_branch(table):
+        for name, branch in each_branch(table):
             if isinstance(branch, FileStoreTable):
                 walk.branch(branch)
             else:
-                walk.collector.broken_branch(branch)
+                walk.collector.broken_branch(name, branch)
     else:
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)
@@ -126,6 +126,7 @@ class _Walk:
                 references.append(found)
         snapshots = [r.snapshot for r in references if r.kind is RefKind.SNAPSHOT]
         ids = {s.id for s in snapshots}
+        first = min(ids, default=None)
         alive = {s.identity for s in snapshots}
         whole = {
             r.label
@@ -146,12 +147,16 @@ class _Walk:
             part = references[start : start + _REFERENCES_AT_ONCE]
             self.metadata.read_ahead(part)
             for reference in part:
-                self.reference(reference, whole=reference.label in whole)
+                self.reference(reference, whole=reference.label in whole, first=first)
+        begun = branch.branches.begun(branch.branch)
+        if begun is not None:
+            self.collector.unfinished_branch(branch, begun)
         self.collector.extend(check_hints(branch, sorted(branch.snapshots.ids())))
         self.collector.extend(check_consumers(branch, sorted(ids)))
 
     def some_snapshots(self, table: FileStoreTable, ids: Iterable[int]) -> None:
         """Check these snapshots, their own changes only."""
+        first = table.snapshots.earliest_id()
         for snapshot_id in sorted(ids):
             snapshot = table.snapshots.get_or_none(snapshot_id)
             if snapshot is not None:
@@ -163,10 +168,14 @@ class _Walk:
                         snapshot=snapshot,
                     ),
                     whole=False,
+                    first=first,
                 )
 
-    def reference(self, reference: Reference, *, whole: bool) -> None:
-        """Check one reference's metadata, and note the files that it needs."""
+    def reference(self, reference: Reference, *, whole: bool, first: int | None) -> None:
+        """Check one reference's metadata, and note the files that it needs.
+
+        `first` is the oldest snapshot of the branch.
+        """
         self.collector.begin(reference)
         snapshot = reference.snapshot
         if reference.kind is not RefKind.TAG and reference.name != str(snapshot.id):
@@ -176,9 +185,9 @@ class _Walk:
         if reference.kind is RefKind.CHANGELOG:
             self.changelog(reference)
         else:
-            self.snapshot(reference, whole=whole)
+            self.snapshot(reference, whole=whole, first=snapshot.id == first)
 
-    def snapshot(self, reference: Reference, *, whole: bool) -> None:
+    def snapshot(self, reference: Reference, *, whole: bool, first: bool) -> None:
         """Check a snapshot or tag: its manifests, live files, changelog, index, statistics."""
         paths, snapshot, metadata = reference.table.paths, reference.snapshot, self.metadata
         live: Sequence[ManifestEntry] | None = None
@@ -194,7 +203,7 @@ class _Walk:
             entries = metadata.entries(reference, [*(base or ()), *delta] if whole else delta)
             if entries is not None:
                 live = self.live(reference, entries) if whole else self.added(reference, entries)
-        if reference.kind is RefKind.SNAPSHOT:
+        if reference.kind is RefKind.SNAPSHOT and not (first and self.lost_changelog(reference)):
             self.changelog_files(reference)
         if snapshot.index_manifest is not None:
             self.index(reference, snapshot.index_manifest, live if whole else None)
@@ -243,6 +252,26 @@ class _Walk:
         )
         appended = [e for e in entries if e.file.file_source is not FileSource.COMPACT]
         self.need(reference, appended)
+
+    def lost_changelog(self, reference: Reference) -> bool:
+        """Whether the changelog manifest list of a branch's first snapshot is gone, which is noted.
+
+        Java leaves a snapshot so when it makes it from a tag: going back to a tag whose snapshot
+        has expired, or when the snapshot from which a branch begins expires.  The rows are all
+        there, and the changelog of an expired snapshot is nobody's to read.
+        """
+        name = reference.snapshot.changelog_manifest_list
+        if name is None:
+            return False
+        path = reference.table.paths.manifest(name)
+        if self.metadata.inventory.size(path) is not None:
+            return False
+        message = (
+            f"the changelog of {reference.label}, the first of its branch, is gone: it was made from "
+            "a tag, and the snapshot of the tag has expired; only a stream that begins there fails"
+        )
+        self.collector.note(reference, Problem.LOST_CHANGELOG, message, file=path)
+        return True
 
     def changelog_files(self, reference: Reference) -> None:
         """Check the changelog manifests, and note the changelog files."""

@@ -42,6 +42,8 @@ class Problem(StrEnum):
     VECTOR_WITHOUT_FILE = "vector_without_file"
     WRONG_HINT = "wrong_hint"
     SNAPSHOT_GAP = "snapshot_gap"
+    LOST_CHANGELOG = "lost_changelog"
+    UNFINISHED_BRANCH = "unfinished_branch"
     STALE_CONSUMER = "stale_consumer"
     CONSUMER_AHEAD = "consumer_ahead"
 

@@ -157,9 +157,8 @@ def _of_references(
     branch: FileStoreTable, findings: Sequence[Finding]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
     for finding in findings:
-        if finding.problem is Problem.WRONG_HINT and finding.file is not None:
-            name = finding.file.rsplit("/", 1)[-1]
-            yield HintFix(branch=branch, name=name, why=finding.message), [finding]
+        if finding.repair is Repair.REWRITE_HINT and finding.file is not None:
+            yield HintFix(branch=branch, path=finding.file, why=finding.message), [finding]
         elif finding.problem in (Problem.STALE_CONSUMER, Problem.CONSUMER_AHEAD):
             with suppress(NotFound, CorruptTable):
                 consumer = branch.consumers.get((finding.reference or "").removeprefix("consumer "))

@@ -20,6 +20,7 @@ from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.branches import check_branch_name
+from paimon_core.refs.tags import Tag
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 
 Arguments = Mapping[str, object]
@@ -32,12 +33,21 @@ def _name(arguments: Arguments, argument: str) -> str:
     return name
 
 
+@dataclass(frozen=True, slots=True)
+class NewBranch:
+    """The branch to make, and the tag at whose snapshot it begins."""
+
+    name: str
+    tag: Tag | None
+
+
 def make_create(
     table: FileStoreTable, arguments: Arguments, _: RunContext
-) -> MetadataPlan[tuple[str, str | None]]:
+) -> MetadataPlan[NewBranch]:
     """The branch, and the tag that it begins with."""
     name = _name(arguments, "branch_name")
     tag = cast("str | None", arguments.get("tag"))
+    source: Tag | None = None
     kept: list[Kept] = []
     try:
         table.branches.check_new(name, tag=tag)
@@ -47,25 +57,36 @@ def make_create(
         kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
     else:
         if tag is not None:
-            table.tags.get(tag)
+            source = _source(table, name, tag)
     start = "empty" if tag is None else f"at tag {tag!r}"
     return MetadataPlan(
         job="create_branch",
         table=table.name,
         pin=latest_pin(table),
-        work=(name, tag),
+        work=NewBranch(name, source),
         actions=() if kept else (Action(f"begin branch {name!r}, {start}"),),
         kept=tuple(kept),
         arguments=arguments,
     )
 
 
-def apply_create(
-    table: FileStoreTable, plan: MetadataPlan[tuple[str, str | None]], _: RunContext
-) -> Committed:
-    """Write the branch's metadata."""
-    name, tag = plan.work
-    table.branches.create(name, tag=tag)
+def _source(table: FileStoreTable, name: str, tag: str) -> Tag:
+    """The tag; NotFound that says what to do with a branch whose creation was interrupted."""
+    try:
+        return table.tags.get(tag)
+    except NotFound as e:
+        if table.branches.begun(name) is not None:
+            e.next_step = f"delete_branch removes branch {name!r}, which was begun at this tag"
+        raise
+
+
+def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunContext) -> Committed:
+    """Write the branch's metadata; nothing is left of it if the tag went since the plan."""
+    name, tag = plan.work.name, plan.work.tag
+    if tag is None:
+        table.branches.create(name)
+    else:
+        table.branches.create(name, tag=tag.name, expected=tag.snapshot)
     return Committed(details={"branch_name": name})
 
 
