@@ -264,6 +264,7 @@ def _verify(commands: Commands[Parser]) -> None:
         (
             "caretaker verify db.orders -w /lake",
             "caretaker verify 'db.*' -w /lake --no-rows --json",
+            "caretaker verify db.orders -w /lake --keys",
         ),
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
@@ -272,6 +273,11 @@ def _verify(commands: Commands[Parser]) -> None:
         "--no-rows",
         action="store_true",
         help="do not open data files to count their rows (faster on object stores)",
+    )
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="read the keys of tables with dynamic buckets, and find those in two buckets",
     )
 
 

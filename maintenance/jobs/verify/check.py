@@ -25,6 +25,7 @@ from maintenance.jobs.verify.invariants import (
     vectors_without_file,
 )
 from maintenance.jobs.verify.inventory import Inventory
+from maintenance.jobs.verify.keys import check_keys
 from maintenance.jobs.verify.metadata import Metadata
 from maintenance.jobs.verify.needed import NeededFiles
 from maintenance.jobs.verify.references import Reference, RefKind, each_branch, references_of
@@ -44,11 +45,13 @@ class Scope:
     """What to look at.
 
     `snapshots`: only these of the table's own branch, and only what they added; None: all
-    references of all branches.  `rows`: open every data file to count its rows.
+    references of all branches.  `rows`: open every data file to count its rows.  `keys`: read the
+    keys of tables with dynamic buckets.
     """
 
     snapshots: frozenset[int] | None = None
     rows: bool = True
+    keys: bool = False
 
     @classmethod
     def of_snapshots(cls, ids: Iterable[int]) -> Scope:
@@ -85,7 +88,7 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     a finding.
     """
     scope = scope or Scope()
-    walk = _Walk(table, samples=scope.rows)
+    walk = _Walk(table, samples=scope.rows, keys=scope.keys)
     if scope.snapshots is None:
         for name, branch in each_branch(table):
             if isinstance(branch, FileStoreTable):
@@ -107,8 +110,9 @@ class _Walk:
     metadata: Metadata = field(init=False)
     files: NeededFiles = field(init=False)
     samples: bool = False
-    sampled: set[str] = field(default_factory=set)
-    """References whose statistics are compared with the files: the newest of each branch."""
+    keys: bool = False
+    newest: set[str] = field(default_factory=set)
+    """The newest snapshot of each branch, whose files are not only looked for but read."""
 
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
@@ -138,11 +142,10 @@ class _Walk:
                 and (r.snapshot.id == max(ids) or r.snapshot.id - 1 not in ids)
             )
         }
-        if self.samples and ids:
-            newest = str(max(ids))
-            self.sampled |= {
-                r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
-            }
+        newest = str(max(ids, default=None))
+        self.newest |= {
+            r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
+        }
         for start in range(0, len(references), _REFERENCES_AT_ONCE):
             part = references[start : start + _REFERENCES_AT_ONCE]
             self.metadata.read_ahead(part)
@@ -222,9 +225,13 @@ class _Walk:
             return None
         self.collector.extend(check_live_files(reference, live))
         self.collector.extend(hidden_files(reference, entries, live))
-        if reference.label in self.sampled:
+        if self.samples and reference.label in self.newest:
             self.collector.checked["sampled files"] += len(sample(live))
             self.collector.extend(check_statistics(reference, live))
+        if self.keys and reference.label in self.newest:
+            compared = check_keys(reference, live)
+            self.collector.checked["keys"] += compared.keys
+            self.collector.extend(compared.findings)
         self.need(reference, live)
         return live
 
