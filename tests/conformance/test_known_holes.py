@@ -315,6 +315,14 @@ def test_8783_old_vectors_of_others_are_found(other: Party) -> None:
     found = check_table(other.table).findings
     assert {f.problem for f in found} == ({Problem.VECTOR_WITHOUT_FILE} if leaves else set())
     assert other.rows() == rows
+    repaired = run(other.warehouse, "repair")
+    assert repaired.status is (Status.SUCCESS if leaves else Status.NOTHING_TO_DO)
+    assert vectors(other) == []
+    newest = other.table.latest_or_not_found().id
+    assert [f for f in check_table(other.table).findings if f.snapshot == newest] == []
+    other("write", rows=[[60, "on"]])
+    other("compact", full=True)
+    assert other.rows() == sorted([*rows, [60, "on"]], key=str)
 
 
 # --- partitions -----------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Repair(StrEnum):
     REMOVE_UNEXISTING_FILES = "remove_unexisting_files"
     ROLL_BACK = "roll_back"
     RESCALE = "rescale"
-    COMPACT = "compact"
+    DROP_VECTORS = "drop_vectors"
     COMPACT_MANIFEST = "compact_manifest"
     RESET_CONSUMER = "reset_consumer"
     DELETE_REFERENCE = "delete_reference"

@@ -26,6 +26,7 @@ from maintenance.jobs.verify.fixes import (
 )
 from maintenance.jobs.verify.lost_files import effect_on, lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
+from maintenance.jobs.verify.stale_vectors import VectorsFix, live_names, stale_vectors
 from maintenance.metadata_job import MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin
 from paimon_core.errors import CorruptTable, NotFound, PaimonError
@@ -33,16 +34,24 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED, MERGE_ENGINE
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 
 Plan = MetadataPlan[tuple[Fix, ...]]
 
 _BY_HAND: Final[Mapping[Repair, str]] = {
     Repair.ROLL_BACK: "roll back to a snapshot before it (see rollback), or let it expire",
     Repair.RESCALE: "stop the writer with the old number, then rescale the partition",
-    Repair.COMPACT: "a full compaction",
+    Repair.DROP_VECTORS: "the newest snapshot does not have it: let the older expire",
     Repair.COMPACT_MANIFEST: "compact_manifest writes the manifests anew",
     Repair.REMOVE_UNEXISTING_FILES: "the newest snapshot does not need it: let the older expire",
 }
+
+
+_OF_LIVE_FILES: Final = (
+    Problem.MISSING_DATA_FILE,
+    Problem.KEY_OVERLAP,
+    Problem.VECTOR_WITHOUT_FILE,
+)
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -113,7 +122,7 @@ def _fixes(
 ) -> Iterator[tuple[Fix, list[Finding]]]:
     """Each fix, with the findings that it answers."""
     yield from _of_references(branch, findings)
-    data = [f for f in findings if f.problem in (Problem.MISSING_DATA_FILE, Problem.KEY_OVERLAP)]
+    data = [f for f in findings if f.problem in _OF_LIVE_FILES]
     if not data:
         return
     try:
@@ -137,6 +146,11 @@ def _fixes(
         files = [e for e in overlapping(branch, live) if e.identity not in gone]
         if files:
             yield OverlapFix(branch=branch, files=tuple(files)), overlaps
+    vectors = [f for f in data if f.problem is Problem.VECTOR_WITHOUT_FILE]
+    stale = stale_vectors(vector_files(branch, latest), live_names(live)) if vectors else ()
+    if stale:
+        answered = [f for f in vectors if f.snapshot == latest.id]
+        yield VectorsFix(branch=branch, stale=stale), answered
 
 
 def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
