@@ -18,8 +18,10 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from disk import on_disk, referenced
@@ -232,12 +234,29 @@ def _rows(warehouse: Path, **where: object) -> Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What took place: for messages, and to repeat it."""
+    """What takes place: for messages, and to repeat it.  `leased`: whether B respects the lease."""
 
     table: str
     a: str
     b: str
     k: int
+    leased: bool = True
+
+
+@contextmanager
+def without_lease() -> Iterator[None]:
+    """Runs inside need no lease, as if another version of ours, or Java, were at work."""
+
+    @contextmanager
+    def free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
+        yield SimpleNamespace(check=lambda: None), False
+
+    held = maintenance.runner.hold_lease
+    maintenance.runner.hold_lease = free
+    try:
+        yield
+    finally:
+        maintenance.runner.hold_lease = held
 
 
 def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Report:
@@ -296,7 +315,8 @@ def run_round(of: Pristine, what: Round, oracle: Oracle, place: Path) -> None:
         if what.b in JAVA:
             answers.extend(oracle([{**at, **step} for step in JAVA[what.b]], check=False))
         else:
-            answers.append(run_ours(warehouse, what.b))
+            with nullcontext() if what.leased else without_lease():
+                answers.append(run_ours(warehouse, what.b))
 
     trigger = Trigger(at=what.k, action=other)
     report = run_ours(warehouse, what.a, trigger)

@@ -11,7 +11,7 @@ from maintenance.job import Job, Steps
 
 SAFE: Final = ("rewrite_hint", "reset_consumer", "correct_sizes", "drop_vectors")
 """Repairs that lose nothing."""
-ON_DEMAND: Final = ("move_down", "remove_unexisting_files", "delete_reference")
+ON_DEMAND: Final = ("close_gap", "move_down", "remove_unexisting_files", "delete_reference")
 """Repairs that an operator should have asked for."""
 
 REPAIRS: Final = Argument(
@@ -40,7 +40,8 @@ REPAIR: Final = Job(
         "reset_consumer moves consumers that wait for what has expired, or is not there yet, to "
         "the nearest snapshot; correct_sizes notes the true sizes of manifest lists in their "
         "snapshot; drop_vectors takes deletion vectors of data files that are no longer live out of "
-        "the newest snapshot; move_down puts files of one level whose keys overlap into level 0, where "
+        "the newest snapshot; close_gap commits the newest snapshot beyond a gap again, in line, and "
+        "removes those beyond the gap; move_down puts files of one level whose keys overlap into level 0, where "
         "readers merge them; remove_unexisting_files takes missing data files out of the newest "
         "snapshot; delete_reference deletes tags and changelogs that cannot be read any more."
     ),

@@ -62,6 +62,7 @@ class Repair(StrEnum):
     COMPACT_MANIFEST = "compact_manifest"
     RESET_CONSUMER = "reset_consumer"
     DELETE_REFERENCE = "delete_reference"
+    CLOSE_GAP = "close_gap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import RefKind
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import join
+from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
 
 Wrong = tuple[Severity, str, Repair | None]
@@ -20,16 +20,19 @@ def check_hints(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:
     """Findings about LATEST, EARLIEST and missing numbers; `ids` are the snapshots there are."""
     yield from _wrong_hints(table, RefKind.SNAPSHOT, ids)
     yield from _wrong_hints(table, RefKind.CHANGELOG, table.changelogs.ids())
-    for left, right in pairwise(sorted(ids)):
-        if right != left + 1:
-            yield Finding(
-                problem=Problem.SNAPSHOT_GAP,
-                severity=Severity.WARNING,
-                message=f"snapshots {left + 1} to {right - 1} are missing between their neighbours",
-                reference=f"snapshot {right}",
-                branch=table.branch,
-                snapshot=right,
-            )
+    # A listing beside deletions may show a gap that never was.
+    for gap in gaps_in(table.snapshots.ids()) if gaps_in(ids) else ():
+        yield Finding(
+            problem=Problem.SNAPSHOT_GAP,
+            severity=Severity.ERROR,
+            message=f"snapshots {gap.before + 1} to {gap.after - 1} are missing: {gap.after} was "
+            f"committed on top of a snapshot that was rolled back; the next commits take the "
+            f"missing numbers, and are lost when they reach {gap.after}",
+            reference=f"snapshot {gap.after}",
+            branch=table.branch,
+            snapshot=gap.after,
+            repair=Repair.CLOSE_GAP,
+        )
 
 
 def _wrong_hints(table: FileStoreTable, kind: RefKind, ids: Sequence[int]) -> Iterator[Finding]:

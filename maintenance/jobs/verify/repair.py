@@ -24,6 +24,7 @@ from maintenance.jobs.verify.fixes import (
     reference_content,
     with_true_sizes,
 )
+from maintenance.jobs.verify.gap import gap_fixes
 from maintenance.jobs.verify.lost_files import effect_on, lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
 from maintenance.jobs.verify.stale_vectors import VectorsFix, live_names, stale_vectors
@@ -173,6 +174,10 @@ def _of_references(
     for finding in findings:
         if finding.repair is Repair.REWRITE_HINT and finding.file is not None:
             yield HintFix(branch=branch, path=finding.file, why=finding.message), [finding]
+        elif finding.problem is Problem.SNAPSHOT_GAP:
+            for fix in gap_fixes(branch, branch.snapshots.ids(), finding.message):
+                if fix.gap.after == finding.snapshot:
+                    yield fix, [finding]
         elif finding.problem in (Problem.STALE_CONSUMER, Problem.CONSUMER_AHEAD):
             with suppress(NotFound, CorruptTable):
                 consumer = branch.consumers.get((finding.reference or "").removeprefix("consumer "))
@@ -257,6 +262,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     done: list[str] = []
     snapshots: list[int] = []
     for number, fix in enumerate(plan.work):
+        context.fence()
         fixed = fix.apply(user=f"{context.commit_user}-{number}", env=context.env)
         if fixed.text:
             done.append(fixed.text)

@@ -13,18 +13,16 @@ from maintenance.plan import SnapshotPin, counted
 from paimon_core.commit.base import take_back
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.content import changes_between, moves_files, names_file_twice
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, PaimonError
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.manifest.data_file import FileKind
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, snapshot_reference, tag_reference
 from paimon_core.refs.tags import Tag
-from paimon_core.scan.manifests import data_manifests, delta_manifests, read_entries
-from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 Arguments = Mapping[str, object]
@@ -54,7 +52,7 @@ def make_as_latest(
     check_committable(table)
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
-    changes = _difference(table, latest, target)
+    changes = changes_between(table, latest, target)
     back = [e for e in changes.files if e.kind is FileKind.ADD]
     tag = None
     if back and not any(
@@ -72,7 +70,7 @@ def make_as_latest(
                 f"{counted(len(back), 'files')} back, {len(changes.files) - len(back):,} gone",
             )
         )
-    unmerged = changes.is_empty and _names_twice(table, latest)
+    unmerged = changes.is_empty and names_file_twice(table, latest)
     if unmerged:
         why = "an interrupted run left files that are both deleted and there, which Java misreads"
         actions.append(Action("merge the manifests", why))
@@ -84,29 +82,6 @@ def make_as_latest(
         actions=tuple(actions),
         arguments=arguments,
     )
-
-
-def _difference(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
-    """What leads from the newest snapshot to the content of the target."""
-    now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
-    then = {e.identity: e for e in scan_files(table, target)}
-    files: list[ManifestEntry] = [e.as_delete() for i, e in now.items() if i not in then]
-    files += [e for i, e in then.items() if i not in now]
-    old, new = _indexes(table, latest), _indexes(table, target)
-    index = [
-        IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
-        for name, e in old.items()
-        if name not in new
-    ]
-    index += [e for name, e in new.items() if name not in old]
-    return Changes(tuple(files), (), tuple(index))
-
-
-def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:
-    if snapshot is None or snapshot.index_manifest is None:
-        return {}
-    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
-    return {e.index_file.file_name: e for e in entries}
 
 
 def apply_as_latest(
@@ -135,7 +110,7 @@ def apply_as_latest(
     try:
         snapshot = commit_changes(
             merging,
-            lambda latest: _difference(table, latest, target),
+            lambda latest: changes_between(table, latest, target),
             CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
             env=context.env,
         )
@@ -149,7 +124,7 @@ def apply_as_latest(
         take_back(table, snapshot, f"{keeper.label}, which kept its files, was removed meanwhile")
         keeper.prove_alive()
     snapshots = [snapshot.id]
-    if _moves_files(table, snapshot):
+    if moves_files(table, snapshot):
         merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
         snapshots.append(merged.id)
     return Committed(snapshots=tuple(snapshots), details=details)
@@ -171,27 +146,6 @@ def _keeper(table: FileStoreTable, work: AsLatest) -> Reference | None:
     alive = next((r for r in mine if r.is_alive()), mine[-1])
     alive.prove_alive()
     return alive
-
-
-def _names_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether any manifest deletes a file, from the level above that it came back from."""
-    live = {e.file.file_name: e.file.level for e in scan_files(table, snapshot)}
-    return any(
-        entry.kind is FileKind.DELETE
-        and entry.file.level > live.get(entry.file.file_name, entry.file.level)
-        for meta in data_manifests(table, snapshot)
-        if meta.num_deleted_files
-        for entry in read_entries(table, meta)
-    )
-
-
-def _moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether the snapshot deletes a file at one level and adds it at another."""
-    names: dict[FileKind, set[str]] = {FileKind.ADD: set(), FileKind.DELETE: set()}
-    for meta in delta_manifests(table, snapshot):
-        for entry in read_entries(table, meta):
-            names[entry.kind].add(entry.file.file_name)
-    return not names[FileKind.ADD].isdisjoint(names[FileKind.DELETE])
 
 
 AS_LATEST: Final = metadata_steps(make_as_latest, apply_as_latest)
