@@ -100,6 +100,29 @@ def test_9220_our_tag_of_a_snapshot_that_expires_can_be_read_or_is_not_made(
     assert other.rows(tag="t") == before, "nothing interfered with the last run"
 
 
+def test_9220_our_tag_is_not_moved_to_a_snapshot_that_expires(other: Party) -> None:
+    fill(other)
+    other("create_tag", name="t", snapshot=4)
+    before, moved = other.rows(tag="t"), other.rows(snapshot=2)
+    expiry = {"older_than_millis": NOW, "max_deletes": 99, **ONE} if other.oracle else ONE
+    refused = 0
+    for report in each_call(
+        other.warehouse,
+        lambda: other("expire_snapshots", **expiry),
+        lambda trigger: run(other.warehouse, "replace_tag", meanwhile=trigger, tag="t", snapshot=2),
+        reads=True,
+    ):
+        if report.error is None:
+            assert other.rows(tag="t") == moved
+        else:
+            refused += 1
+            assert isinstance(report.error, NotFound | CorruptTable), report.error
+            assert other.rows(tag="t") == before
+        assert_whole(other.warehouse)
+    assert refused > 0
+    assert other.rows(tag="t") == moved, "nothing interfered with the last run"
+
+
 def rows_of_branch_tag(other: Party) -> list[list[Any]]:
     """The rows of tag tb of branch b, read through main: Java does not find tags of branches."""
     file = other.root / "tag" / "tag-tb"

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import caretaker
 
-from maintenance.jobs.verify.check import check_table
+from maintenance.environment import system_environment
+from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Problem, Severity
 from oracle import Oracle, OracleError
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
@@ -113,6 +120,55 @@ def test_a_repaired_hint_lets_java_read_and_write(case: str, root: Path, oracle:
     oracle.one("write", rows=[[9, "z", 9]])
     oracle.one("write", rows=[[9, "z"]], branch="b")
     assert [r[1] for r in oracle.rows()] == [1, 2, 3, 4, 9]
+
+
+def test_a_branch_whose_files_java_deleted_with_its_tag(root: Path, oracle: Oracle) -> None:
+    """Java's deletion of tags does not look at branches."""
+    oracle.one("compact", full=True)
+    oracle.one("expire_snapshots", retain_max=1, retain_min=1, older_than_millis=2**52)
+    assert caretaker("verify", "db.t", "-w", root.parent.parent).code == 0
+    oracle.one("delete_tag", name="t")
+    with pytest.raises(OracleError):
+        oracle.rows(branch="b")
+    found = check_table(open_table(str(root.parent.parent), "db.t")).findings
+    errors = [f for f in found if f.severity is Severity.ERROR]
+    assert errors
+    assert {f.branch for f in errors} == {"b"}
+    assert [r[1] for r in oracle.rows()] == [1, 2, 3, 4]
+
+
+def test_a_key_that_java_reads_twice(oracle: Oracle, tmp_path: Path) -> None:
+    oracle.defaults(warehouse=str(tmp_path), database="db", table="t")
+    options = {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num": "10"}
+    steps: list[dict[str, Any]] = [
+        {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"], "options": options},
+        {"op": "write", "rows": [[i, "a"] for i in range(35)]},
+        {"op": "write", "rows": [{"kind": "-D", "values": [i, "a"]} for i in range(0, 35, 5)]},
+        {"op": "compact", "full": True},
+        {"op": "write", "rows": [[i, "b"] for i in range(0, 35, 3)]},
+    ]
+    oracle(steps)
+    table = open_table(str(tmp_path), "db.t")
+    whole = check_table(table, Scope(keys=True))
+    assert whole.findings == []
+    assert whole.checked["keys"] > 0
+    entry = scan_files(table, table.latest_or_not_found())[0]
+    file = replace(entry.file, file_name="data-twin-0.parquet", level=0)
+    twin = Path(table.paths.data_file(entry.partition, entry.bucket + 1, file))
+    source = table.paths.data_file(entry.partition, entry.bucket, entry.file)
+    twin.write_bytes(Path(source).read_bytes())
+    commit_changes(
+        table,
+        lambda _: Changes(files=(replace(entry, bucket=entry.bucket + 1, file=file),)),
+        CommitRequest(user="another", kind=CommitKind.APPEND, check=False),
+        env=system_environment(),
+    )
+    keys = [r[1] for r in oracle.rows()]
+    twice = len(keys) - len(set(keys))
+    assert twice > 0
+    (finding,) = check_table(table, Scope(keys=True)).findings
+    assert finding.problem is Problem.KEY_IN_TWO_BUCKETS
+    assert finding.message.startswith(f"{twice} key")
 
 
 def test_a_first_snapshot_whose_changelog_java_took(oracle: Oracle, tmp_path: Path) -> None:

@@ -130,7 +130,9 @@ CREATE_BRANCH: Final = Job(
     name="create_branch",
     summary="begin a branch, empty or at a tag",
     changes="Writes the metadata of the branch; data are shared.",
-    protects="A branch of this name that exists stays as it is, and the job fails.",
+    protects="A branch of this name that exists stays as it is, and the job fails. The tag, its "
+    "snapshot and its manifests are proven before the branch is made and again after; if the tag "
+    "was deleted or moved in between, nothing is left of the branch.",
     undo="delete_branch.",
     arguments=(BRANCH, FROM_TAG, IGNORE_IF_EXISTS),
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
