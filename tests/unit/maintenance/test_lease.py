@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import caretaker
-from fork_server import ForkServer
 from lakes import ENV, Lake
 
 from maintenance import lease as module
@@ -21,6 +23,16 @@ from maintenance.registry import JOBS
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 
+HOLD_AND_DIE = """
+import os, signal, sys
+from maintenance.environment import system_environment
+from maintenance.lease import hold_lease
+from paimon_core.table.open import open_table
+with hold_lease(
+    open_table(sys.argv[1], "db.t"), job="j", run_id="r", env=system_environment(), wait_millis=0
+):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 QUICK = replace(ENV, sleep_millis=lambda _: None)
 REMOVES = {
     "expire_snapshots",
@@ -51,7 +63,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def hold(table: FileStoreTable, wait_millis: int = 0) -> Iterator[tuple[Lease, bool]]:
+def hold(table: FileStoreTable, wait_millis: int = 0) -> AbstractContextManager[tuple[Lease, bool]]:
     return hold_lease(table, job="rollback", run_id="r", env=QUICK, wait_millis=wait_millis)
 
 
@@ -130,10 +142,13 @@ def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_stops(lake: L
                 stalled.check()
 
 
-def test_a_lease_of_a_killed_process_is_taken_over_at_once(
-    lake: Lake, forks: ForkServer
-) -> None:
-    assert forks.call("lease_process", "hold_and_die", str(lake.warehouse)).signal == 9
+def test_a_lease_of_a_killed_process_is_taken_over_at_once(lake: Lake) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", HOLD_AND_DIE, str(lake.warehouse)],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ended.returncode == -signal.SIGKILL
     (found,) = leases_of(lake.table())
     assert found.stale
     with hold(lake.table()) as (lease, _):
