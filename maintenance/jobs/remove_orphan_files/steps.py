@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
@@ -22,7 +23,11 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
 from paimon_core.reachability.mentioned import Mentioned
-from paimon_core.reachability.release import delete_empty_folders
+from paimon_core.reachability.release import (
+    delete_empty_folders,
+    finish_interrupted,
+    journals,
+)
 
 LEAST_AGE_MILLIS: Final = 86_400_000
 MOST_FOLDERS: Final = 3
@@ -32,11 +37,12 @@ MOST_NAMED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """The files that go, and where to."""
+    """The files that go, and where to; journals of interrupted runs, whose files go too."""
 
     files: tuple[FileStat, ...] = ()
     empty_folders: tuple[str, ...] = ()
     quarantine: bool = False
+    interrupted: tuple[str, ...] = ()
     mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
 
 
@@ -60,6 +66,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
     size = sum(f.size for f in orphans)
+    actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
+    # What they let go is no orphan that anybody would want back from a quarantine.
+    interrupted = () if quarantine else tuple(journals(table))
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     local = local_clock(older_than, context.env)
     kept = [
         Kept(
@@ -77,9 +88,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             files=tuple(orphans),
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
+            interrupted=interrupted,
             mentioned=mentioned,
         ),
-        actions=tuple(_actions(table, orphans, found.empty_folders, quarantine=quarantine)),
+        actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
         effect=Effect(
             deleted_files=len(orphans),
@@ -166,6 +178,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     work = plan.work
     details: dict[str, object] = {}
     word = "deleted"
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(
+            table, work.interrupted, delete=partial(delete_paths, context=context)
+        ).to_json()
     if work.quarantine and work.files:
         name = wall_clock_text(context.env.local_millis())
         name = name.replace("-", "").replace(":", "").replace(" ", "-")

@@ -103,7 +103,7 @@ def test_a_commit_that_others_build_on_is_not_taken_back(
         remove(lake, 5)
 
     once(after=build_on_it)
-    with pytest.raises(CommitStateUnknown, match="6 .*cannot be taken back.*committed on top"):
+    with pytest.raises(CommitStateUnknown, match=r"6 .*cannot be taken back.*committed on top"):
         commit(lake.table())
     assert lake.table().snapshots.ids() == [1, 2, 3, 4, 6, 7]
 
@@ -134,6 +134,6 @@ def test_a_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
     table.branches.create("b", tag="x")
     branch = on_branch(table, "b")
     once(before=lambda: table.branches.delete("b"))
-    with pytest.raises(NotFound, match="branch b of table db.t was deleted"):
+    with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
         commit(branch)
     assert table.branches.names() == []
