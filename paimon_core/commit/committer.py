@@ -27,7 +27,13 @@ from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
+from paimon_core.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    NotFound,
+    StorageAccessDenied,
+    UnsupportedFeature,
+)
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_order import stored_key
@@ -166,11 +172,21 @@ def commit_changes(
                 raise
             raise doubt.error(table, request, attempt, e) from e
         try:
-            won = table.snapshots.try_commit(snapshot) and stands(table, latest, snapshot)
-        except (CommitStateUnknown, NotFound):
-            raise
+            won = table.snapshots.try_commit(snapshot)
+        except (StorageAccessDenied, UnsupportedFeature) as e:
+            # Nothing was created, and another attempt would be refused as well.
+            if doubt is None:
+                raise
+            raise doubt.error(table, request, attempt, e) from e
         except Exception as e:  # noqa: BLE001 - whatever it was, the outcome is unknown
             log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
+            won, doubt = False, _Doubt(snapshot.id, e)
+        try:
+            won = won and stands(table, latest, snapshot)
+        except (CommitStateUnknown, NotFound):
+            raise
+        except Exception as e:  # noqa: BLE001 - it is there, but for how long is unknown
+            log.warning("table=%s snapshot=%d base unknown: %s", table.name, snapshot.id, e)
             won, doubt = False, _Doubt(snapshot.id, e)
         if won:
             log.info(
