@@ -132,6 +132,8 @@ class Job:
 
     `exclusive`: whether the job removes history or files, so that it needs the lease on the table.
     `needs_line`: whether it refuses a table whose line of snapshots has a gap.
+    `by_age`: whether it deletes by age (files, snapshots, tags, partitions, rows), so that it is
+    refused where this machine's clock and the store's disagree.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Job:
     replans: bool = False
     exclusive: bool = False
     needs_line: bool = True
+    by_age: bool = False
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """Typed values of all arguments; InvalidArgument names what is wrong."""

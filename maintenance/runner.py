@@ -32,6 +32,7 @@ from maintenance.lease import Holder, hold_lease
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan, counted
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
+from maintenance.store_clock import check_clock
 from paimon_core.environment import Environment
 from paimon_core.errors import (
     CommitConflict,
@@ -283,6 +284,8 @@ class _Run:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
+            if self.request.job.by_age and not self.committed:
+                check_clock(table, self.around.env)
             if _pin_is_gone(table, plan):
                 return StalePlan(
                     f"snapshot {plan.pin.id if plan.pin else None} is another one than when the "

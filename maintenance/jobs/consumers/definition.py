@@ -61,6 +61,7 @@ EXPIRE_CONSUMERS: Final = Job(
     examples=("caretaker run expire_consumers 'db.*' -w /lake --expiration-time '7 d'",),
     load=partial(_load, "EXPIRE"),
     needs_line=False,
+    by_age=True,
 )
 RESET_CONSUMER: Final = Job(
     name="reset_consumer",

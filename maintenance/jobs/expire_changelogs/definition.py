@@ -65,4 +65,5 @@ EXPIRE_CHANGELOGS: Final = Job(
     examples=("caretaker plan expire_changelogs db.orders -w /lake",),
     load=_load,
     exclusive=True,
+    by_age=True,
 )

@@ -66,4 +66,5 @@ EXPIRE_SNAPSHOTS = Job(
     ),
     load=_load,
     exclusive=True,
+    by_age=True,
 )

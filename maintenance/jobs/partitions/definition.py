@@ -89,6 +89,7 @@ EXPIRE_PARTITIONS: Final = Job(
     ),
     examples=("caretaker plan expire_partitions db.events -w /lake --expiration-time '90 d'",),
     load=partial(_load, "expire", "EXPIRE"),
+    by_age=True,
 )
 DROP_PARTITION: Final = Job(
     name="drop_partition",

@@ -16,7 +16,7 @@ from maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 from maintenance.storage import list_folders
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat
-from paimon_core.paths import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_core.reachability.references import branches_of
 from paimon_core.reachability.release import JOURNALS
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
@@ -131,6 +131,7 @@ def _metadata_files(table: FileStoreTable) -> Iterator[list[FileStat]]:
         yield _temporary(table.io.list_dir(paths.tag_success_dir))
         if paths.branch_root != paths.root:
             yield _temporary(table.io.list_dir(paths.branch_root))
+    yield _temporary(table.io.list_dir(f"{table.root}/{CARETAKER_DIR}"))
     yield _temporary(table.io.list_dir(f"{table.root}/{JOURNALS}"))
     for quarantine in table.io.list_dir(f"{table.root}/{QUARANTINES}"):
         if quarantine.is_dir:

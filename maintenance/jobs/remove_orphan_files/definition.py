@@ -80,6 +80,7 @@ REMOVE_ORPHAN_FILES: Final = Job(
     ),
     load=partial(_load, "steps", "STEPS"),
     exclusive=True,
+    by_age=True,
 )
 RESTORE_ORPHAN_FILES: Final = Job(
     name="restore_orphan_files",

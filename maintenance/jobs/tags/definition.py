@@ -144,6 +144,7 @@ EXPIRE_TAGS: Final = Job(
     examples=("caretaker run expire_tags 'db.*' -w /lake",),
     load=partial(_load, "remove", "EXPIRE"),
     exclusive=True,
+    by_age=True,
 )
 TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     name="trigger_tag_automatic_creation",
@@ -159,6 +160,7 @@ TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     examples=("caretaker run trigger_tag_automatic_creation 'db.*' -w /lake",),
     load=partial(_load, "automatic", "AUTOMATIC"),
     exclusive=True,
+    by_age=True,
 )
 TAG_JOBS: Final = (
     CREATE_TAG,
