@@ -32,6 +32,8 @@ from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.schema.changes import check_dynamic_options
 
 _ATTEMPTS: Final = 5
+"""How many plans one step makes at most because others commit, and because its own commits make
+more due."""
 _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
 
 
@@ -189,7 +191,7 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
     committed: list[Committed] = []
     findings: list[Mapping[str, object]] = []
     plan = part.plan if reuse else None
-    attempt = 1
+    attempt = rounds = 1
     try:
         while True:
             own = _for_job(table, part.job, part.arguments)
@@ -204,7 +206,8 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
             if conflict is None:
                 if any(c.snapshots for c in done):
                     findings += part.job.load().verify(own, plan, done)
-                if getattr(plan, "goes_on", False):
+                if getattr(plan, "goes_on", False) and rounds < _ATTEMPTS and _progressed(done):
+                    rounds += 1
                     plan = None  # what was committed makes further work due
                     continue
                 break
@@ -230,6 +233,11 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
         attempts=attempt,
         plan=plan,
     )
+
+
+def _progressed(done: Sequence[Committed]) -> bool:
+    """Whether all of it went through; what failed would fail again and again."""
+    return any(c.snapshots for c in done) and not any(c.failed_units for c in done)
 
 
 def _attempt(

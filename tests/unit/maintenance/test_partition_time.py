@@ -49,7 +49,7 @@ def at(text: str) -> int:
         ("yyyy-yyyy MM dd", "2024-2024 01 31", "2024-01-31"),
         ("yyyy-yyyy MM dd", "2024-2023 01 31", None),
         ("dMMuuuu", "1012024", None),  # the day takes all digits, as the year may have any number
-        ("yyyy-MM-dd", "２０２４-01-31", None),
+        ("yyyy-MM-dd", "\u0662\u0660\u0662\u0664-01-31", None),
         ("yyMMdd", "990131", "2099-01-31"),
         ("yyyyMMMdd", "2024Jan31", "2024-01-31"),
         ("yyyyDDD", "2024366", "2024-12-31"),
