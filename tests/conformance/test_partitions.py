@@ -245,9 +245,13 @@ def test_drop_many(table: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_guards_stop_a_drop(table: dict[str, str], tmp_path: Path) -> None:
+    rows = [[i, f"d{i % 3}", f"h{i % 2}"] for i in range(12)]
+    for _ in range(2):  # the more than ten files that are always free
+        assert "error" not in run_step({**table, "op": "write", "rows": rows})
     report = run(tmp_path, "drop_partition", partitions="dt=d0;dt=d1")
     assert type(report.error).__name__ == "GuardTripped"
-    assert len(run_step({"op": "read", **table})["rows"]) == 12
+    assert "12 of 18 data files" in str(report.error)
+    assert len(run_step({"op": "read", **table})["rows"]) == 36
 
 
 def test_update_time_and_limit(table: dict[str, str], tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
 from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
@@ -98,7 +99,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         newest=_newest(references, table, going),
         metadata=metadata,
     )
-    return _plan(table, arguments, work, garbage, kept)
+    return _plan(table, arguments, work, garbage, kept, references)
 
 
 def _plan(
@@ -107,6 +108,7 @@ def _plan(
     work: Expiry,
     garbage: Garbage | None = None,
     kept: Sequence[Kept] = (),
+    references: Sequence[Reference] = (),
 ) -> Plan:
     garbage = garbage or Garbage()
     actions = []
@@ -139,8 +141,7 @@ def _plan(
         work=work,
         actions=tuple(actions),
         kept=tuple(kept),
-        # No share of the live table goes, whatever the figures: retention is the guard here.
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(table, work.going, references, garbage.files),
         arguments=arguments,
     )
 

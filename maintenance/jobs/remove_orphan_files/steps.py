@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.remove_orphan_files.candidates import external_roots, find_candidates
+from maintenance.jobs.remove_orphan_files.candidates import Found, external_roots, find_candidates
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, Loss, Lost, counted, human_bytes
 from maintenance.storage import delete_paths
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
@@ -65,7 +65,6 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     references = mentioned.look()
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
-    size = sum(f.size for f in orphans)
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
     # What they let go is no orphan that anybody would want back from a quarantine.
     interrupted = () if quarantine else tuple(journals(table))
@@ -93,14 +92,25 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
-        effect=Effect(
-            deleted_files=len(orphans),
-            deleted_bytes=size,
-            table_files=found.files,
-            table_bytes=found.bytes,
-        ),
+        effect=_effect(found, orphans),
         arguments=arguments,
         details={"orphans": [f.path for f in orphans[:MOST_NAMED]]},
+    )
+
+
+def _effect(found: Found, orphans: list[FileStat]) -> Effect:
+    """Orphans beside everything that was listed: data files with data files, the rest with the rest."""
+    data = [f for f in orphans if f.path in found.data]
+    return Effect(
+        deleted_files=len(orphans),
+        deleted_bytes=sum(f.size for f in orphans),
+        table_files=found.data_files,
+        table_bytes=found.data_bytes,
+        losses=(
+            Loss(Lost.FILES, len(data), found.data_files),
+            Loss(Lost.BYTES, sum(f.size for f in data), found.data_bytes),
+            Loss(Lost.METADATA, len(orphans) - len(data), found.metadata_files),
+        ),
     )
 
 

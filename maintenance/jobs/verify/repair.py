@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
+from maintenance.effects import live_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.definition import SAFE
@@ -25,7 +26,7 @@ from maintenance.jobs.verify.fixes import (
     with_true_sizes,
 )
 from maintenance.jobs.verify.gap import gap_fixes
-from maintenance.jobs.verify.lost_files import effect_on, lost_files
+from maintenance.jobs.verify.lost_files import lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
 from maintenance.jobs.verify.stale_vectors import VectorsFix, live_names, stale_vectors
 from maintenance.metadata_job import MetadataPlan, latest_pin, metadata_steps
@@ -137,7 +138,7 @@ def _fixes(
     missing = [f for f in data if f.problem is Problem.MISSING_DATA_FILE]
     lost = lost_files(branch, live) if missing else []
     if lost:
-        effects.append(effect_on(live, lost))
+        effects.append(live_effect(lost, live, exact=True))
         paths = {branch.paths.data_file(e.partition, e.bucket, e.file) for e in lost}
         answered = [f for f in missing if f.file in paths]
         yield LostFilesFix(branch=branch, lost=tuple(lost)), answered

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, Loss, Lost, counted, human_bytes, kept_files
 from maintenance.storage import delete_paths
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -184,7 +185,13 @@ def make_delete(
         ),
         actions=tuple(actions),
         kept=tuple(kept_files(garbage.held)),
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(
+            table,
+            going,
+            references,
+            garbage.files,
+            branches=Loss(Lost.BRANCHES, len(names), len(table.branches.names())),
+        ),
         arguments=arguments,
     )
 

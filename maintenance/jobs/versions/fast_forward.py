@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import history_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.schema_copy import SchemaCopy
 from maintenance.jobs.versions.settle import settle
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.safety_tag import (
     BEFORE_FAST_FORWARD,
     is_safety_tag,
@@ -139,11 +140,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         actions=tuple(actions),
         kept=tuple(left),
-        effect=Effect(
-            deleted_files=len(garbage.files),
-            deleted_bytes=garbage.bytes,
-            table_files=len(live),
-            table_bytes=sum(e.file.file_size for e in live),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=max(
+                (r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id
+            ),
         ),
         arguments=arguments,
     )

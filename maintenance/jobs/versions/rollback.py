@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import history_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.settle import settle
 from maintenance.jobs.versions.target import target_of
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes, kept_files
+from maintenance.plan import Kept, SnapshotPin, counted, human_bytes, kept_files
 from maintenance.safety_tag import BEFORE_ROLLBACK, is_safety_tag, make_safety_tag, safety_tag
 from maintenance.storage import delete_paths
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
@@ -134,11 +135,9 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         ),
         actions=tuple(actions),
         kept=tuple(kept),
-        effect=Effect(
-            deleted_files=len(garbage.files),
-            deleted_bytes=garbage.bytes,
-            table_files=len(live),
-            table_bytes=sum(e.file.file_size for e in live),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=snapshot_reference(table, target),
         ),
         arguments=arguments,
     )

@@ -196,6 +196,8 @@ def test_a_dry_run_with_a_step_that_cannot_be_planned_fails_but_shows_the_others
 
 
 def test_each_step_has_its_own_guard(lake):
+    for _ in range(8):
+        lake.append({"k": [1, 2], "v": ["a", "b"], "dt": ["2020-01-01", "2999-01-01"]})
     report = run_table(request(lake, guards=Guards(max_deleted_share=0.1)))
     assert isinstance(report.error, GuardTripped)
     assert statuses(report)["expire_partitions"] == "failed"
