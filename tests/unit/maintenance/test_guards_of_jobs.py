@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def with_old_tags(lake: Lake) -> None:
     for number in (1, 2, 3):
         arguments = {"tag": f"t{number}", "snapshot": number, "time_retained": "1 ms"}
         assert run(lake, "create_tag", **arguments).error is None
+    time.sleep(0.01)
 
 
 def with_branches(lake: Lake) -> None:
