@@ -13,7 +13,7 @@ back after a long stall finds its own file gone: `Lease.check`, called before ea
 Ages are differences between times of files, which one clock made: the store's.
 
 Java and Flink do not know this lease.  It comes on top of the proofs in `paimon_core`, which hold
-without it (docs/decisions/0020-lease.md).
+without it (docs/decisions/0022-shortening-history.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A commit of N + 1 carries over the manifests of N.  A rollback that removes N while the commit is in
 flight leaves N + 1 behind it: a gap in the line, and the commits that were rolled back are live
 again.  So every commit looks back once its snapshot is there, and takes itself back if its base is
-gone (docs/decisions/0021-history-moves.md).
+gone (docs/decisions/0022-shortening-history.md).
 """
 
 from __future__ import annotations
