@@ -68,6 +68,10 @@ def unsupervised() -> None:
     """Nobody supervises this run: it may go on."""
 
 
+def unfenced() -> None:
+    """Let a job go on that needs no lease."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a run gives to its steps.
@@ -86,6 +90,10 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    lease_wait_millis: int = 0
+    """How long a step of a job made of others waits for the lease on the table."""
+    fence: Callable[[], None] = unfenced
+    """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
     check_supervised: Callable[[], None] = unsupervised
 
 
@@ -127,6 +135,11 @@ class Job:
     `summary` is one line.  `changes`, `protects` and `undo` tell the operator what the job does to
     a table, what keeps data safe, and how to go back; help texts and DAG documentation are made
     of them.  `replans`: whether a commit conflict is answered with a new plan.
+
+    `exclusive`: whether the job removes history or files, so that it needs the lease on the table.
+    `needs_line`: whether it refuses a table whose line of snapshots has a gap.
+    `by_age`: whether it deletes by age (files, snapshots, tags, partitions, rows), so that it is
+    refused where this machine's clock and the store's disagree.
     """
 
     name: str
@@ -140,6 +153,9 @@ class Job:
     """Table options that every run of this job sets, as the procedure does."""
     examples: tuple[str, ...] = ()
     replans: bool = False
+    exclusive: bool = False
+    needs_line: bool = True
+    by_age: bool = False
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """Typed values of all arguments; InvalidArgument names what is wrong."""

@@ -10,12 +10,10 @@ from maintenance.cli.output import Output
 from maintenance.cli.parser import JOB_ARGUMENT_PREFIX
 from maintenance.cli.policy import policy_of
 from maintenance.cli.target import storage_of, tables_of, warehouse_of
-from maintenance.guards import DEFAULT_MAX_DELETED_SHARE, Guards
 from maintenance.job import Job
+from maintenance.policy.limits import guards_of
 from maintenance.policy.model import GuardPolicy, TablePolicy
 from maintenance.tables import is_pattern
-from paimon_core.errors import InvalidArgument
-from paimon_core.options import parse_memory_size
 
 if TYPE_CHECKING:
     from maintenance.runner import RunRequest
@@ -64,18 +62,7 @@ def requests_of(job: Job, args: argparse.Namespace, output: Output) -> Iterator[
             branch=args.branch,
             file_io_options=storage,
             default_options=table.options,
-            guards=guards_of(own.guards, getattr(args, "max_rewrite", None)),
+            guards=guards_of(
+                own.guards.under(GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None)))
+            ),
         )
-
-
-def guards_of(policy: GuardPolicy, max_rewrite: str | None) -> Guards:
-    """The guards of the policy, but for what was typed."""
-    share, rewrite = policy.max_deleted_share, max_rewrite or policy.max_rewrite
-    try:
-        limit = None if rewrite is None else parse_memory_size(rewrite)
-    except InvalidArgument as e:
-        raise InvalidArgument(f"argument --max-rewrite: {e.message}") from e
-    return Guards(
-        max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else share,
-        max_rewrite_bytes=limit,
-    )

@@ -18,8 +18,8 @@ from typing import Final, Literal, Protocol, cast
 
 from maintenance.commit_user import pattern_of_run
 from maintenance.exit_codes import exit_code_of
-from maintenance.history.process import this_process
 from maintenance.plan import Plan
+from maintenance.process_identity import this_process
 from maintenance.report import error_json
 
 Event = Literal["plan", "start", "run", "skip"]

@@ -17,7 +17,7 @@ from typing import Final
 from maintenance.commit_user import is_of_run
 from maintenance.exit_codes import ExitCode
 from maintenance.history.entry import Actor, Entry, History
-from maintenance.history.process import is_gone
+from maintenance.process_identity import has_ended
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 
@@ -149,7 +149,11 @@ def settle_lost_runs(
 def _is_lost(start: Entry, actor: Actor, now_millis: int) -> bool:
     process = start.details.get("process")
     if isinstance(process, Mapping):
-        gone = is_gone(process)
+        gone = has_ended(
+            host=str(process.get("host")),
+            pid=int(str(process.get("pid"))),
+            identity=str(process.get("identity") or ""),
+        )
         if gone is not None:
             return gone
         if start.origin == actor.origin == _AIRFLOW and _dag(start.actor) == _dag(actor.name):

@@ -18,7 +18,7 @@ from paimon_airflow.results import TableResult, from_error, from_report, lost
 
 if TYPE_CHECKING:
     from maintenance.plan import Plan
-    from maintenance.policy.model import Policy, TablePolicy
+    from maintenance.policy.model import GuardPolicy, Policy, TablePolicy
     from maintenance.runner import RunRequest, Surroundings
 
 logger = logging.getLogger(__name__)
@@ -91,11 +91,12 @@ class Request:
         """What one run on the table is given: the form's word, else the policy's."""
         policy = self.of_table(table)
         guards = policy.job(self.job).guards
+        if self.max_rewrite:
+            guards = replace(guards, max_rewrite=self.max_rewrite)
         return TableRun(
             arguments={**policy.arguments_of(self.job), **self.arguments},
             default_options=policy.options,
-            max_rewrite=self.max_rewrite or guards.max_rewrite,
-            max_deleted_share=guards.max_deleted_share,
+            guards=guards,
         )
 
 
@@ -105,16 +106,14 @@ class TableRun:
 
     arguments: Mapping[str, object]
     default_options: Mapping[str, str]
-    max_rewrite: str | None
-    max_deleted_share: float | None
+    guards: GuardPolicy
 
     def to_json(self) -> dict[str, object]:
         """The parts that say something, as a batch's runs have them."""
         parts = {
             "arguments": dict(self.arguments),
             "default_options": dict(self.default_options),
-            "max_rewrite": self.max_rewrite,
-            "max_deleted_share": self.max_deleted_share,
+            "guards": self.guards.to_json(),
         }
         return {name: value for name, value in parts.items() if value not in (None, {})}
 
@@ -284,17 +283,12 @@ def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableRes
 
 
 def _run_request(request: Request, table: str) -> RunRequest:
-    from maintenance.guards import (  # noqa: PLC0415 - only when a task runs
-        DEFAULT_MAX_DELETED_SHARE,
-        Guards,
-    )
+    from maintenance.policy.limits import guards_of  # noqa: PLC0415 - only when a task runs
     from maintenance.registry import job_named  # noqa: PLC0415
     from maintenance.runner import RunRequest  # noqa: PLC0415
-    from paimon_core.options import parse_memory_size
 
     job = job_named(request.job)
     given = request.given(table)
-    limit, share = given.max_rewrite, given.max_deleted_share
     return RunRequest(
         job=job,
         warehouse=request.warehouse,
@@ -305,10 +299,7 @@ def _run_request(request: Request, table: str) -> RunRequest:
         file_io_options=request.storage,
         dry_run=request.dry_run,
         force=request.force,
-        guards=Guards(
-            max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else share,
-            max_rewrite_bytes=None if limit is None else parse_memory_size(limit),
-        ),
+        guards=guards_of(given.guards),
     )
 
 

@@ -133,8 +133,7 @@ def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
             "snapshot.num-retained.min": "1",
             "snapshot.num-retained.max": "4",
         },
-        "max_rewrite": "1536 b",
-        "max_deleted_share": 0.9,
+        "guards": {"max_deleted_share": 0.9, "max_rewrite": "1536 b"},
     }
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from command_line import caretaker
 from lakes import Lake
+from processes import wait_until
 
 from maintenance.commit_user import commit_user, is_of_run, pattern_of_run
 from maintenance.history.entry import Actor, Entry, entry_of_start
 from maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, settle_lost_runs
-from maintenance.history.process import is_gone, this_process
 from maintenance.history.store import SqlHistory
+from maintenance.process_identity import has_ended, process_identity, this_process
 from maintenance.registry import job_named
 from maintenance.report import Status
 from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
@@ -212,14 +213,20 @@ def test_lost_runs_are_shown_as_failed(lake, history):
 
 
 def test_processes_are_known_by_more_than_their_number():
-    here = this_process()
-    assert is_gone(here) is False
-    assert is_gone({**here, "began": 1}) is True  # the number was given to another process
-    assert is_gone({**here, "host": "another"}) is None
-    assert is_gone({**here, "space": "another"}) is None
-    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    here: dict = this_process()
+    space, _, _ = str(here["identity"]).rpartition(":")
+    assert has_ended(**here) is False
+    # The number was given to another process.
+    assert has_ended(**{**here, "identity": f"{space}:1"}) is True
+    assert has_ended(**{**here, "host": "another"}) is None
+    assert has_ended(**{**here, "identity": "another:1"}) is None
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    alive = {**here, "pid": child.pid, "identity": process_identity(child.pid)}
+    assert has_ended(**alive) is False
+    child.kill()
+    wait_until(lambda: has_ended(**alive) is True, lambda: "a zombie counts as ended")
     child.wait()
-    assert is_gone({**here, "pid": child.pid}) is True
+    assert has_ended(**alive) is True
 
 
 def test_users_of_commits_tell_their_run():
