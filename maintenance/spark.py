@@ -26,7 +26,14 @@ from uuid import uuid4
 
 from maintenance.engine import UnitResult, WorkUnit, run_unit
 from maintenance.packing import pack, task_count
-from maintenance.spark_loss import SparkLost, UnitLost, all_tasks_died, raise_if_lost, reason_of
+from maintenance.spark_loss import (
+    SparkLost,
+    UnitLost,
+    all_tasks_died,
+    is_not_of_py4j,
+    raise_if_lost,
+    reason_of,
+)
 from paimon_core.errors import MaintenanceError, PaimonError
 
 if TYPE_CHECKING:
@@ -194,6 +201,7 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
         if active is not None:
             return Started(active)
     submitted = _SUBMITTED in os.environ
+    logging.getLogger().addFilter(is_not_of_py4j)
     prepare_workers()
     builder = SparkSession.builder.appName(APP_NAME)
     try:

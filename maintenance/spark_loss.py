@@ -6,9 +6,11 @@ storage.  It is neither, and whoever is on call must not look there.
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.errors import MaintenanceError
@@ -68,6 +70,14 @@ def raise_if_lost(session: SparkSession, error: Exception) -> None:
     if code is None:
         raise SparkLost(f"the connection to Spark is lost: {reason_of(error)}") from error
     raise SparkLost(f"Spark's JVM {how_it_ended(code)}") from error
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Filter for the root logger, where py4j logs each lost connection with its trace.
+
+    The error comes as an exception too, and is reported as what it means.
+    """
+    return "py4j" not in Path(record.pathname).parts
 
 
 def all_tasks_died(first: Exception | None) -> SparkLost:
