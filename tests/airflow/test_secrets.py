@@ -39,11 +39,11 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A table with something to compact on S3, and a connection with the way to it."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
-    import s3fs
+    from paimon_core.io.s3 import BoundedS3FileSystem
 
     with s3_server() as server:
         # What was opened without options keeps the credentials and the endpoint of its time.
-        s3fs.S3FileSystem.clear_instance_cache()
+        BoundedS3FileSystem.clear_instance_cache()
         warehouse = server.new_root()
         options = {
             **server.options,
@@ -61,7 +61,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
         fill(warehouse, options)
         yield warehouse
-        s3fs.S3FileSystem.clear_instance_cache()
+        BoundedS3FileSystem.clear_instance_cache()
 
 
 def fill(warehouse: str, options: dict[str, str]) -> None:
