@@ -352,8 +352,14 @@ def refusal_text(refused: Sequence[TableResult]) -> str:
 
 def _reasons(results: Sequence[TableResult], what: str) -> str:
     head = f"1 table {what}" if len(results) == 1 else f"{len(results)} tables {what}"
-    reasons = (f"  {result.table}: {result.error}: {result.summary}" for result in results)
+    reasons = (f"  {r.table}: {r.error}: {r.summary}{_how_to_skip(r)}" for r in results)
     return "\n".join([f"{head}:", *reasons])
+
+
+def _how_to_skip(result: TableResult) -> str:
+    if result.outcome != "refused" or not result.fails:
+        return ""
+    return " (a refusal fails a run until the history knows it; policy: on_refused)"
 
 
 def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
