@@ -37,6 +37,7 @@ from paimon_airflow.results import (
     refusal_text,
     report_text,
     retry_helps,
+    summary_of_changes,
     table_lines,
     totals,
 )
@@ -406,11 +407,9 @@ class ReportRun(BaseOperator):
 
 def _summary(results: Sequence[TableResult]) -> dict[str, object]:
     """The report as XCom keeps it."""
-    done = any(result.outcome == "done" for result in results)
     return {
         "outcome": count_text(results),
-        "change": change_text(totals(results))
-        or ("no data was rewritten" if done else "nothing was changed"),
+        "change": summary_of_changes(results),
         "counts": dict(count(results)),
         "totals": totals(results),
         "failed": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "failed"},

@@ -77,7 +77,8 @@ class TableResult:
     """What happened to one table.
 
     `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
-    `fails` says of a refused table that it makes its task and the run fail, as one that failed does.
+    `fails` says of a refused table that it makes its task and the run fail, as one that failed does;
+    `changed` of one that did not end well that it may have been changed before.
     """
 
     table: str
@@ -89,6 +90,7 @@ class TableResult:
     figures: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lines: Sequence[str] = ()
     fails: bool = False
+    changed: bool = False
 
     @property
     def is_red(self) -> bool:
@@ -112,6 +114,7 @@ class TableResult:
             "figures": {name: list(pair) for name, pair in self.figures.items()},
             "lines": list(self.lines),
             "fails": self.fails or None,
+            "changed": self.changed or None,
         }
         return {name: value for name, value in parts.items() if value not in (None, "", {}, [])}
 
@@ -158,6 +161,7 @@ def from_report(
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
         lines=[line for part in parts if (line := _part(part))],
+        changed=error is not None and _may_have_changed(report),
         fails=error is not None and refused and _fails(on_refused, known=bool(error.get("known"))),
     )
 
@@ -176,6 +180,11 @@ def from_error(
         summary=str(error) or type(error).__name__,
         fails=refused and _fails(on_refused, known=bool(getattr(error, "known", False))),
     )
+
+
+def _may_have_changed(report: Mapping[str, object]) -> bool:
+    changes = report.get("changes")
+    return not isinstance(changes, Mapping) or any(changes.values())
 
 
 def _fails(on_refused: OnRefused | None, *, known: bool) -> bool:
@@ -264,7 +273,9 @@ def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
 
 def lost(table: str, reason: str) -> TableResult:
     """The result of a table that its Spark application did not get to, or did not report on."""
-    return TableResult(table=table, outcome="failed", error=SPARK_LOST, summary=reason)
+    return TableResult(
+        table=table, outcome="failed", error=SPARK_LOST, summary=reason, changed=True
+    )
 
 
 def count(results: Iterable[TableResult]) -> dict[Outcome, int]:
@@ -370,6 +381,17 @@ def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
             before, after = sums.get(name, [0, 0])
             sums[name] = [before + pair[0], after + pair[1]]
     return sums
+
+
+def summary_of_changes(results: Sequence[TableResult]) -> str:
+    """What changed, in figures if there are any; "nothing was changed" only where that is known."""
+    figures = change_text(totals(results))
+    if figures:
+        return figures
+    if any(result.changed for result in results):
+        return "tables that did not end well may have been changed: see each of them"
+    done = any(result.outcome == "done" for result in results)
+    return "no data was rewritten" if done else "nothing was changed"
 
 
 def change_text(figures: Mapping[str, Sequence[int]]) -> str:

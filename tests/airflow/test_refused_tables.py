@@ -8,7 +8,13 @@ import pytest
 from lakes import Lake
 
 from paimon_airflow import jobs
-from paimon_airflow.results import TableResult, from_report, refusal_text
+from paimon_airflow.results import (
+    TableResult,
+    from_report,
+    lost,
+    refusal_text,
+    summary_of_changes,
+)
 
 
 @pytest.fixture
@@ -66,6 +72,17 @@ def test_what_was_done_before_a_failure_is_in_the_result():
     untouched = {**report, "snapshots": [], "changes": {"snapshots": []}}
     assert "(nothing of the table was changed)" in from_report(untouched).summary
     assert "changed" not in from_report({**report, "changes": None}).summary
+
+
+def test_nothing_was_changed_is_said_only_where_that_is_known():
+    failed = {"table": "db.t", "status": "failed", "error": {"type": "OSError", "message": "no"}}
+    deleted = from_report({**failed, "changes": {"removed": ["snapshot 3"], "deleted_files": 2}})
+    untouched = from_report({**failed, "changes": {"removed": [], "deleted_files": 0}})
+    unknown = from_report(failed)
+    assert summary_of_changes([untouched]) == "nothing was changed"
+    for result in (deleted, unknown, lost("db.t", "the driver is gone")):
+        assert "may have been changed" in summary_of_changes([untouched, result])
+        assert TableResult.from_json(result.to_json()).changed
 
 
 @pytest.mark.airflow
