@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -16,8 +17,8 @@ def _now_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _local_millis(zone: str | None) -> int:
-    return _local_at(zone, _now_millis())
+def _local_millis(zone: str | None, clock: Callable[[], int]) -> int:
+    return _local_at(zone, clock())
 
 
 def _local_at(zone: str | None, millis: int) -> int:
@@ -35,16 +36,20 @@ def _sleep_millis(millis: int) -> None:
     time.sleep(millis / 1000)
 
 
-def system_environment(zone: str | None = None) -> Environment:
+def system_environment(
+    zone: str | None = None, *, clock: Callable[[], int] = _now_millis
+) -> Environment:
     """The machine's own clock and ids; `zone` (an IANA name) stands in for the process's zone.
 
-    It can be pickled, so that Spark executors use the same zone as the driver.
+    `clock` is the machine's, in milliseconds since the epoch.  The environment can be pickled, so
+    that Spark executors use the same zone as the driver.
     """
     return Environment(
-        now_millis=_now_millis,
-        local_millis=partial(_local_millis, zone),
+        now_millis=clock,
+        local_millis=partial(_local_millis, zone, clock),
         new_uuid=_new_uuid,
         sleep_millis=_sleep_millis,
         jitter=random.random,
         local_at=partial(_local_at, zone),
+        machine_millis=clock,
     )

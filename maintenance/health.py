@@ -28,6 +28,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import scan_delta, scan_files
+from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
@@ -309,6 +310,13 @@ def _advice(
     partitions: Groups,
     facts: Mapping[str, object],
 ) -> Iterator[Advice]:
+    for gap in gaps_in(table.snapshots.ids()):
+        yield Advice(
+            urgency="urgent",
+            text=f"the line of snapshots has a gap between {gap.before} and {gap.after}: commits "
+            f"get lost when they reach {gap.after}; stop the writers before the repair",
+            command=f"caretaker run repair {table.name} --repair close_gap",
+        )
     refused = sorted(set(uncompactable_features(table)))
     if refused:
         yield Advice(

@@ -65,6 +65,10 @@ class Quiet:
         """Say nothing."""
 
 
+def unfenced() -> None:
+    """Let a job go on that needs no lease."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a run gives to its steps.
@@ -83,6 +87,10 @@ class RunContext:
     guards: Guards | None = None
     force: bool = False
     ledger: Ledger | None = None
+    lease_wait_millis: int = 0
+    """How long a step of a job made of others waits for the lease on the table."""
+    fence: Callable[[], None] = unfenced
+    """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +131,11 @@ class Job:
     `summary` is one line.  `changes`, `protects` and `undo` tell the operator what the job does to
     a table, what keeps data safe, and how to go back; help texts and DAG documentation are made
     of them.  `replans`: whether a commit conflict is answered with a new plan.
+
+    `exclusive`: whether the job removes history or files, so that it needs the lease on the table.
+    `needs_line`: whether it refuses a table whose line of snapshots has a gap.
+    `by_age`: whether it deletes by age (files, snapshots, tags, partitions, rows), so that it is
+    refused where this machine's clock and the store's disagree.
     """
 
     name: str
@@ -136,6 +149,9 @@ class Job:
     """Table options that every run of this job sets, as the procedure does."""
     examples: tuple[str, ...] = ()
     replans: bool = False
+    exclusive: bool = False
+    needs_line: bool = True
+    by_age: bool = False
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """Typed values of all arguments; InvalidArgument names what is wrong."""

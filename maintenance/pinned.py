@@ -7,9 +7,9 @@ Nothing else may have come into the partition meanwhile, and no row of it may ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from maintenance.plan import counted
+from maintenance.plan import SnapshotPin, counted
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -20,6 +20,40 @@ from paimon_core.lsm.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+
+
+@dataclass(slots=True)
+class SoleWriter:
+    """The newest snapshot of a table that nobody but this run writes to.
+
+    It starts with the snapshot of the plan and moves on with each commit of the run, so that any
+    commit of somebody else is found, whatever partition it is about.
+    """
+
+    newest: SnapshotPin | None
+
+    def check(self, table: FileStoreTable, latest: Snapshot | None) -> None:
+        """CommitConflict unless the table's newest snapshot is still the one known here."""
+        known = self.newest
+        if latest is None and known is None:
+            return
+        if latest is not None and known is not None and known.matches(latest):
+            return
+        found = "no snapshot is left"
+        if latest is not None:
+            found = f"snapshot {latest.id} was committed by {latest.commit_user}"
+        raise CommitConflict(
+            f"a writer of table {table.name} is not stopped: {found} after snapshot "
+            f"{known.id if known else None}, whose keys were to move between buckets",
+            table=table.name,
+            snapshot=None if latest is None else latest.id,
+            next_step="stop all writers of the table and run again; if the report names rewritten "
+            "buckets, that writer may have written moved keys a second time: run `caretaker verify`",
+        )
+
+    def note(self, snapshot: Snapshot) -> None:
+        """The run committed this snapshot."""
+        self.newest = SnapshotPin.of(snapshot)
 
 
 def index_changed(
@@ -48,10 +82,12 @@ def commit_pinned(
     *,
     user: str,
     env: Environment,
+    sole: SoleWriter | None = None,
 ) -> Snapshot:
     """The OVERWRITE snapshot in which the partition holds what was added instead of what was read.
 
-    CommitConflict if the partition is no longer as it was read; `label` names it.
+    CommitConflict if the partition is no longer as it was read; `label` names it.  With `sole`,
+    also if anybody else committed anything to the table.
     """
     partition = read[0].partition
     changes = Changes(
@@ -61,6 +97,8 @@ def commit_pinned(
     )
 
     def provide(latest: Snapshot | None) -> Changes:
+        if sole is not None:
+            sole.check(table, latest)
         if index_changed(table, latest, partition, read_index):
             raise CommitConflict(
                 f"rows of {label} of table {table.name} were deleted while it was rewritten",
@@ -70,7 +108,10 @@ def commit_pinned(
         return changes
 
     request = CommitRequest(user=user, kind=CommitKind.OVERWRITE, exact=True)
-    return commit_changes(table, provide, request, env=env)
+    made = commit_changes(table, provide, request, env=env)
+    if sole is not None:
+        sole.note(made)
+    return made
 
 
 def check_changelog_told(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from paimon_core.errors import StalePlan
@@ -104,12 +105,45 @@ def kept_files(held: Mapping[str, tuple[int, int]]) -> list[Kept]:
     ]
 
 
+class Lost(StrEnum):
+    """A kind of thing that a plan can take away; guards compare like with like."""
+
+    FILES = "data files"
+    BYTES = "bytes of data files"
+    METADATA = "metadata files"
+    SNAPSHOTS = "snapshots"
+    CHANGELOGS = "changelogs"
+    TAGS = "tags"
+    BRANCHES = "branches"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How much of one kind of thing is gone after the plan, of how much there is now.
+
+    `whole` is None where no share means anything: an expiry frees whatever has been superseded,
+    however little of it is live.  `exact`: the share counts however few there are.
+    """
+
+    kind: Lost
+    part: int
+    whole: int | None = None
+    exact: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """The loss as plans print it."""
+        return {"kind": str(self.kind), "part": self.part, "whole": self.whole}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """How much of the table a plan touches; guards hold it against the table's totals.
+    """How much a plan touches.
 
-    Rewritten files are replaced by others with the same rows.  Deleted means gone for readers of
-    the latest snapshot, or gone from storage, with nothing in its place.
+    Rewritten files are replaced by others with the same rows.  Deleted files are gone from storage,
+    or for readers of the newest snapshot, with nothing in their place; they are of any kind, so
+    guards look at `losses` instead.  `table_files` and `table_bytes` are the data files that the
+    newest snapshot reads.  `needed` names files that the plan would delete although the newest
+    snapshot needs them: with a sound plan there are none.
     """
 
     rewritten_files: int = 0
@@ -118,6 +152,8 @@ class Effect:
     deleted_bytes: int = 0
     table_files: int = 0
     table_bytes: int = 0
+    losses: tuple[Loss, ...] = ()
+    needed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """The effect as plans print it."""
@@ -128,6 +164,7 @@ class Effect:
             "deleted_bytes": self.deleted_bytes,
             "table_files": self.table_files,
             "table_bytes": self.table_bytes,
+            "losses": [loss.to_json() for loss in self.losses],
         }
 
 

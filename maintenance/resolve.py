@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from maintenance.arguments import Kind, with_underscores
 from maintenance.exit_codes import OnRefused
-from maintenance.guards import DEFAULT_MAX_DELETED_SHARE, Guards
+from maintenance.guards import Guards
 from maintenance.job import Job
+from maintenance.policy.limits import guards_of
 from maintenance.policy.model import MAINTAIN, GuardPolicy, TablePolicy
 from maintenance.registry import JOBS
-from paimon_core.errors import InvalidArgument
-from paimon_core.options import parse_memory_size
 
 if TYPE_CHECKING:
     from maintenance.runner import RunRequest
@@ -40,8 +39,9 @@ _NO_LIMITS = GuardPolicy()
 class Resolved:
     """What a run is given.
 
-    `raw` are the arguments that somebody gave, as JSON values under the job's own names, for
-    processes that read them again; `arguments` are the typed values of all of them.
+    `raw` are the arguments that somebody gave, as JSON values under the job's own names, and `limits`
+    the guards as they were written, for processes that read them again; `arguments` and `guards` are
+    the typed values of all of them.
     """
 
     job: Job
@@ -49,16 +49,8 @@ class Resolved:
     arguments: Mapping[str, object]
     default_options: Mapping[str, str]
     limits: GuardPolicy
+    guards: Guards
     on_refused: OnRefused | None
-
-    @property
-    def guards(self) -> Guards:
-        """The limits as the runner takes them."""
-        share, rewrite = self.limits.max_deleted_share, self.limits.max_rewrite
-        return Guards(
-            max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else share,
-            max_rewrite_bytes=None if rewrite is None else parse_memory_size(rewrite),
-        )
 
     def request(
         self,
@@ -105,14 +97,13 @@ def resolve(
     if job.name == MAINTAIN:
         raw["without"] = _left_out(job, policy, raw, typed)
     limits = default_limits.under(own.guards).under(limits)
-    if limits.max_rewrite is not None:
-        _check_size(limits.max_rewrite)
     return Resolved(
         job=job,
         raw=raw,
         arguments=job.read_arguments(raw),
         default_options=policy.options,
         limits=limits,
+        guards=guards_of(limits),
         on_refused=own.on_refused,
     )
 
@@ -177,10 +168,3 @@ def _texts(job: Job, name: str, raw: Mapping[str, object]) -> tuple[str, ...]:
     value = raw.get(name)
     read = job.argument(name).read(value) if is_given(value) else ()
     return read if isinstance(read, tuple) else ()
-
-
-def _check_size(text: str) -> None:
-    try:
-        parse_memory_size(text)
-    except InvalidArgument as e:
-        raise InvalidArgument(f"argument --max-rewrite: {e.message}") from e

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,13 +27,15 @@ from maintenance.history.entry import (
     entry_of_failed_plan,
     entry_of_plan,
 )
-from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
+from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps, unfenced
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
+from maintenance.lease import Holder, hold_lease
 from maintenance.ledger import Changes, Ledger
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan, counted
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
+from maintenance.store_clock import check_clock
 from paimon_core.environment import Environment
 from paimon_core.errors import (
     CommitConflict,
@@ -47,11 +49,13 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
 from paimon_core.retry import backoff_millis
 from paimon_core.schema.changes import check_dynamic_options
+from paimon_core.snapshot.line import unbroken_ids
 from paimon_core.table.open import open_table
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_ATTEMPTS = 5
+DEFAULT_LEASE_WAIT_MILLIS = 300_000
 _LEAST_WAIT_MILLIS = 200
 _MOST_WAIT_MILLIS = 10_000
 
@@ -62,8 +66,9 @@ class RunRequest:
 
     `arguments` are typed values (`Job.read_arguments`).  `default_options` are table options that
     hold where the table sets none.  `file_io_options` configure the store.
-    `max_attempts` bounds the plans made when concurrent commits win.  `on_refused` is the policy's
-    word on what a refused table means for a run over many.
+    `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
+    the run waits for another job that removes history or files of the table.  `on_refused` is the
+    policy's word on what a refused table means for a run over many.
     """
 
     job: Job
@@ -78,6 +83,7 @@ class RunRequest:
     verify: bool = True
     guards: Guards = field(default_factory=Guards)
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
     on_refused: OnRefused | None = None
 
     def open(self, ledger: Ledger) -> FileStoreTable:
@@ -201,6 +207,7 @@ class _Run:
         self.plan: Plan | None = None
         self.error: BaseException | None = None
         self.attempts = 1
+        self.fence: Callable[[], None] = unfenced
         self.seconds: dict[str, float] = {}
         self.committed: list[Committed] = []
         self.ledger = Ledger()
@@ -212,19 +219,14 @@ class _Run:
         request = self.request
         while True:
             table, plan = self.make_plan()
-            if plan.is_empty:
-                done = any(c.snapshots for c in self.committed)
-                self.status = Status.SUCCESS if done else Status.NOTHING_TO_DO
+            if self.ends_with(plan):
                 break
-            if request.dry_run:
-                self.status = Status.DRY_RUN
-                # A plan made of several may show some though others could not be made.
-                self.error = getattr(plan, "failure", None)
-                self.look_up(self.error)
-                return
-            if self.attempts == 1:
-                request.guards.check(plan, force=request.force)
-            conflict = self.execute(table, plan)
+            with self.lease(table) as waited:
+                if waited:
+                    table, plan = self.make_plan()  # the other job changed the table
+                    if self.ends_with(plan):
+                        break
+                conflict = self.execute(table, plan)
             if conflict is None:
                 if getattr(plan, "goes_on", False):
                     continue  # what was committed makes further work due
@@ -235,13 +237,57 @@ class _Run:
             self.say("a concurrent commit won (%s); planning anew", conflict)
             self.wait(self.attempts)
             self.attempts += 1
-        self.verify(table, plan)
+        if self.status is not Status.DRY_RUN:
+            self.verify(table, plan)
+
+    def ends_with(self, plan: Plan) -> bool:
+        """Whether the run is over with this plan; GuardTripped if it does too much."""
+        if plan.is_empty:
+            done = any(c.snapshots for c in self.committed)
+            self.status = Status.SUCCESS if done else Status.NOTHING_TO_DO
+            return True
+        if self.request.dry_run:
+            self.status = Status.DRY_RUN
+            # A plan made of several may show some though others could not be made.
+            self.error = getattr(plan, "failure", None)
+            self.look_up(self.error)
+            return True
+        if self.attempts == 1:
+            self.request.guards.check(plan, force=self.request.force)
+        return False
+
+    @contextmanager
+    def lease(self, table: FileStoreTable) -> Iterator[bool]:
+        """Hold the lease of a job that needs one; whether another job held it before."""
+        if not self.request.job.exclusive:
+            yield False
+            return
+        with hold_lease(
+            table,
+            job=self.request.job.name,
+            run_id=self.run_id,
+            env=self.around.env,
+            wait_millis=self.request.lease_wait_millis,
+            waiting=self.waits_for,
+        ) as (lease, waited):
+            self.fence = lease.check
+            try:
+                yield waited
+            finally:
+                self.fence = unfenced
+
+    def waits_for(self, holder: Holder | None) -> None:
+        """Say who holds the lease."""
+        who = "another job" if holder is None else holder.label
+        logger.warning("table=%s waiting for %s", self.request.table, who)
 
     def make_plan(self) -> tuple[FileStoreTable, Plan]:
         """The table as it is now, and what to do about it."""
         context = self.context()
         with self.phase("inspect"):
             table = self.request.open(self.ledger)
+            if self.request.job.needs_line:
+                unbroken_ids(table.snapshots)
             state = self.steps.inspect(table, self.request.arguments, context)
         with self.phase("plan"):
             plan = self.steps.plan(table, state, self.request.arguments, context)
@@ -252,6 +298,8 @@ class _Run:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
+            if self.request.job.by_age and not self.committed:
+                check_clock(table, self.around.env)
             if _pin_is_gone(table, plan):
                 return StalePlan(
                     f"snapshot {plan.pin.id if plan.pin else None} is another one than when the "
@@ -318,6 +366,8 @@ class _Run:
             guards=self.request.guards,
             force=self.request.force,
             ledger=self.ledger,
+            lease_wait_millis=self.request.lease_wait_millis,
+            fence=self.fence,
         )
 
     def wait(self, attempt: int) -> None:

@@ -9,6 +9,8 @@ from maintenance.plan import Kept
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import WRITE_ONLY
+from paimon_core.reachability.files import Metadata
+from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
@@ -23,6 +25,15 @@ _PREFIXES: Final = (BEFORE_ROLLBACK, BEFORE_RESCALE, BEFORE_FAST_FORWARD)
 def is_safety_tag(name: str) -> bool:
     """Whether a job made this tag, to keep what it was about to change."""
     return name.startswith(_PREFIXES)
+
+
+def make_safety_tag(table: FileStoreTable, tag: Tag) -> None:
+    """Make the tag, unless an interrupted run has made it; NotFound if its snapshot is gone."""
+    there = table.tags.get_or_none(tag.name)
+    if there is None or there.snapshot.identity != tag.snapshot.identity:
+        create_kept(table, tag)
+    else:
+        Metadata(table).prove_readable(tag.snapshot)
 
 
 def safety_tag(

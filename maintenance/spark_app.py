@@ -25,7 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if __name__ == "__main__":
     # spark-submit puts this file's folder first on the path, where module names are too common.
@@ -53,8 +53,7 @@ _SHARED = (
     "dry_run",
     "verify",
     "max_attempts",
-    "max_rewrite",
-    "max_deleted_share",
+    "guards",
     "default_options",
 )
 
@@ -134,13 +133,10 @@ def run_batch(batch: Mapping[str, object], results: str, *, master: str | None =
 
 def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunRequest | Exception:
     """What one run asks for, or why it cannot be asked."""
-    from maintenance.guards import (  # noqa: PLC0415 - needs the path
-        DEFAULT_MAX_DELETED_SHARE,
-        Guards,
-    )
-    from maintenance.registry import job_named  # noqa: PLC0415 - needs the path
+    from maintenance.policy.limits import guards_of  # noqa: PLC0415 - needs the path
+    from maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - as above
+    from maintenance.registry import job_named  # noqa: PLC0415 - as above
     from maintenance.runner import DEFAULT_MAX_ATTEMPTS, RunRequest  # noqa: PLC0415 - as above
-    from paimon_core.options import parse_memory_size  # noqa: PLC0415 - as above
 
     told = {name: run.get(name, batch.get(name)) for name in _SHARED}
     try:
@@ -149,8 +145,6 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
             **cast("Mapping[str, object]", batch.get("arguments") or {}),
             **cast("Mapping[str, object]", run.get("arguments") or {}),
         }
-        limit = told["max_rewrite"]
-        share = cast("float | None", told["max_deleted_share"])
         return RunRequest(
             job=job,
             warehouse=str(told["warehouse"]),
@@ -162,10 +156,7 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
             force=bool(told["force"]),
             verify=told["verify"] is not False,
             default_options=_text_map(told["default_options"]),
-            guards=Guards(
-                max_deleted_share=DEFAULT_MAX_DELETED_SHARE if share is None else float(share),
-                max_rewrite_bytes=None if limit is None else parse_memory_size(str(limit)),
-            ),
+            guards=guards_of(GuardPolicy(**cast("dict[str, Any]", told["guards"] or {}))),
             max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
         )
     except (InvalidArgument, KeyError) as e:

@@ -23,6 +23,8 @@ from paimon_core.io.file_io import FileStat, map_parallel
 FROM_FOLDERS: Final = 5_000
 FROM_FILES: Final = 50_000
 _PATHS_A_UNIT: Final = 500
+_PATHS_A_FENCE: Final = 1_000
+"""So many files are deleted between two looks at the lease."""
 
 T = TypeVar("T")
 
@@ -44,7 +46,12 @@ def list_folders(
 def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContext) -> list[bool]:
     """Whether each file was there to be deleted (see `FileIO.delete`); failures as above."""
     if len(paths) < FROM_FILES or not context.engine.is_parallel:
-        return _delete_here(table, paths)
+        deleted: list[bool] = []
+        for start in range(0, len(paths), _PATHS_A_FENCE):
+            context.fence()
+            deleted += _delete_here(table, paths[start : start + _PATHS_A_FENCE])
+        return deleted
+    context.fence()
     found: list[bool] = []
     try:
         # Executors know no ledger, so it learns from here what they deleted.

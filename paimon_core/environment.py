@@ -18,7 +18,8 @@ class Environment:
     zone as if it were UTC, which is how Java stores a file's creation time (JAVA_RULES D5).
     `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
     [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: it is ahead of UTC
-    always as much as now.
+    always as much as now.  `machine_millis`: the clock of this machine, if `now_millis` is it; jobs
+    that decide by age compare it with the store's.
     """
 
     now_millis: Callable[[], int]
@@ -27,3 +28,4 @@ class Environment:
     sleep_millis: Callable[[int], None]
     jitter: Callable[[], float]
     local_at: Callable[[int], int] | None = None
+    machine_millis: Callable[[], int] | None = None

@@ -10,11 +10,16 @@
     |-- SchemaError                a schema or schema change that Java Paimon refuses too
     |-- CorruptTable               metadata or data contradicts itself, or cannot be decoded
     |-- UnsupportedFeature         the table uses something that this version does not know
+    |-- StorageError               the store did not answer, or refused, and why
+    |   `-- StorageAccessDenied    it refused these credentials: another attempt will not help
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan anew
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
     `-- MaintenanceError
+        |-- ClockSkew              this machine's clock and the store's disagree
         |-- GuardTripped           the plan would do more than the guards allow
+        |-- LeaseHeld              another job of ours removes history or files of the table
+        |-- LeaseLost              the job stalled, and another one took its lease over
         `-- StalePlan              the table moved on since the plan was made
 
 A message says what is wrong and where (table, file, snapshot); `next_step` says what the operator
@@ -138,6 +143,28 @@ class UnsupportedFeature(PaimonError):
         self.known = False
 
 
+class StorageError(PaimonError, OSError):
+    """A request to the store failed for good; `file` is the path it was for.
+
+    It is an OSError as well, which is what `FileIO` promises.  Raised for a change, it means that
+    the outcome is unknown, unless a subclass says otherwise.
+    """
+
+    default_next_step = "see whether the store answers, then run again"
+
+
+class StorageAccessDenied(StorageError, PermissionError):
+    """The store refused the credentials, or these may not do this; the request had no effect.
+
+    Another attempt with the same credentials ends the same way, so nothing retries it.
+    """
+
+    default_next_step = (
+        "check the credentials, whether they have expired, and what they are allowed to do; "
+        "another attempt without a change will fail the same way"
+    )
+
+
 class CommitError(PaimonError):
     """A commit did not (certainly) happen."""
 
@@ -164,10 +191,28 @@ class MaintenanceError(PaimonError):
     """A maintenance job stopped by itself."""
 
 
+class ClockSkew(MaintenanceError):
+    """This machine's clock and the store's disagree, so ages are wrong."""
+
+    default_next_step = "set this machine's clock (NTP), then run again"
+
+
 class GuardTripped(MaintenanceError):
     """The plan would delete or rewrite more than the guards allow."""
 
     default_next_step = "read the plan; if it is right, run again with --force"
+
+
+class LeaseHeld(MaintenanceError):
+    """Another job holds the lease on the table."""
+
+    default_next_step = "wait for that job, or see `caretaker leases`; then run again"
+
+
+class LeaseLost(MaintenanceError):
+    """The job stopped in the middle, because another one took its lease over."""
+
+    default_next_step = "run again: the next run finishes what this one began"
 
 
 class StalePlan(MaintenanceError):

@@ -46,6 +46,8 @@ TAG_PREFIX: Final = "tag-"
 BRANCH_PREFIX: Final = "branch-"
 CONSUMER_PREFIX: Final = "consumer-"
 BUCKET_PREFIX: Final = "bucket-"
+CARETAKER_DIR: Final = "caretaker"
+"""What is Caretaker's own lies in this folder below a table's root; no Java program looks there."""
 _COMPACTED_CHANGELOG: Final = "compacted-changelog-"
 
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
@@ -239,6 +241,20 @@ def table_paths(
         data_directory=options.value(DATA_FILE_PATH_DIRECTORY),
         index_beside_data=options.value(INDEX_FILE_IN_DATA_FILE_DIR),
     )
+
+
+def table_root_of(path: str) -> str:
+    """The root of the table that a metadata file belongs to, of whatever branch.
+
+    For files one folder below the root of the table or of a branch, and all in `caretaker/`.
+    """
+    root, caretaker, _ = path.partition(f"/{CARETAKER_DIR}/")
+    if caretaker:
+        return root
+    parts = path.split("/")[:-2]
+    if len(parts) > 2 and parts[-2] == "branch" and parts[-1].startswith(BRANCH_PREFIX):
+        parts = parts[:-2]
+    return "/".join(parts)
 
 
 def bucket_name(bucket: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from lakes import ENV, Lake
 
 from maintenance.jobs.verify.findings import Problem
@@ -12,6 +13,8 @@ from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX, write_deletion_vectors
+from paimon_core.manifest.data_file import FileKind, IndexFileMeta, IndexManifestEntry
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
@@ -92,10 +95,31 @@ def unreadable_newest(lake: Lake) -> None:
     Path(lake.table().paths.snapshot(4)).write_text("{")
 
 
+def stale_vector(lake: Lake) -> None:
+    """A vector of a file that a compaction has rewritten, as Java 1.4 leaves it."""
+    table = lake.table()
+    entry = scan_files(table, table.latest_or_not_found())[0]
+    gone, stays = "data-gone-0.parquet", entry.file.file_name
+    name = IndexFileMeta(
+        index_type=DELETION_VECTORS_INDEX, file_name="index-stale-0", file_size=0, row_count=0
+    )
+    path = table.paths.index_file(entry.partition, entry.bucket, name)
+    vectors = {gone: np.array([0, 1]), stays: np.array([0])}
+    written = write_deletion_vectors(table.io, path, vectors, bitmap64=False)
+    added = IndexManifestEntry(FileKind.ADD, entry.partition, entry.bucket, written)
+    commit_changes(
+        table,
+        lambda _: Changes((), (), (added,)),
+        CommitRequest(user="broken", kind=CommitKind.COMPACT, check=False),
+        env=ENV,
+    )
+
+
 CASES = {
     "hints": (wrong_hints, Problem.WRONG_HINT, "rewrite_hint"),
     "consumers": (lost_consumers, Problem.STALE_CONSUMER, "reset_consumer"),
     "sizes": (wrong_sizes, Problem.WRONG_SIZE, "correct_sizes"),
+    "vectors": (stale_vector, Problem.VECTOR_WITHOUT_FILE, "drop_vectors"),
     "lost_file": (lost_file, Problem.MISSING_DATA_FILE, "remove_unexisting_files"),
     "overlap": (overlap, Problem.KEY_OVERLAP, "move_down"),
     "tag": (broken_tag, Problem.UNREADABLE, "delete_reference"),

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from maintenance.jobs.versions import settle
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -67,6 +68,12 @@ def pytest_configure(config: pytest.Config) -> None:
     options, quick = os.environ.get("JDK_JAVA_OPTIONS", ""), "-XX:TieredStopAtLevel=1"
     if "TieredStopAtLevel" not in options:
         os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick}".strip()
+
+
+@pytest.fixture(autouse=True)
+def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that remove history have no Java writer in flight, unless they say so."""
+    monkeypatch.setattr(settle, "LOCAL_MILLIS", 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
@@ -41,6 +42,8 @@ class Trigger:
     """Whether it is reads that count, and fail, instead of changes."""
     copies: bool = False
     """Whether a file is renamed as object stores do it: copied, then deleted."""
+    action: Callable[[], None] | None = None
+    """What is done before the change instead of failing it: something else that comes between."""
     calls: list[str] = field(default_factory=list)
     """The names of those that counted."""
     fired: bool = False
@@ -58,7 +61,9 @@ class Trigger:
         if self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         self.fired = True
-        raise Injected(what)
+        if self.action is None:
+            raise Injected(what)
+        self.action()
 
     def check_up(self) -> None:
         if self.fired and self.down:
@@ -94,7 +99,7 @@ class FailingFileIO:
             self._half(name, *args)
             trigger.fire(f"{name} {args[0]} stopped midway")
         result = getattr(self.inner, name)(*args, **kwargs)
-        if mine:
+        if mine and trigger.when == "after":
             trigger.fire(f"{name} {args[0]} took effect, but its reply was lost")
         return result
 

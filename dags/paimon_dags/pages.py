@@ -92,6 +92,9 @@ bucket=-1. `order` suits one column, `zorder` and `hilbert` two to four that are
 The report tells how many files and bytes such a query reads, before and after. All of the chosen
 partitions are rewritten each time, unless the table has `clustering.incremental`: limit it by
 *Partitions* or *Where*.
+
+**Primary-key tables.** Keys move between dynamic buckets. Stop all writers of the table first, tick
+*Writers stopped*, and start the writers again after the run.
 """,
 )
 EXPIRE_SNAPSHOTS = Page(

@@ -35,6 +35,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "verify": "maintenance.cli.verify",
     "history": "maintenance.cli.history",
     "policy": "maintenance.cli.policy",
+    "leases": "maintenance.cli.leases",
 }
 
 

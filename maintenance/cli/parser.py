@@ -90,6 +90,7 @@ def build_parser() -> Parser:
     )
     _verify(commands)
     _history(commands)
+    _leases(commands)
     _policy(commands)
     demo = commands.add_parser(
         "demo",
@@ -265,6 +266,7 @@ def _verify(commands: Commands[Parser]) -> None:
         (
             "caretaker verify db.orders -w /lake",
             "caretaker verify 'db.*' -w /lake --no-rows --json",
+            "caretaker verify db.orders -w /lake --keys",
         ),
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
@@ -274,6 +276,28 @@ def _verify(commands: Commands[Parser]) -> None:
         action="store_true",
         help="do not open data files to count their rows (faster on object stores)",
     )
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="read the keys of tables with dynamic buckets, and find those in two buckets",
+    )
+
+
+def _leases(commands: Commands[Parser]) -> None:
+    parser = _command(
+        commands,
+        "leases",
+        "which jobs hold which tables right now",
+        "A job that removes history or files of a table holds a lease on it while it does; the\n"
+        "others wait. A lease whose process has ended, or that was not renewed for a minute, is\n"
+        "taken over by the next job. Exit code 3 if no table is held.",
+        (
+            "caretaker leases db.orders -w /lake",
+            "caretaker leases '*.*' -w /lake --json",
+        ),
+    )
+    _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
+    _selection(parser)
 
 
 def _history(commands: Commands[Parser]) -> None:

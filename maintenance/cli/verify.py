@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             table = open_table(
                 warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
             )
-            verification = check_table(table, Scope(rows=not args.no_rows))
+            verification = check_table(table, Scope(rows=not args.no_rows, keys=args.keys))
         except Exception as e:
             if not many:
                 raise

@@ -28,6 +28,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +47,7 @@ _VERSION: Final = "1"
 _TOP: Final = frozenset({"version", "rules"})
 _RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
 _JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
-_GUARDS: Final = frozenset({"max_deleted_share", "max_rewrite"})
+_GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
 _OPTIONS: Final = (
     "snapshot.",
     "changelog.num-retained.",
@@ -161,15 +163,35 @@ def _guards(place: Place) -> GuardPolicy:
             at.wrong(f"{at.text()!r} is no number")
         if not 0 <= share <= 1:
             at.wrong(f"{at.text()} is no share between 0 and 1")
-    rewrite: str | None = None
-    if "max_rewrite" in entries:
-        at = entries["max_rewrite"]
-        rewrite = at.text()
-        try:
-            parse_memory_size(rewrite)
-        except InvalidArgument as e:
-            at.wrong(e.message)
-    return GuardPolicy(max_deleted_share=share, max_rewrite=rewrite)
+    return GuardPolicy(
+        max_deleted_share=share,
+        max_deleted_snapshots=_number(entries, "max_deleted_snapshots"),
+        max_deleted_files=_number(entries, "max_deleted_files"),
+        max_deleted_bytes=_size(entries, "max_deleted_bytes"),
+        max_rewrite=_size(entries, "max_rewrite"),
+    )
+
+
+def _number(entries: Mapping[str, Place], name: str) -> int | None:
+    if name not in entries:
+        return None
+    at = entries[name]
+    text = at.text()
+    if not (text.isascii() and text.isdigit()):
+        at.wrong(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _size(entries: Mapping[str, Place], name: str) -> str | None:
+    """The size as it is written, once it can be read."""
+    if name not in entries:
+        return None
+    at = entries[name]
+    try:
+        parse_memory_size(at.text())
+    except InvalidArgument as e:
+        at.wrong(e.message)
+    return at.text()
 
 
 def _on_refused(place: Place) -> OnRefused:

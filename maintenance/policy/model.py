@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, cast
 
 from maintenance.exit_codes import OnRefused
 from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
@@ -22,24 +22,23 @@ _STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
 class GuardPolicy:
     """Limits on one run; None: what the runner has by default.
 
-    `max_deleted_share` is a share (0 to 1), `max_rewrite` a size such as "500 gb".
+    `max_deleted_share` is a share (0 to 1); `max_deleted_snapshots` and `max_deleted_files` are
+    numbers; `max_deleted_bytes` and `max_rewrite` are sizes such as "500 gb".
     """
 
     max_deleted_share: float | None = None
+    max_deleted_snapshots: int | None = None
+    max_deleted_files: int | None = None
+    max_deleted_bytes: str | None = None
     max_rewrite: str | None = None
 
     def under(self, other: GuardPolicy) -> GuardPolicy:
         """These guards, but what `other` says comes first."""
-        share, rewrite = other.max_deleted_share, other.max_rewrite
-        return GuardPolicy(
-            max_deleted_share=self.max_deleted_share if share is None else share,
-            max_rewrite=self.max_rewrite if rewrite is None else rewrite,
-        )
+        return replace(self, **cast("dict[str, Any]", other.to_json()))
 
     def to_json(self) -> dict[str, object]:
         """The guards that are set."""
-        found = {"max_deleted_share": self.max_deleted_share, "max_rewrite": self.max_rewrite}
-        return {k: v for k, v in found.items() if v is not None}
+        return {k: v for k, v in asdict(self).items() if v is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from paimon_core.commit.base import stands
 from paimon_core.commit.changes import Changes, append_changes, compact_changes
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.message import CommitMessage
@@ -26,7 +27,13 @@ from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
+from paimon_core.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    NotFound,
+    StorageAccessDenied,
+    UnsupportedFeature,
+)
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_order import stored_key
@@ -147,9 +154,11 @@ def commit_changes(
         try:
             latest = table.snapshots.latest()
             own = _find_own(table, request, base, latest) if attempt else None
-            if own is not None:
+            if own is not None and stands(table, base, own):
                 log.info("table=%s snapshot=%d own commit found", table.name, own.id)
                 return own
+            if own is not None:
+                latest = table.snapshots.latest()
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the number is taken, and not by us
             changes = provide(latest)
@@ -164,8 +173,20 @@ def commit_changes(
             raise doubt.error(table, request, attempt, e) from e
         try:
             won = table.snapshots.try_commit(snapshot)
+        except (StorageAccessDenied, UnsupportedFeature) as e:
+            # Nothing was created, and another attempt would be refused as well.
+            if doubt is None:
+                raise
+            raise doubt.error(table, request, attempt, e) from e
         except Exception as e:  # noqa: BLE001 - whatever it was, the outcome is unknown
             log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
+            won, doubt = False, _Doubt(snapshot.id, e)
+        try:
+            won = won and stands(table, latest, snapshot)
+        except (CommitStateUnknown, NotFound):
+            raise
+        except Exception as e:  # noqa: BLE001 - it is there, but for how long is unknown
+            log.warning("table=%s snapshot=%d base unknown: %s", table.name, snapshot.id, e)
             won, doubt = False, _Doubt(snapshot.id, e)
         if won:
             log.info(
@@ -282,7 +303,7 @@ def _give_up(
     except Exception as e:
         doubt = doubt or _Doubt(tried.id, e)
         raise doubt.error(table, request, attempt, doubt.cause) from e
-    if own is not None:
+    if own is not None and stands(table, base, own):
         return own
     taken = latest is not None and latest.id >= tried.id
     if doubt is not None and not taken:

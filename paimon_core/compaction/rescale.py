@@ -112,7 +112,7 @@ def output_level(table: FileStoreTable) -> int:
     Without `overwrite-upgrade` level 0, unless batch reads skip that.
     """
     options = table.options
-    if options.value(OVERWRITE_UPGRADE) or skips_level_0(options):
+    if options.value(OVERWRITE_UPGRADE) or skips_level_0(table):
         return number_of_levels(options) - 1
     return 0
 

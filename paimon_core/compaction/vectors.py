@@ -108,6 +108,30 @@ def with_index_files(
     )
 
 
+def without_stale_vectors(
+    table: FileStoreTable,
+    partition: bytes,
+    bucket: int,
+    index_files: Sequence[IndexFileMeta],
+    *,
+    live: Collection[str],
+    new_uuid: Callable[[], str],
+) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+    """The index files to add and to delete, so that no vector is left of a file that is not live.
+
+    Both are empty if there is none.  What was written is deleted again if this fails.
+    """
+    kept = frozenset(live)
+    touched = tuple(f for f in index_files if not _names(f) <= kept)
+    if not touched:
+        return (), ()
+    vectors = _read(table, partition, bucket, only_of(touched, kept))
+    nothing = CompactResult(
+        partition=partition, bucket=bucket, total_buckets=0, before=(), after=()
+    )
+    return _written(table, nothing, vectors, new_uuid), touched
+
+
 def _names(index_file: IndexFileMeta) -> frozenset[str]:
     return frozenset(r.data_file for r in index_file.dv_ranges or ())
 

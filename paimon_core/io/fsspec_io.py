@@ -3,7 +3,7 @@
 Commits need "create, unless it is there" as one request.  Which stores have it, and which do not:
 
 - `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 know it.  A store
-  that ignores the condition would lose commits, and cannot be told apart from here.
+  that ignores the condition would lose commits: `conditional_put` finds out before the first one.
 - `gs`, `gcs`: a PUT with the precondition that the object's generation is 0.
 - `memory`: under a lock of this process.
 - all others (`hdfs`, `oss`, ...): only by an exists check, a temporary file and a rename, which
@@ -13,11 +13,13 @@ Commits need "create, unless it is there" as one request.  Which stores have it,
   file system whose rename does not replace).
 
 Listings and file states are never cached: a commit by another process must be seen at once.
+Failed requests are StorageError, with the path; requests to S3 have deadlines (`s3`).
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,7 +30,13 @@ from uuid import uuid4
 import fsspec
 import pyarrow as pa
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import (
+    PaimonError,
+    StorageAccessDenied,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.io.conditional_put import prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
@@ -37,7 +45,8 @@ _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "o
 _S3: Final = frozenset({"s3", "s3a"})
 _REMOTE_PARALLELISM: Final = 16
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
-_CREATE_ATTEMPTS: Final = 5
+_EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
+_NOT_IMPLEMENTED_CODES: Final = frozenset({"NotImplemented", "501", "MethodNotAllowed", "405"})
 _memory_lock = threading.Lock()
 
 
@@ -56,7 +65,7 @@ class FsspecFileIO:
         self._protocol = protocol
         self._options = dict(storage_options or {})
         self._by_rename = commit_by_rename
-        self._fs = fsspec.filesystem(protocol, **{"use_listings_cache": False, **self._options})
+        self._fs = _file_system(protocol, {"use_listings_cache": False, **self._options})
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self._protocol, self._options, self._by_rename))
@@ -69,17 +78,21 @@ class FsspecFileIO:
         return 1 if self._protocol == "memory" else _REMOTE_PARALLELISM
 
     def read_bytes(self, path: str) -> bytes:
+        # s3fs asks for the size first, to read large objects in parts; one stream does here.
+        at_once = {"max_concurrency": 1} if self._protocol in _S3 else {}
         with _os_errors(path):
-            return bytes(self._fs.cat_file(path))
+            return bytes(self._fs.cat_file(path, **at_once))
 
     def open_input(self, path: str) -> pa.NativeFile:
         with _os_errors(path):
-            return pa.PythonFile(self._fs.open(path, "rb", cache_type="readahead"), mode="r")
+            opened = self._fs.open(path, "rb", cache_type="readahead")
+        return pa.PythonFile(_NamedFile(opened, path), mode="r")
 
     def open_output(self, path: str) -> pa.NativeFile:
         with _os_errors(path):
             self._make_parent(path)
-            return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+            opened = self._fs.open(path, "wb")
+        return pa.PythonFile(_NamedFile(opened, path), mode="w")
 
     def write_bytes(self, path: str, data: bytes) -> None:
         with _os_errors(path):
@@ -89,19 +102,28 @@ class FsspecFileIO:
     def create_if_absent(self, path: str, data: bytes) -> bool:
         if self._protocol not in CONDITIONAL_CREATE:
             return self._create_by_rename(path, data)
-        with _os_errors(path):
-            self._make_parent(path)
-            if self._protocol == "memory":
-                with _memory_lock:
-                    return self._put_if_absent(path, data)
-            for _ in range(_CREATE_ATTEMPTS - 1):
-                try:
-                    return self._put_if_absent(path, data) or self._holds(path, data)
-                except OSError as e:
-                    if _error_code(e) != "ConditionalRequestConflict":
-                        raise
-                    # Another conditional request for the key is under way: nothing was written.
-            return self._put_if_absent(path, data) or self._holds(path, data)
+        if self._protocol == "memory":
+            with _memory_lock, _os_errors(path):
+                self._make_parent(path)
+                return self.put_if_absent(path, data)
+        prove_once(self, self._place(path), path)
+        return self.put_if_absent(path, data) or self._holds(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Whether the store says that this request made the object (for `conditional_put`)."""
+        try:
+            with _os_errors(path):
+                self._fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as e:
+            code = _error_code(e)
+            if code in _NOT_IMPLEMENTED_CODES:
+                raise refused(path, f"the store answers a conditional PUT with {code}") from e
+            if code not in _EXISTS_CODES:
+                raise
+            return False
+        return True
 
     def overwrite(self, path: str, data: bytes) -> None:
         with _os_errors(path):
@@ -218,23 +240,22 @@ class FsspecFileIO:
         bucket, key, _ = self._fs.split_path(path)
         return {"Bucket": bucket, "Key": f"{key}/"}
 
-    def _put_if_absent(self, path: str, data: bytes) -> bool:
-        try:
-            self._fs.pipe_file(path, data, mode="create")
-        except FileExistsError:
-            return False
-        except OSError as e:
-            if _error_code(e) not in ("PreconditionFailed", "412"):
-                raise
-            return False
-        return True
-
     def _holds(self, path: str, data: bytes) -> bool:
         # The client repeats a request whose reply was lost: then what is there is ours.
         try:
-            return bytes(self._fs.cat_file(path)) == data
+            return self.read_bytes(path) == data
         except FileNotFoundError:
             return False
+        except StorageAccessDenied as e:
+            raise StorageError(
+                f"{path} is there, and cannot be read to see who made it: {e.message}", file=path
+            ) from e
+
+    def _place(self, path: str) -> tuple[str, str]:
+        client = self._options.get("client_kwargs") or {}
+        endpoint = self._options.get("endpoint_url") or client.get("endpoint_url") or ""
+        bucket = path.partition("://")[2].partition("/")[0]
+        return f"{self._protocol} {endpoint}", bucket
 
     def _create_by_rename(self, path: str, data: bytes) -> bool:
         if not self._by_rename:
@@ -293,14 +314,80 @@ def _error_code(error: BaseException) -> str | None:
     return None
 
 
+def _file_system(protocol: str, options: Mapping[str, Any]) -> Any:
+    if protocol in _S3:
+        from paimon_core.io.s3 import BoundedS3FileSystem  # noqa: PLC0415 - s3fs may be missing
+
+        return BoundedS3FileSystem(**options)
+    return fsspec.filesystem(protocol, **options)
+
+
+class _NamedFile:
+    """An open file of fsspec whose errors name it."""
+
+    def __init__(self, opened: Any, path: str) -> None:
+        self._opened = opened
+        self._path = path
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._opened.closed)
+
+    def readable(self) -> bool:
+        return bool(self._opened.readable())
+
+    def writable(self) -> bool:
+        return bool(self._opened.writable())
+
+    def seekable(self) -> bool:
+        return bool(self._opened.seekable())
+
+    def read(self, size: int = -1) -> bytes:
+        with _os_errors(self._path):
+            return bytes(self._opened.read(size))
+
+    def write(self, data: bytes) -> int:
+        with _os_errors(self._path):
+            return int(self._opened.write(data))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._opened.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._opened.tell())
+
+    def flush(self) -> None:
+        with _os_errors(self._path):
+            self._opened.flush()
+
+    def close(self) -> None:
+        with _os_errors(self._path):
+            self._opened.close()
+
+
+_KINDS: Final[Mapping[type[OSError], int]] = {
+    FileNotFoundError: errno.ENOENT,
+    FileExistsError: errno.EEXIST,
+    NotADirectoryError: errno.ENOTDIR,
+    IsADirectoryError: errno.EISDIR,
+}
+
+
 @contextmanager
 def _os_errors(path: str) -> Iterator[None]:
-    """Turn what client libraries raise for failed requests into OSError."""
+    """Turn what client libraries raise for failed requests into OSError that names the path."""
     try:
         yield
-    except (OSError, UnsupportedFeature):
+    except PaimonError:
         raise
+    except tuple(_KINDS) as e:
+        if e.filename is not None:
+            raise
+        kind = next(kind for kind in _KINDS if isinstance(e, kind))
+        raise kind(_KINDS[kind], os.strerror(_KINDS[kind]), path) from e
+    except PermissionError as e:
+        raise StorageAccessDenied(f"{path}: {e}", file=path) from e
     except (NotImplementedError, TypeError, ValueError, AttributeError, KeyError):
         raise  # a mistake in the program, not a failure of the store
     except Exception as e:
-        raise OSError(errno.EIO, f"{type(e).__name__}: {e}", path) from e
+        raise StorageError(f"{path}: {type(e).__name__}: {e}", file=path) from e

@@ -1,7 +1,8 @@
 """From a URL to the `FileIO` of its store and the root path in it.
 
 Options are Paimon's own (`s3.endpoint`, `s3.access-key`, `s3.secret-key`, `s3.path.style.access`,
-and the same under `fs.s3a.`).  `fsspec.KEY` goes to the fsspec file system as it is, read as JSON
+and the same under `fs.s3a.`).  `caretaker.request-deadline` ("60 s") bounds a request to S3 with all
+its retries.  `fsspec.KEY` goes to the fsspec file system as it is, read as JSON
 where it is JSON.
 """
 
@@ -15,11 +16,12 @@ from typing import Any, Final
 from paimon_core.errors import InvalidArgument
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import LocalFileIO, local_path
-from paimon_core.options import parse_bool
+from paimon_core.options import parse_bool, parse_duration_millis
 
 _FSSPEC_PREFIX: Final = "fsspec."
 _S3_PREFIXES: Final = ("s3.", "s3a.", "fs.s3.", "fs.s3a.")
 _S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
+REQUEST_DEADLINE: Final = "caretaker.request-deadline"
 
 
 def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[FileIO, str]:
@@ -82,6 +84,8 @@ def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:
     if "path.style.access" in found:
         style = "path" if parse_bool(found["path.style.access"]) else "virtual"
         result["config_kwargs"] = {"s3": {"addressing_style": style}}
+    if REQUEST_DEADLINE in options:
+        result["deadline_seconds"] = parse_duration_millis(options[REQUEST_DEADLINE]) / 1000
     return result
 
 

@@ -115,6 +115,21 @@ class Metadata:
                 raise _missing(self.table, path) from e
         return self._indexes[name]
 
+    def prove_readable(self, snapshot: Snapshot) -> None:
+        """CorruptTable unless all metadata files are there that a reader of the snapshot needs.
+
+        Looks into storage again for each of them, whatever was read before.
+        """
+        table = self.table
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        names = [*lists, *(m.file_name for name in lists for m in self.manifests(name))]
+        if snapshot.index_manifest is not None:
+            names.append(snapshot.index_manifest)
+        paths = [table.paths.manifest(name) for name in dict.fromkeys(names)]
+        for path, there in zip(paths, map_parallel(table.io, table.io.exists, paths), strict=True):
+            if not there:
+                raise _missing(table, path)
+
     # What goes may be incomplete: what is not found there stays as an orphan.  What stays must be
     # read by the methods above.
 

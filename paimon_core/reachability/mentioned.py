@@ -37,7 +37,7 @@ class Mentioned:
             try:
                 self._reference(reference)
             except CorruptTable:
-                if _is_there(reference):
+                if reference.is_alive():
                     raise
         return len(new)
 
@@ -95,19 +95,3 @@ class Mentioned:
         names: Iterable[str] = (e.index_file.file_name for e in metadata.index_entries(name))
         self.candidates.difference_update(names)
         self._seen.add(name)
-
-
-def _is_there(reference: Reference) -> bool:
-    """Whether the reference is still the one that was read."""
-    if not reference.still_there():
-        return False
-    table, number = reference.table, reference.snapshot.id
-    match reference.kind:
-        case RefKind.TAG:
-            tag = table.tags.get_or_none(reference.name)
-            now = None if tag is None else tag.snapshot
-        case RefKind.CHANGELOG:
-            now = table.changelogs.get_or_none(number)
-        case _:
-            now = table.snapshots.get_or_none(number)
-    return now is not None and now.identity == reference.snapshot.identity

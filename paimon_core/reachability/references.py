@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.paths import MAIN_BRANCH, table_paths
@@ -45,14 +45,28 @@ class Reference:
         place = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
         return f"{self.kind} {self.name}{place}"
 
-    def still_there(self) -> bool:
-        """Whether a file of this name exists now."""
-        paths, io = self.table.paths, self.table.io
-        if self.kind is RefKind.TAG:
-            return io.exists(paths.tag(self.name))
-        if self.kind is RefKind.CHANGELOG:
-            return io.exists(paths.changelog(self.snapshot.id))
-        return io.exists(paths.snapshot(self.snapshot.id))
+    def is_alive(self) -> bool:
+        """Whether its file is there now, and holds the snapshot that was read."""
+        table = self.table
+        match self.kind:
+            case RefKind.TAG:
+                tag = table.tags.get_or_none(self.name)
+                now = None if tag is None else tag.snapshot
+            case RefKind.CHANGELOG:
+                now = table.changelogs.get_or_none(self.snapshot.id)
+            case _:
+                now = table.snapshots.get_or_none(self.snapshot.id)
+        return now is not None and now.identity == self.snapshot.identity
+
+    def prove_alive(self) -> None:
+        """StalePlan if `is_alive` does not hold."""
+        if not self.is_alive():
+            raise StalePlan(
+                f"{self.label} of table {self.table.name} was removed or replaced by another job",
+                table=self.table.name,
+                snapshot=self.snapshot.id,
+                next_step="see what is left (`caretaker inspect`), then make a new plan",
+            )
 
 
 def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:

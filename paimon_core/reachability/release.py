@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel, parent
 from paimon_core.io.settled import read_settled
@@ -83,12 +84,18 @@ def release(
 ) -> Removed:
     """Delete references and what only they need; what was deleted.
 
-    `delete_references` deletes the references themselves.  With `planned`, no other file is
+    `delete_references` deletes the references themselves, or raises StalePlan; if it has put all of
+    them back, there is nothing to finish.  With `planned`, no other file is
     deleted than those.  CorruptTable if what stays cannot be read: then the references are gone,
     their files are not, and the journal is there for the next run.
     """
     journal = write_journal(table, going, new_uuid) if going else None
-    delete_references()
+    try:
+        delete_references()
+    except PaimonError:
+        if journal is not None and _all_alive(going):
+            table.io.delete(journal)
+        raise
     left = all_references(table)
     gone = without(going, left)
     garbage = find_garbage(table, gone, left, metadata or Metadata(table))
@@ -97,6 +104,10 @@ def release(
     if journal is not None:
         table.io.delete(journal)
     return removed
+
+
+def _all_alive(references: Iterable[Reference]) -> bool:
+    return all(r.is_alive() for r in references)
 
 
 # --- journals -----------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _read_range(
 ) -> Iterator[pa.RecordBatch]:
     newest = table.latest_or_not_found()
     # Java 1.4 does not look at level 0 here where a batch read would not either; 2.0 does.
-    skip_level_0 = skips_level_0(table.options) and not newest.written_by_2_0
+    skip_level_0 = skips_level_0(table) and not newest.written_by_2_0
     for snapshot_id in ids:
         snapshot = table.snapshots.get(snapshot_id)
         if snapshot.commit_kind is CommitKind.OVERWRITE:

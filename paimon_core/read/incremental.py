@@ -89,7 +89,7 @@ def _differing(
 ) -> Iterator[pa.RecordBatch]:
     options = table.options
     by_2_0 = table.latest_or_not_found().written_by_2_0
-    lowest = 0 if by_2_0 else least_level(options)
+    lowest = 0 if by_2_0 else least_level(table)
     old, new = _live(table, before, lowest), _live(table, after, lowest)
     index_files = [vector_files(table, before), vector_files(table, after)]
     order = MergeOrder(

@@ -28,7 +28,6 @@ from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
     SEQUENCE_FIELD,
-    Options,
 )
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
@@ -73,7 +72,7 @@ def read_table(
     # Checked above and at once, not when the first batch is asked for.
     lowest = min_level
     if lowest is None:
-        lowest = least_level(table.options) if table.has_primary_key else 0
+        lowest = least_level(table)
 
     def read(entry: ManifestEntry) -> bool:
         return (
@@ -139,7 +138,7 @@ def _by_file_indexes(
 ) -> list[ManifestEntry]:
     if table.has_primary_key:
         files = [e.file for e in entries]
-        if not never_merges(files, never_merged=skips_level_0(table.options)):
+        if not never_merges(files, never_merged=skips_level_0(table)):
             return entries
     return without_ruled_out(table, entries, predicate)
 
@@ -217,7 +216,7 @@ def _merged(
         with_levels=chosen.with_levels,
     )
     files = [e.file for e in entries]
-    never_merged = skips_level_0(table.options)
+    never_merged = skips_level_0(table)
     for split in batch_splits(files, schema.key_type, schema.options, never_merged=never_merged):
         if split.raw and not keep_deletes:
             for file in split.files:
@@ -229,14 +228,20 @@ def _merged(
             yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
 
 
-def least_level(options: Options) -> int:
-    """The lowest level that a batch read of a primary-key table looks at."""
-    return 1 if skips_level_0(options) else 0
+def least_level(table: FileStoreTable) -> int:
+    """The lowest level that a batch read looks at."""
+    return 1 if skips_level_0(table) else 0
 
 
-def skips_level_0(options: Options) -> bool:
-    """Whether a batch read waits for compaction to look at new files (JAVA_RULES G1)."""
-    return options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
+def skips_level_0(table: FileStoreTable) -> bool:
+    """Whether a batch read waits for compaction to look at new files (JAVA_RULES G1).
+
+    Append tables have no levels: all of their files say level 0, also with deletion vectors.
+    """
+    options = table.options
+    return table.has_primary_key and (
+        options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
+    )
 
 
 def deletion_vectors(

@@ -9,11 +9,13 @@ interrupted creation is taken up again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound, StalePlan
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import (
     BRANCH_PREFIX,
     CHANGELOG_PREFIX,
@@ -23,9 +25,12 @@ from paimon_core.paths import (
     TAG_PREFIX,
     TablePaths,
 )
-from paimon_core.refs.tags import TagStore
+from paimon_core.refs.tags import Tag, TagStore, tag_to_json
+from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import without_lost_changelog
-from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
+from paimon_core.snapshot.store import SnapshotStore
 
 _CREATING: Final = ".creating"
 
@@ -80,7 +85,7 @@ class BranchStore:
         check_branch_name(name)
         if not self.exists(name):
             return
-        begun = self._begun(name)
+        begun = self.begun(name)
         if begun is None:
             raise AlreadyExists(
                 f"branch {name!r} of table {self.table} exists already", table=self.table
@@ -94,31 +99,169 @@ class BranchStore:
                 next_step="create it so again, or delete it first",
             )
 
-    def create(self, name: str, *, tag: str | None = None) -> None:
+    def create(
+        self, name: str, *, tag: str | None = None, expected: Snapshot | None = None
+    ) -> None:
         """Make a branch: empty with the newest schema, or at the snapshot of a tag.
 
+        `expected` is the snapshot that the tag had when this was planned.  The tag, and the metadata
+        of its snapshot, are proven before anything is written, and again when the branch holds
+        references of its own: whoever deletes the tag later finds these and keeps their files.  If
+        the tag went in between, the branch is taken back.
+
         InvalidArgument for a name that Java refuses (main, blank, digits only), AlreadyExists,
-        NotFound for the tag or a table without schema.  Interrupted, it can be called again.
+        NotFound for the tag or a table without schema, StalePlan for a tag that was moved or for a
+        schema that went meanwhile, CorruptTable for a tag that cannot be read.  Interrupted, it can
+        be called again.
         """
         self.check_new(name, tag=tag)
-        target = self.paths.of_branch(name)
-        tagged = None if tag is None else TagStore(self.io, self.paths, self.table).get(tag)
+        tags = TagStore(self.io, self.paths, self.table)
+        source = None
+        if tag is not None:
+            source = tags.get(tag)
+            if expected is not None and source.snapshot.identity != expected.identity:
+                raise self._moved(tag)
+            self._check_metadata(source.snapshot)
         marker = f"{self.paths.branch_dir(name)}/{_CREATING}"
-        self.io.overwrite(marker, (tag or "").encode())
-        self._copy_schemas(target, None if tagged is None else tagged.snapshot.schema_id)
-        if tag is not None and tagged is not None:
-            self.io.overwrite(target.tag(tag), self.io.read_bytes(self.paths.tag(tag)))
-            # Java copies the snapshot's file, and so fails once the snapshot has expired.
-            snapshot = without_lost_changelog(self.io, self.paths, tagged.snapshot)
-            self.io.overwrite(target.snapshot(snapshot.id), snapshot_to_json(snapshot).encode())
+        self.io.create_if_absent(marker, (tag or "").encode())
+        try:
+            self._copy(name, source)
+            if source is not None:
+                now = tags.get(source.name)
+                if now.snapshot.identity != source.snapshot.identity:
+                    raise self._moved(source.name)
+                self._check_metadata(source.snapshot)
+        except (NotFound, StalePlan, CorruptTable):
+            self._take_back(name, source)
+            raise
         self.io.delete(marker)
 
-    def _begun(self, name: str) -> str | None:
+    def begun(self, name: str) -> str | None:
         """The tag of a creation that was interrupted, "" for one without; None for a whole branch."""
+        if name == MAIN_BRANCH:
+            return None
         try:
             return self.io.read_bytes(f"{self.paths.branch_dir(name)}/{_CREATING}").decode()
         except FileNotFoundError:
             return None
+
+    def _copy(self, name: str, source: Tag | None) -> None:
+        """Write the branch's files: schemas first, for a branch without one stops other jobs."""
+        target = self.paths.of_branch(name)
+        self._copy_schemas(target, None if source is None else source.snapshot.schema_id)
+        if source is None:
+            return
+        self._put(target.tag(source.name), tag_to_json(source).encode(), name)
+        # Java copies the snapshot's file, and so fails once the snapshot has expired.
+        snapshot = without_lost_changelog(self.io, self.paths, source.snapshot)
+        if self._snapshots(target)[:1] not in ([], [snapshot.id]):
+            raise self._taken(name)
+        self._put(target.snapshot(snapshot.id), snapshot_to_json(snapshot).encode(), name)
+        if self._snapshots(target)[:1] != [snapshot.id]:
+            # A writer found the branch empty and began with snapshot 1: the branch is theirs.
+            self.io.delete(target.snapshot(snapshot.id))
+            raise self._taken(name)
+
+    def _copy_schemas(self, target: TablePaths, newest: int | None) -> None:
+        schemas = SchemaStore(self.io, self.paths, self.table)
+        ids = schemas.ids()
+        if not ids:
+            raise NotFound(f"table {self.table} has no schema", table=self.table)
+        if newest is not None and newest not in ids:
+            raise CorruptTable(
+                f"schema {newest} of table {self.table} is missing",
+                table=self.table,
+                file=self.paths.schema(newest),
+            )
+        for schema_id in ids:
+            if newest is not None and schema_id > newest:
+                break
+            try:
+                content = self.io.read_bytes(self.paths.schema(schema_id))
+            except FileNotFoundError as e:
+                raise StalePlan(
+                    f"schema {schema_id} of table {self.table} went while the branch was made",
+                    table=self.table,
+                    next_step="another job replaces the schemas; run again when it is done",
+                ) from e
+            self._put(target.schema(schema_id), content, target.branch)
+
+    def _put(self, path: str, content: bytes, branch: str) -> None:
+        """Make a file of the branch; AlreadyExists if it is there and holds something else.
+
+        Only a snapshot or tag of the same identity is replaced: an earlier attempt made it.
+        """
+        if self.io.create_if_absent(path, content):
+            return
+        there = self.io.read_bytes(path)
+        if there == content:
+            return
+        with suppress(ValueError, KeyError, TypeError):
+            if snapshot_from_json(there).identity == snapshot_from_json(content).identity:
+                self.io.overwrite(path, content)
+                return
+        raise self._taken(branch)
+
+    def _check_metadata(self, snapshot: Snapshot) -> None:
+        """CorruptTable unless the manifest lists can be read and their manifests are there."""
+        manifests: set[str] = set()
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            path = self.paths.manifest(name)
+            try:
+                manifests.update(m.file_name for m in read_manifest_list(self.io, path))
+            except FileNotFoundError as e:
+                raise self._hollow(snapshot, path) from e
+        wanted = [self.paths.manifest(name) for name in sorted(manifests)]
+        there = map_parallel(self.io, self.io.exists, wanted)
+        for path, exists in zip(wanted, there, strict=True):
+            if not exists:
+                raise self._hollow(snapshot, path)
+
+    def _take_back(self, name: str, source: Tag | None) -> None:
+        """Delete a branch that could not be completed; StalePlan if others wrote to it meanwhile.
+
+        References go first: a branch that keeps only its schemas needs no file of the table.
+        """
+        target = self.paths.of_branch(name)
+        mine = [] if source is None else [source.snapshot.id]
+        if set(self._snapshots(target)) - set(mine):
+            raise StalePlan(
+                f"branch {name!r} of table {self.table} lost the tag from which it begins, and "
+                "somebody has committed to it already",
+                table=self.table,
+                next_step=f"stop its writers, look at it with `caretaker verify`, then run "
+                f"delete_branch for {name!r}",
+            )
+        for folder in (target.snapshot_dir, target.tag_dir, target.schema_dir):
+            self.io.delete_dir(folder)
+        self.io.delete_dir(self.paths.branch_dir(name))
+
+    def _snapshots(self, target: TablePaths) -> list[int]:
+        return SnapshotStore(self.io, target, self.table).ids()
+
+    def _moved(self, tag: str) -> StalePlan:
+        return StalePlan(
+            f"tag {tag!r} of table {self.table} was moved to another snapshot while a branch was "
+            "made from it",
+            table=self.table,
+        )
+
+    def _hollow(self, snapshot: Snapshot, path: str) -> CorruptTable:
+        return CorruptTable(
+            f"metadata file {path} of table {self.table} is missing, which the tagged snapshot "
+            f"{snapshot.id} needs",
+            table=self.table,
+            file=path,
+            snapshot=snapshot.id,
+            next_step="run `caretaker verify` on the table; no branch was made",
+        )
+
+    def _taken(self, name: str) -> AlreadyExists:
+        return AlreadyExists(
+            f"somebody else wrote to branch {name!r} of table {self.table} while it was made",
+            table=self.table,
+            next_step="look at it with `caretaker verify`, and delete it first if it is not wanted",
+        )
 
     def delete(self, name: str) -> None:
         """Delete the branch's metadata; NotFound if there is none.  Its data become orphans."""
@@ -141,18 +284,6 @@ class BranchStore:
             raise AlreadyExists(
                 f"branch {new_name!r} of table {self.table} exists already", table=self.table
             )
-
-    def _copy_schemas(self, target: TablePaths, newest: int | None) -> None:
-        names = sorted(
-            (int(f.name.removeprefix("schema-")), f.path)
-            for f in self.io.list_dir(self.paths.schema_dir)
-            if f.name.removeprefix("schema-").isdigit()
-        )
-        if not names:
-            raise NotFound(f"table {self.table} has no schema", table=self.table)
-        for schema_id, path in names:
-            if newest is None or schema_id <= newest:
-                self.io.overwrite(target.schema(schema_id), self.io.read_bytes(path))
 
     def _not_found(self, name: str) -> NotFound:
         return NotFound(f"branch {name!r} of table {self.table} does not exist", table=self.table)

@@ -94,9 +94,16 @@ class SnapshotStore:
 
     def get_or_none(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot, None if it is not there; CorruptTable if it cannot be read."""
+        found = self.read(snapshot_id)
+        return None if found is None else found[1]
+
+    def read(self, snapshot_id: int) -> tuple[bytes, Snapshot] | None:
+        """The snapshot as it is stored, and decoded; None and errors as in `get_or_none`."""
         path = self.paths.snapshot(snapshot_id)
         try:
-            snapshot = read_settled(self.io, path, snapshot_from_json, table=self.table)
+            content, snapshot = read_settled(
+                self.io, path, lambda text: (text, snapshot_from_json(text)), table=self.table
+            )
         except FileNotFoundError:
             return None
         except CorruptTable as e:
@@ -109,7 +116,7 @@ class SnapshotStore:
                 file=path,
                 snapshot=snapshot_id,
             )
-        return snapshot
+        return content, snapshot
 
     def ids(self) -> list[int]:
         """All ids, sorted, by listing; there may be gaps."""
@@ -174,6 +181,11 @@ class SnapshotStore:
                 result = snapshot
                 high = middle - 1
         return result
+
+    def create(self, snapshot: Snapshot) -> bool:
+        """Make the snapshot's file and no hint; False if its id is taken, OSError: unknown."""
+        content = snapshot_to_json(snapshot).encode()
+        return self.io.create_if_absent(self.paths.snapshot(snapshot.id), content)
 
     def try_commit(self, snapshot: Snapshot) -> bool:
         """Whether the snapshot was made; False if its id is taken.

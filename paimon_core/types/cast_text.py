@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Final
-
-import numpy as np
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types import datetimes
@@ -23,6 +19,7 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.decimals import fit
+from paimon_core.types.java_numbers import parse_decimal, parse_float
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.text import epoch_to_nanos, is_numeric, parse_boolean, sql_text
 
@@ -33,12 +30,6 @@ _INTEGER_LIMITS: Final = {
     TypeRoot.BIGINT: 2**63,
 }
 _INTEGER: Final = re.compile(r"([+-]?)(\d*)(?:\.\d*)?", re.ASCII)
-_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_JAVA_FLOAT: Final = re.compile(
-    r"([+-]?)(?:(NaN)|(Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?"
-    r"|(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?)",
-    re.ASCII,
-)
 
 
 class NotParsable(ValueError):
@@ -99,15 +90,14 @@ def _parse_atomic(text: str, t: AtomicType, zone: tzinfo) -> Any:
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return binary_string(text.encode(), t)
         case TypeRoot.DECIMAL:
-            if not _DECIMAL.fullmatch(text):
-                raise NotParsable(text)
-            return fit(Decimal(text), t.precision or 0, t.scale or 0)
+            number = _or_fail(parse_decimal(text), text)
+            return fit(number, t.precision or 0, t.scale or 0)
         case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT:
             return _parse_integer(text, _INTEGER_LIMITS[t.kind])
         case TypeRoot.FLOAT:
-            return _parse_float(text, single=True)
+            return _or_fail(parse_float(text, single=True), text)
         case TypeRoot.DOUBLE:
-            return _parse_float(text, single=False)
+            return _or_fail(parse_float(text, single=False), text)
         case TypeRoot.DATE:
             if is_numeric(text):
                 return _parse_integer(text, 2**31)
@@ -142,42 +132,6 @@ def _parse_integer(text: str, limit: int) -> int:
     if not -limit <= number < limit:
         raise NotParsable(text)
     return number
-
-
-def _parse_float(text: str, *, single: bool) -> float:
-    """Java's `parseFloat` and `parseDouble`: blanks around, suffixes and hexadecimal digits too."""
-    match = _JAVA_FLOAT.fullmatch(text.strip("".join(map(chr, range(33)))))
-    if not match:
-        raise NotParsable(text)
-    sign, nan, infinity, digits, hexadecimal = match.groups()
-    if nan:
-        return float("nan")
-    if infinity:
-        value = float("inf")
-    elif hexadecimal:
-        value = float.fromhex(hexadecimal)
-        value = float(np.float32(value)) if single else value
-    else:
-        value = _nearest_float32(digits) if single else float(digits)
-    return -value if sign == "-" else value
-
-
-def _nearest_float32(digits: str) -> float:
-    """The 32-bit float nearest to the digits, not to the double nearest to them."""
-    double = float(digits)
-    with np.errstate(over="ignore"):
-        single = np.float32(double)
-    if not np.isfinite(single) or float(single) == double:
-        return float(single)
-    other = np.nextafter(single, np.float32(np.inf if double > float(single) else 0))
-    if not np.isfinite(other) or double - float(single) != float(other) - double:
-        return float(single)
-    # The double lies exactly between two singles; the digits say on which side they are.
-    exact, middle = Fraction(Decimal(digits)), Fraction(double)
-    if exact == middle:
-        return float(single)
-    above = max(float(single), float(other))
-    return above if exact > middle else min(float(single), float(other))
 
 
 def character_string(text: str, t: AtomicType) -> str:

@@ -97,8 +97,8 @@ def local_date_time_text(nanos: int) -> str:
     return f"{text}:{seconds % 60:02}.{digits}"
 
 
-_ISO_DATE: Final = re.compile(r"([+-]?\d{4,9})-(\d{2})-(\d{2})")
-_ISO_TIME: Final = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_ISO_DATE: Final = re.compile(r"([+-]?\d{4,9})-(\d{2})-(\d{2})", re.ASCII)
+_ISO_TIME: Final = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
 def parse_iso_date(text: str) -> int:
@@ -162,9 +162,14 @@ def sql_timestamp(nanos: int, precision: int) -> str:
     return f"{text}.{fraction}" if fraction else text
 
 
+_TRIMMED: Final = "".join(map(chr, range(33)))
+"""What Java's `String.trim` cuts off."""
+_MOST_DIGITS: Final = 100
+
+
 def _digits(text: str) -> int | None:
-    text = text.strip()
-    if not (text.isascii() and text.isdigit()):
+    text = text.strip(_TRIMMED)
+    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:
         return None
     number = int(text)
     return number if number < 2**31 else None
@@ -225,7 +230,8 @@ def _millis_of_fraction(text: str) -> int:
 
 _SQL_TIMESTAMP: Final = re.compile(
     r"(\d{4}|\+\d{5,9})-(\d{2}|\d)?-(\d{2}|\d)?"
-    r"(?: (\d{2}|\d)?:(\d{2}|\d)?:(\d{2}|\d)?(?:\.(\d{0,9}))?)?"
+    r"(?: (\d{2}|\d)?:(\d{2}|\d)?:(\d{2}|\d)?(?:\.(\d{0,9}))?)?",
+    re.ASCII,
 )
 
 

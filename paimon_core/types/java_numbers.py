@@ -1,6 +1,6 @@
-"""FLOAT and DOUBLE as text, digit by digit as Java prints them.
+"""Numbers as text, as Java prints and reads them.
 
-Java before 19 does not always print the shortest text that reads back (1.0E23 comes out as
+FLOAT and DOUBLE are printed digit by digit: Java before 19 does not always print the shortest text that reads back (1.0E23 comes out as
 9.999999999999999E22), and that text is what a cast to STRING stores and what names a partition's
 folder.  So the algorithm of `FloatingDecimal` is followed, with its approximations, in Python's
 integers.
@@ -8,9 +8,14 @@ integers.
 
 from __future__ import annotations
 
+import re
 import struct
+from decimal import Decimal
+from fractions import Fraction
 from math import floor, isinf, isnan
 from typing import Final, NamedTuple
+
+import numpy as np
 
 _FRACTION_BITS: Final = 52
 _FLOAT_FRACTION_BITS: Final = 23
@@ -198,3 +203,89 @@ def _round_up(digits: list[int]) -> int:
         return 1
     digits[at] += 1
     return 0
+
+
+# --- from text ----------------------------------------------------------------------------------
+
+_LAST_CHAR: Final = "\uffff"
+"""Java's parsers look at single chars, so digits beyond the basic plane are none to them."""
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"([+-]?)(?:(NaN)|(Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?"
+    r"|(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?)",
+    re.ASCII,
+)
+_TRIMMED: Final = "".join(map(chr, range(33)))
+"""What `String.trim` cuts off."""
+_MOST_DIGITS: Final = 4000
+"""More digits fit no type of Paimon; Python itself refuses to read 4,301."""
+
+
+def parse_integer(text: str) -> int | None:
+    """What Java's `Long.valueOf` reads: digits with a sign, in any script; None for other texts.
+
+    The caller checks the range of the type.
+    """
+    if not _INTEGER.fullmatch(text) or max(text) > _LAST_CHAR or len(text) > _MOST_DIGITS:
+        return None
+    return int(text)
+
+
+def parse_decimal(text: str) -> Decimal | None:
+    """What `new BigDecimal(text)` reads: no blanks, no NaN; None for other texts."""
+    if not _DECIMAL.fullmatch(text) or len(text) > _MOST_DIGITS:
+        return None
+    return Decimal(text)
+
+
+def parse_float(text: str, *, single: bool) -> float | None:
+    """What `Float.parseFloat` and `Double.parseDouble` read; None for other texts.
+
+    Blanks around the number, the suffixes f and d, and hexadecimal digits are allowed.
+    """
+    match = _FLOAT.fullmatch(text.strip(_TRIMMED))
+    if not match:
+        return None
+    sign, nan, infinity, digits, hexadecimal = match.groups()
+    if nan:
+        return float("nan")
+    if infinity:
+        value = float("inf")
+    elif hexadecimal:
+        value = float.fromhex(hexadecimal)
+        value = float(np.float32(value)) if single else value
+    else:
+        value = _nearest_float32(digits) if single else float(digits)
+    return -value if sign == "-" else value
+
+
+def parse_exact_float(text: str) -> float | None:
+    """The 32-bit float that the text says without loss; None for other texts.
+
+    Without loss means that the float is the number as a double, or that both print alike
+    (Java: `TypeUtils.castFromString`).
+    """
+    double = parse_float(text, single=False)
+    single = parse_float(text, single=True)
+    if double is None or single is None or double == single:
+        return single
+    return single if float_text(single) == double_text(double) else None
+
+
+def _nearest_float32(digits: str) -> float:
+    """The 32-bit float nearest to the digits, not to the double nearest to them."""
+    double = float(digits)
+    with np.errstate(over="ignore"):
+        single = np.float32(double)
+    if not np.isfinite(single) or float(single) == double:
+        return float(single)
+    other = np.nextafter(single, np.float32(np.inf if double > float(single) else 0))
+    if not np.isfinite(other) or double - float(single) != float(other) - double:
+        return float(single)
+    # The double lies exactly between two singles; the digits say on which side they are.
+    exact, middle = Fraction(Decimal(digits)), Fraction(double)
+    if exact == middle:
+        return float(single)
+    above = max(float(single), float(other))
+    return above if exact > middle else min(float(single), float(other))

@@ -7,7 +7,7 @@ variable part, without the arity.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -28,7 +28,9 @@ from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
 Hashes = np.ndarray[Any, np.dtype[np.int32]]
+WideHashes = np.ndarray[Any, np.dtype[np.uint64]]
 _SEED: Final = 42
+_OTHER_SEED: Final = 0x9E3779B9
 _C1: Final = 0xCC9E2D51
 _C2: Final = 0x1B873593
 _ROWS_AT_ONCE: Final = 1 << 13
@@ -52,13 +54,37 @@ def murmur_hash(data: bytes) -> int:
 
 def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Hashes:
     """The hash of each row of these columns, as Java's `BinaryRow.hashCode`."""
-    arrays = [one_array(c) for c in columns]
-    rows = len(arrays[0]) if arrays else 0
+    rows = len(columns[0]) if columns else 0
     hashes: Hashes = np.empty(rows, np.int32)
-    for start in range(0, rows, _ROWS_AT_ONCE):
-        part = [a.slice(start, _ROWS_AT_ONCE) for a in arrays]
-        hashes[start : start + _ROWS_AT_ONCE] = _hash_words(encode_columns(part, types))
+    for start, words in _encoded(columns, types):
+        hashes[start : start + _ROWS_AT_ONCE] = _hash_words(words)
     return hashes
+
+
+def wide_hash_rows(
+    columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
+) -> WideHashes:
+    """A 64-bit hash of each row, the same for equal rows only: among 10^8 rows 0.03% of all times.
+
+    The upper half is `hash_rows`.  Nothing stored depends on it.
+    """
+    rows = len(columns[0]) if columns else 0
+    hashes: WideHashes = np.empty(rows, np.uint64)
+    for start, words in _encoded(columns, types):
+        high = _hash_words(words).view(np.uint32).astype(np.uint64)
+        low = _hash_words(words, _OTHER_SEED).view(np.uint32).astype(np.uint64)
+        hashes[start : start + _ROWS_AT_ONCE] = high << np.uint64(32) | low
+    return hashes
+
+
+def _encoded(
+    columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
+) -> Iterator[tuple[int, RowWords]]:
+    """The rows in binary form, some at a time, each time with the number of the first."""
+    arrays = [one_array(c) for c in columns]
+    for start in range(0, len(arrays[0]) if arrays else 0, _ROWS_AT_ONCE):
+        part = [a.slice(start, _ROWS_AT_ONCE) for a in arrays]
+        yield start, encode_columns(part, types)
 
 
 def assign_buckets(
@@ -86,10 +112,10 @@ def assign_buckets(
 # --- Murmur over many rows ----------------------------------------------------------------------
 
 
-def _hash_words(rows: RowWords) -> Hashes:
+def _hash_words(rows: RowWords, seed: int = _SEED) -> Hashes:
     halves = rows.words.view(np.uint32)
     starts, sizes = rows.starts[:-1] * 2, np.diff(rows.starts) * 2
-    h = np.full(len(sizes), _SEED, np.uint32)
+    h = np.full(len(sizes), seed, np.uint32)
     if not len(sizes):
         return h.view(np.int32)
     width = int(sizes[0])

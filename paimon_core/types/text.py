@@ -39,7 +39,14 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.decimals import fit
-from paimon_core.types.java_numbers import double_text, float_text
+from paimon_core.types.java_numbers import (
+    double_text,
+    float_text,
+    parse_decimal,
+    parse_exact_float,
+    parse_float,
+    parse_integer,
+)
 from paimon_core.types.sql import type_to_sql
 
 _INTEGERS: Final = {
@@ -481,8 +488,9 @@ def sql_text(value: Any, data_type: DataType) -> str:
 def parse_partition_text(text: str, data_type: DataType) -> Any:
     """The internal value of a partition's text, in either kind of name.
 
-    Java: `TypeUtils.castFromString`.  The caller knows the default name, which means null.
-    InvalidArgument if the text is none of this type.
+    Java: `TypeUtils.castFromString`.  Two differences: the ISO text of legacy names is read too,
+    and a DECIMAL with too many digits is refused, where Java takes it for null.  The caller knows
+    the default name, which means null.  InvalidArgument if the text is none of this type.
     """
     if not isinstance(data_type, AtomicType):
         raise UnsupportedFeature(f"partition columns of type {type_to_sql(data_type)}")
@@ -511,25 +519,36 @@ def _parse_atomic(text: str, t: AtomicType) -> Any:
             encoded = text.encode()
             return None if len(encoded) > (t.length or 0) else encoded
         case TypeRoot.DECIMAL:
-            return fit(Decimal(text), t.precision or 0, t.scale or 0)
+            number = parse_decimal(text)
+            return None if number is None else fit(number, t.precision or 0, t.scale or 0)
         case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT:
-            return _checked_integer(int(text), t)
+            return _bounded(text, t.kind)
         case TypeRoot.FLOAT:
-            return float(np.float32(float(text)))
+            return parse_exact_float(text)
         case TypeRoot.DOUBLE:
-            return float(text)
+            return parse_float(text, single=False)
+        case TypeRoot.DATE if is_numeric(text):
+            return _bounded(text, TypeRoot.INT)
         case TypeRoot.DATE:
-            return int(text) if is_numeric(text) else datetimes.parse_sql_date(text)
+            return datetimes.parse_sql_date(text)
+        case TypeRoot.TIME if is_numeric(text):
+            return _bounded(text, TypeRoot.INT)
         case TypeRoot.TIME:
-            return int(text) if is_numeric(text) else datetimes.parse_sql_time(text)
+            return datetimes.parse_sql_time(text)
         case TypeRoot.TIMESTAMP if is_numeric(text):
-            return epoch_to_nanos(int(text), t.precision or 0)
+            epoch = _bounded(text, TypeRoot.BIGINT)
+            return None if epoch is None else epoch_to_nanos(epoch, t.precision or 0)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             # Legacy names hold the ISO text, whose seconds may be missing.
             if "T" in text:
                 return datetimes.parse_iso_timestamp(text)
             return datetimes.parse_sql_timestamp(text, t.precision or 0)
     raise UnsupportedFeature(f"partition columns of type {type_to_sql(t)}")
+
+
+def _bounded(text: str, root: TypeRoot) -> int | None:
+    number = parse_integer(text)
+    return number if number is not None and -_INTEGERS[root] <= number < _INTEGERS[root] else None
 
 
 def is_numeric(text: str) -> bool:

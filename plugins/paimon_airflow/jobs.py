@@ -337,7 +337,7 @@ def _run_on_spark(given: Resolved) -> dict[str, object]:
     parts = {
         "arguments": dict(given.raw),
         "default_options": dict(given.default_options),
-        **given.limits.to_json(),
+        "guards": given.limits.to_json(),
     }
     return {name: value for name, value in parts.items() if value not in (None, {})}
 

@@ -66,6 +66,46 @@ CASES: dict[str, tuple[list[str], list[list[str]], dict[str, str]]] = {
         [["2024001"], ["2023366"], ["2024040"]],
         {"expiration_time": "10 d", "timestamp_formatter": "yyyyDDD"},
     ),
+    "years of an era": (
+        ["dt"],
+        [["0000-01-01"], ["-0001-01-01"], ["0001-01-01"], ["+12024-01-01"], ["12024-01-01"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "yyyy-MM-dd"},
+    ),
+    "one letter of a year": (
+        ["dt"],
+        [["00-01-01"], ["24-1-1"], ["0-1-1"], ["-5-1-1"], ["2024-02-05"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "y-M-d"},
+    ),
+    "years with sign": (
+        ["dt"],
+        [["0000-01-01"], ["-0001-01-01"], ["-0000-01-01"], ["2024-02-05"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "uuuu-MM-dd"},
+    ),
+    "digits that a bracket does not get": (
+        ["dt"],
+        [["20240101"], ["2024010107"], ["202401010"], ["+9999000040123"], ["20240201"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "yyyyMMdd[HH]"},
+    ),
+    "a time with a gap": (
+        ["dt"],
+        [["2024-01-01 07 09"], ["2024-01-02 25 61"], ["2024-01-03 7 9"], ["2024-02-09 07 09"]],
+        {"expiration_time": "10 d", "timestamp_formatter": "yyyy-MM-dd HH ss"},
+    ),
+    "the end of a day": (
+        ["dt"],
+        [["2024-02-10 24:00"], ["2024-02-09 24:00"], ["2024-02-09 24:01"], ["2024-02-10 07:00"]],
+        {"expiration_time": "11 h", "timestamp_formatter": "yyyy-MM-dd HH:mm"},
+    ),
+    "overflowing fields": (
+        ["dt"],
+        [["2024--1-01"], ["2023-14-01"], ["2024-02--9"], ["2024-01-60"], ["2024-01-31 99:99:99"]],
+        {"expiration_time": "5 d"},
+    ),
+    "a value that is no replacement": (
+        ["dt", "hh"],
+        [["2024\\-01-01", "7"], ["2024-01-02", "7"], ["2024-02-09", "7"]],
+        {"expiration_time": "5 d", "timestamp_pattern": "$dt $hh:00:00"},
+    ),
     "years long ago": (["dt"], [["-044-03-15"], ["9-1-1"]], {"expiration_time": "900000 d"}),
     "none": (["dt"], [["2024-01-01"]], {"expiration_time": "9999 d"}),
 }
@@ -104,6 +144,52 @@ def test_ours_beside_java(case: str, oracle: Oracle, tmp_path: Path) -> None:
     assert oracle.rows(**ours) == theirs
     assert len(theirs) < len(values) or case in ("none", "years long ago")
     assert_whole(tmp_path / "ours")
+
+
+NAMES = {
+    "INT": ["2024_01_01", "1_0", " 10", "10 ", "+10", "010", "1e1", "10.0", "\u0661\u0660", ""],
+    "DOUBLE": ["nan", "NaN", "inf", "Infinity", "1_0", " 10 ", "10d", "0xAp0", "1e1"],
+    "FLOAT": ["nan", "inf", "1_0", "10f", "16777217", "0.1"],
+    "DECIMAL(9, 2)": ["nan", "inf", "1_0", "10.004", "1e1", " 10", ".", "+10"],
+    "DATE": ["2024_01_01", "2024-1-1", "19723", "2024-01-01 07:00:00", "99999999999", "0000-01-01"],
+    "TIME(3)": ["1_0", "10", "0:0:0.01", "00:00:00.010"],
+    "BOOLEAN": ["T", "yes", "1", "on", "nan"],
+}
+VALUES: dict[str, list[Any]] = {
+    "INT": [10, 20240101, 0],
+    "DOUBLE": [10.0, "NaN", "Infinity"],
+    "FLOAT": [10.0, "NaN", 0.1, 16777216.0],
+    "DECIMAL(9, 2)": ["10.00", "0.00"],
+    "DATE": ["2024-01-01", "0001-01-01"],
+    "TIME(3)": ["00:00:00.010", "00:00:10"],
+    "BOOLEAN": [True, False],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_dropped_partition_is_named_as_in_java(kind: str, oracle: Oracle, tmp_path: Path) -> None:
+    """Each text drops the same partition in both, or is refused by both."""
+    at = {"warehouse": str(tmp_path / "java"), "database": "db", "table": "t"}
+    rows = [[i, value] for i, value in enumerate(VALUES[kind])]
+    oracle.defaults(**at)
+    oracle([create(["p"], kind), {"op": "write", "rows": rows}])
+    theirs, ours = {}, {}
+    for text in NAMES[kind]:
+        shutil.rmtree(tmp_path / "ours", ignore_errors=True)
+        shutil.copytree(tmp_path / "java", tmp_path / "ours")
+        shutil.copytree(tmp_path / "java", tmp_path / "copy", dirs_exist_ok=True)
+        step: dict[str, Any] = {"op": "drop_partition", "partitions": [{"p": text}]}
+        step["warehouse"] = str(tmp_path / "copy")
+        (answer,) = oracle([step], check=False)
+        left = oracle.rows(warehouse=str(tmp_path / "copy"))
+        theirs[text] = "refused" if "error" in answer else left
+        shutil.rmtree(tmp_path / "copy")
+        step["warehouse"] = str(tmp_path / "ours")
+        result = run_step({**at, **step})
+        left = oracle.rows(warehouse=str(tmp_path / "ours"))
+        ours[text] = "refused" if "error" in result else left
+    assert ours == theirs
+    assert "refused" in ours.values()
 
 
 @pytest.mark.usefixtures("clock")
@@ -159,9 +245,13 @@ def test_drop_many(table: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_guards_stop_a_drop(table: dict[str, str], tmp_path: Path) -> None:
+    rows = [[i, f"d{i % 3}", f"h{i % 2}"] for i in range(12)]
+    for _ in range(2):  # the more than ten files that are always free
+        assert "error" not in run_step({**table, "op": "write", "rows": rows})
     report = run(tmp_path, "drop_partition", partitions="dt=d0;dt=d1")
     assert type(report.error).__name__ == "GuardTripped"
-    assert len(run_step({"op": "read", **table})["rows"]) == 12
+    assert "12 of 18 data files" in str(report.error)
+    assert len(run_step({"op": "read", **table})["rows"]) == 36
 
 
 def test_update_time_and_limit(table: dict[str, str], tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_java_and_dynamic_buckets(oracle: Oracle, tmp_path: Path) -> None:
             job=job,
             warehouse=str(tmp_path),
             table="db.t",
-            arguments=job.read_arguments({"order_by": ["v"]}),
+            arguments=job.read_arguments({"order_by": ["v"], "writers_stopped": True}),
         )
     )
     assert report.error is None, report.error

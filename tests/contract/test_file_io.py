@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from s3_store import S3Server, s3_server
 
+from paimon_core.errors import StorageError
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.local import LocalFileIO
 from paimon_core.io.open import open_file_io
@@ -260,12 +261,12 @@ class TestS3(FileIOContract):
                 "s3.access-key": "x",
                 "s3.secret-key": "x",
                 "s3.region": "us-east-1",
-                "fsspec.config_kwargs": '{"retries": {"max_attempts": 1}, "connect_timeout": 1}',
+                "caretaker.request-deadline": "500 ms",
             },
         )
-        with pytest.raises(OSError):
+        with pytest.raises(StorageError, match="s3://b/w/x"):
             io.exists(f"{root}/x")
-        with pytest.raises(OSError):
+        with pytest.raises(StorageError, match="s3://b/w/x"):
             io.list_dir(f"{root}/x")
-        with pytest.raises(OSError):
+        with pytest.raises(StorageError):
             io.create_if_absent(f"{root}/x", b"x")

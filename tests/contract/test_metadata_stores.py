@@ -11,8 +11,9 @@ import pytest
 from s3_store import S3Server, s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.errors import AlreadyExists
+from paimon_core.errors import AlreadyExists, CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.refs.tags import Tag
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -113,6 +114,16 @@ def test_tags_branches_and_consumers(table: FileStoreTable) -> None:
     with pytest.raises(AlreadyExists):
         table.tags.create(Tag("a", _snapshot(2)))
     table.tags.rename("a", "b")
+    with pytest.raises(CorruptTable):
+        table.branches.create("side", tag="b")
+    assert table.branches.names() == []
+    options = table.options
+    name, _ = write_manifest_list(
+        table.io, table.paths, [], options=options, new_uuid=lambda: str(uuid.uuid4())
+    )
+    empty = table.io.read_bytes(table.paths.manifest(name))
+    for wanted in ("b", "d"):
+        table.io.write_bytes(table.paths.manifest(wanted), empty)
     table.branches.create("side", tag="b")
     table.branches.create("empty")
     table.branches.rename("empty", "bare")

@@ -205,7 +205,7 @@ CASES = {
         )
         for kind, arguments in (
             ("log", ORDER),
-            ("dynamic", ORDER),
+            ("dynamic", {**ORDER, "writers_stopped": True}),
             ("incremental", {"strategy": "full", "batch_bytes": "1 b"}),
         )
     },

@@ -37,13 +37,31 @@ def modules_of(package: str) -> list[str]:
     return [package, *(module.name for module in walk)]
 
 
+OF_AN_EXTRA = {"paimon_core.io.s3"}
+"""Imported only to open a URL that needs the extra."""
+
+
 def test_the_core_needs_neither_spark_nor_airflow_nor_any_extra():
-    modules = modules_of("paimon_core")
+    modules = [name for name in modules_of("paimon_core") if name not in OF_AN_EXTRA]
     assert len(modules) > 30
     absent = {"pyspark", "airflow", "pandas", "pydantic", "sqlalchemy", "yaml", "rich", "s3fs"}
     absent |= {"datasketches"}
     run = run_without(absent, f"for name in {modules!r}: importlib.import_module(name)")
     assert run.returncode == 0, run.stderr
+
+
+def test_a_url_that_needs_an_extra_names_it():
+    program = """
+from paimon_core.errors import InvalidArgument
+from paimon_core.io.open import open_file_io
+try:
+    open_file_io("s3://bucket/lake")
+except InvalidArgument as e:
+    print(e)
+"""
+    run = run_without({"s3fs"}, program)
+    assert "No module named 's3fs'" in run.stdout, run.stderr
+    assert "the extra 's3'" in run.stdout
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["read", "--help"]])

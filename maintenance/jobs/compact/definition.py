@@ -85,6 +85,7 @@ COMPACT = Job(
         "caretaker run compact 'db.*' -w s3://lake --excluding 'db\\.tmp_.*' --dry-run",
     ),
     load=_load,
+    by_age=True,  # rows of tables with record-level.expire-time
     table_options={"write-only": "false"},
     replans=True,
 )

@@ -60,6 +60,8 @@ EXPIRE_CONSUMERS: Final = Job(
     arguments=(EXPIRATION_TIME,),
     examples=("caretaker run expire_consumers 'db.*' -w /lake --expiration-time '7 d'",),
     load=partial(_load, "EXPIRE"),
+    needs_line=False,
+    by_age=True,
 )
 RESET_CONSUMER: Final = Job(
     name="reset_consumer",
@@ -70,6 +72,7 @@ RESET_CONSUMER: Final = Job(
     arguments=(CONSUMER_ID, NEXT_SNAPSHOT),
     examples=("caretaker run reset_consumer db.orders -w /lake --consumer-id j --next-snapshot 4",),
     load=partial(_load, "RESET"),
+    needs_line=False,
 )
 CLEAR_CONSUMERS: Final = Job(
     name="clear_consumers",
@@ -80,5 +83,6 @@ CLEAR_CONSUMERS: Final = Job(
     arguments=(INCLUDING, EXCLUDING),
     examples=("caretaker run clear_consumers db.orders -w /lake --including-consumers 'test-.*'",),
     load=partial(_load, "CLEAR"),
+    needs_line=False,
 )
 CONSUMER_JOBS: Final = (EXPIRE_CONSUMERS, RESET_CONSUMER, CLEAR_CONSUMERS)

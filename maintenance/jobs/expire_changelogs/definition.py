@@ -64,4 +64,6 @@ EXPIRE_CHANGELOGS: Final = Job(
     arguments=(RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, DELETE_ALL, OPTIONS),
     examples=("caretaker plan expire_changelogs db.orders -w /lake",),
     load=_load,
+    exclusive=True,
+    by_age=True,
 )

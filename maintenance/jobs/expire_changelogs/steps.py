@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.retention import Keep, Retention, choose_range
 from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
@@ -101,7 +102,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         ),
         actions=tuple(actions),
         kept=tuple(kept),
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(table, going, references, garbage.files),
         arguments=arguments,
     )
 
@@ -184,6 +185,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     clean = table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
     details: dict[str, object] = {}
     if work.interrupted:
+        context.fence()
         finished = finish_interrupted(
             table,
             work.interrupted,
@@ -194,6 +196,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
     def delete_references() -> None:
         for reference in work.going:
+            context.fence()
             table.changelogs.delete(reference.snapshot.id)
         earliest = table.changelogs.earliest_id()
         if earliest is None:

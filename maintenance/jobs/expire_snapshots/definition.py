@@ -65,4 +65,6 @@ EXPIRE_SNAPSHOTS = Job(
         "caretaker run expire_snapshots 'db.*' -w s3://lake --older-than '2024-01-31 00:00:00'",
     ),
     load=_load,
+    exclusive=True,
+    by_age=True,
 )

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.retention import ExpiryRange, Keep, Retention, choose_range
 from maintenance.storage import delete_paths
 from maintenance.times import parse_older_than
-from paimon_core.errors import NotFound
+from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     CHANGELOG_NUM_RETAINED_MAX,
@@ -37,11 +38,17 @@ from paimon_core.reachability.references import (
 )
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.consumers import Consumer
+from paimon_core.snapshot.line import NewestWatch, unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, remove_oldest
+from paimon_core.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """The snapshots that go, oldest first, and the files that may go with them."""
+    """The snapshots that go, oldest first, and the files that may go with them.
+
+    `newest` is the newest snapshot when the plan was made.
+    """
 
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = frozenset()
@@ -49,6 +56,7 @@ class Expiry:
     interrupted: tuple[str, ...] = ()
     clean_folders: bool = False
     consumers_hold: bool = True
+    newest: Snapshot | None = None
     metadata: Metadata | None = field(default=None, compare=False, repr=False)
 
 
@@ -58,7 +66,7 @@ Plan = MetadataPlan[Expiry]
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
     """The snapshots that are beyond the retention, and what holds the others."""
     interrupted = tuple(journals(table))
-    ids = table.snapshots.ids()
+    ids = unbroken_ids(table.snapshots)
     if not ids:
         return _plan(table, arguments, Expiry(interrupted=interrupted))
     now = context.env.now_millis()
@@ -88,9 +96,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         interrupted=interrupted,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         consumers_hold=consumers_hold,
+        newest=_newest(references, table, going),
         metadata=metadata,
     )
-    return _plan(table, arguments, work, garbage, kept)
+    return _plan(table, arguments, work, garbage, kept, references)
 
 
 def _plan(
@@ -99,6 +108,7 @@ def _plan(
     work: Expiry,
     garbage: Garbage | None = None,
     kept: Sequence[Kept] = (),
+    references: Sequence[Reference] = (),
 ) -> Plan:
     garbage = garbage or Garbage()
     actions = []
@@ -131,8 +141,7 @@ def _plan(
         work=work,
         actions=tuple(actions),
         kept=tuple(kept),
-        # No share of the live table goes, whatever the figures: retention is the guard here.
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(table, work.going, references, garbage.files),
         arguments=arguments,
     )
 
@@ -202,6 +211,26 @@ def _in_range(
     ]
 
 
+def _newest(
+    references: Sequence[Reference], table: FileStoreTable, going: Sequence[Reference]
+) -> Snapshot | None:
+    """The newest snapshot; StalePlan if the table was shortened while it was read."""
+    mine = [
+        r.snapshot
+        for r in references
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch
+    ]
+    newest = max(mine, key=lambda s: s.id, default=None)
+    if newest is not None and going and going[-1].snapshot.id >= newest.id:
+        raise StalePlan(
+            f"table {table.name} was shortened while its snapshots were read: the newest is "
+            f"{newest.id}",
+            table=table.name,
+            snapshot=newest.id,
+        )
+    return newest
+
+
 def _garbage(
     table: FileStoreTable,
     going: Sequence[Reference],
@@ -259,11 +288,36 @@ def _is_same(reference: Reference) -> bool:
     return now is None or now.identity == reference.snapshot.identity
 
 
+def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, context: RunContext) -> None:
+    """Oldest first: whenever this stops, what is left has no gap."""
+    watch = NewestWatch(table.snapshots, newest)
+    if work.keep_changelogs:
+        watch.check()
+        context.fence()
+        for reference in work.going:
+            table.changelogs.put(reference.snapshot)
+        table.changelogs.write_latest_hint(work.going[-1].snapshot.id)
+    removal = Removal(table.snapshots, Side.BEGINNING, fence=context.fence)
+    try:
+        remove_oldest(removal, [r.snapshot for r in work.going], watch)
+    except StalePlan:
+        if work.keep_changelogs:
+            # A changelog stands for a snapshot that is gone.
+            for reference in work.going:
+                if reference.is_alive():
+                    table.changelogs.delete(reference.snapshot.id)
+        raise
+    earliest = table.snapshots.earliest_id()
+    if earliest is not None:
+        table.snapshots.write_earliest_hint(earliest)
+
+
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Finish what was interrupted, then expire."""
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
+        context.fence()
         finished = finish_interrupted(
             table,
             work.interrupted,
@@ -272,24 +326,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         )
         details["finished"] = finished.to_json()
 
-    def delete_references() -> None:
-        if work.keep_changelogs:
-            for reference in work.going:
-                table.changelogs.put(reference.snapshot)
-            table.changelogs.write_latest_hint(work.going[-1].snapshot.id)
-        # Oldest first: whenever this stops, what is left has no gap.
-        for reference in work.going:
-            table.snapshots.delete(reference.snapshot.id)
-        earliest = table.snapshots.earliest_id()
-        if earliest is None:
-            raise NotFound(f"table {table.name} has no snapshot left", table=table.name)
-        table.snapshots.write_earliest_hint(earliest)
-
-    if work.going:
+    if work.going and work.newest is not None:
         removed = release(
             table,
             work.going,
-            delete_references,
+            partial(_remove, table, work, work.newest, context),
             new_uuid=context.env.new_uuid,
             metadata=work.metadata,
             planned=work.files,

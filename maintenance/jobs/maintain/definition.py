@@ -84,6 +84,7 @@ def maintain_job(jobs: Mapping[str, Job]) -> Job:
             "caretaker plan maintain db.t -w /lake --step-argument expire_snapshots.retain_max=9",
         ),
         load=partial(_load, jobs),
+        by_age=True,
     )
 
 

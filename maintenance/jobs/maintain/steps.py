@@ -23,16 +23,19 @@ from maintenance.jobs.maintain.parts import (
     chosen_steps,
     why_not_due,
 )
+from maintenance.lease import hold_lease
 from maintenance.ledger import Changes
 from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan, counted
 from maintenance.report import FailedUnit, error_json
-from paimon_core.errors import CommitConflict, StalePlan
+from paimon_core.errors import CommitConflict, LeaseHeld, StalePlan
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.schema.changes import check_dynamic_options
 
 _ATTEMPTS: Final = 5
+"""How many plans one step makes at most because others commit, and because its own commits make
+more due."""
 _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
 
 
@@ -164,7 +167,7 @@ def _execute(table: FileStoreTable, plan: MaintainPlan, part: Part, context: Run
     elif not why_not:
         started = time.perf_counter()
         before = None if context.ledger is None else context.ledger.changes()
-        outcome = _run_step(table, part, context, reuse=not progress.changed)
+        outcome = _run_leased(table, part, context, reuse=not progress.changed)
         outcome = replace(outcome, seconds=time.perf_counter() - started)
         if context.ledger is not None and before is not None:
             outcome = replace(outcome, changes=context.ledger.changes().since(before))
@@ -172,11 +175,30 @@ def _execute(table: FileStoreTable, plan: MaintainPlan, part: Part, context: Run
     return outcome
 
 
+def _run_leased(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:
+    """Run the step, with the lease on the table if its job needs one and there is something to do."""
+    idle = reuse and part.plan is not None and part.plan.is_empty
+    if idle or not part.job.exclusive:
+        return _run_step(table, part, context, reuse=reuse)
+    try:
+        with hold_lease(
+            table,
+            job=part.job.name,
+            run_id=context.run_id,
+            env=context.env,
+            wait_millis=context.lease_wait_millis,
+        ) as (lease, waited):
+            fenced = replace(context, fence=lease.check)
+            return _run_step(table, part, fenced, reuse=reuse and not waited)
+    except LeaseHeld as e:
+        return Outcome(part=part, status=PartStatus.FAILED, error=e, plan=part.plan)
+
+
 def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:
     committed: list[Committed] = []
     findings: list[Mapping[str, object]] = []
     plan = part.plan if reuse else None
-    attempt = 1
+    attempt = rounds = 1
     try:
         while True:
             own = _for_job(table, part.job, part.arguments)
@@ -191,7 +213,8 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
             if conflict is None:
                 if any(c.snapshots for c in done):
                     findings += part.job.load().verify(own, plan, done)
-                if getattr(plan, "goes_on", False):
+                if getattr(plan, "goes_on", False) and rounds < _ATTEMPTS and _progressed(done):
+                    rounds += 1
                     plan = None  # what was committed makes further work due
                     continue
                 break
@@ -215,6 +238,11 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
         attempts=attempt,
         plan=plan,
     )
+
+
+def _progressed(done: Sequence[Committed]) -> bool:
+    """Whether all of it went through; what failed would fail again and again."""
+    return any(c.snapshots for c in done) and not any(c.failed_units for c in done)
 
 
 def _attempt(

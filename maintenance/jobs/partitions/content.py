@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from maintenance.partition_choice import partition_value
-from maintenance.plan import Effect
+from maintenance.plan import Effect, Loss, Lost
 from paimon_core.commit.overwrite import PartitionTest, static_partition_test
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -51,11 +51,14 @@ def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Part
 def effect_of(going: Iterable[Partition], everything: Iterable[Partition]) -> Effect:
     """What goes from the newest snapshot, of what there is."""
     going, everything = list(going), list(everything)
+    files, size = sum(p.files for p in going), sum(p.bytes for p in going)
+    table_files, table_bytes = sum(p.files for p in everything), sum(p.bytes for p in everything)
     return Effect(
-        deleted_files=sum(p.files for p in going),
-        deleted_bytes=sum(p.bytes for p in going),
-        table_files=sum(p.files for p in everything),
-        table_bytes=sum(p.bytes for p in everything),
+        deleted_files=files,
+        deleted_bytes=size,
+        table_files=table_files,
+        table_bytes=table_bytes,
+        losses=(Loss(Lost.FILES, files, table_files), Loss(Lost.BYTES, size, table_bytes)),
     )
 
 

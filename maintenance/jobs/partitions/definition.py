@@ -89,6 +89,7 @@ EXPIRE_PARTITIONS: Final = Job(
     ),
     examples=("caretaker plan expire_partitions db.events -w /lake --expiration-time '90 d'",),
     load=partial(_load, "expire", "EXPIRE"),
+    by_age=True,
 )
 DROP_PARTITION: Final = Job(
     name="drop_partition",
@@ -113,5 +114,6 @@ MARK_PARTITION_DONE: Final = Job(
     arguments=(PARTITIONS,),
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=partial(_load, "done", "DONE"),
+    needs_line=False,
 )
 PARTITION_JOBS: Final = (EXPIRE_PARTITIONS, DROP_PARTITION, MARK_PARTITION_DONE)

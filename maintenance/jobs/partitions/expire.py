@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from maintenance.date_time_format import DateTimeFormat
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.partitions.content import Partition, effect_of, partitions_of
 from maintenance.jobs.partitions.drop import drop_action
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.partition_time import TimeFormat, default_millis, put_together
+from maintenance.partition_time import DEFAULT_FORMAT, put_together
 from maintenance.plan import Kept, SnapshotPin
 from maintenance.times import wall_clock_text
 from paimon_core.commit.overwrite import replace_partitions
@@ -139,7 +140,7 @@ def _sort_text(table: FileStoreTable, row: bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class _Reader:
     pattern: str | None
-    formatter: TimeFormat | None
+    formatter: DateTimeFormat
 
     @classmethod
     def of(cls, table: FileStoreTable, arguments: Mapping[str, object]) -> _Reader:
@@ -150,7 +151,7 @@ class _Reader:
                 ("timestamp_formatter", PARTITION_TIMESTAMP_FORMATTER),
             )
         )
-        return cls(pattern, None if formatter is None else TimeFormat.of(formatter))
+        return cls(pattern, DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter))
 
     def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
         """The time that the values stand for, or why they stand for none."""
@@ -171,7 +172,9 @@ class _Reader:
             text = "" if value is None else partition_text(value, field.type, legacy_name=False)
             texts[field.name] = text or ""
         text = put_together(self.pattern, texts)
-        time = default_millis(text) if self.formatter is None else self.formatter.millis(text)
+        if text is None:
+            return f"timestamp_pattern {self.pattern!r} cannot take its values in"
+        time = self.formatter.millis(text)
         return f"{text!r} cannot be read as a time" if time is None else time
 
 

@@ -16,7 +16,7 @@ from maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 from maintenance.storage import list_folders
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat
-from paimon_core.paths import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_core.reachability.references import branches_of
 from paimon_core.reachability.release import JOURNALS
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
@@ -24,12 +24,17 @@ from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
 
 @dataclass(slots=True)
 class Found:
-    """Candidates by path, and totals of everything that was listed."""
+    """Candidates by path, and totals of everything that was listed.
+
+    `data` are the candidates that lie in folders of buckets.
+    """
 
     candidates: dict[str, FileStat] = field(default_factory=dict)
+    data: set[str] = field(default_factory=set)
     empty_folders: list[str] = field(default_factory=list)
-    files: int = 0
-    bytes: int = 0
+    data_files: int = 0
+    data_bytes: int = 0
+    metadata_files: int = 0
     young: int = 0
 
 
@@ -49,23 +54,28 @@ def find_candidates(
     temporary: list[FileStat] = []
     folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
     paths = table.paths
-    folders += [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
-    for folder, listed in _listed(table, folders, context):
+    metadata = [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
+    for folder, listed in _listed(table, [*folders, *metadata], context):
         files = [f for f in listed if not f.is_dir]
-        _add(found, files, older_than_millis)
+        _add(found, files, older_than_millis, data=folder not in metadata)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
     for files in (temporary, *_metadata_files(table)):
-        _add(found, files, older_than_millis)
+        _add(found, files, older_than_millis, data=False)
     return found
 
 
-def _add(found: Found, files: Iterable[FileStat], older_than_millis: int) -> None:
+def _add(found: Found, files: Iterable[FileStat], older_than_millis: int, *, data: bool) -> None:
     for file in files:
-        found.files += 1
-        found.bytes += file.size
+        if data:
+            found.data_files += 1
+            found.data_bytes += file.size
+        else:
+            found.metadata_files += 1
         if file.modified_millis < older_than_millis:
             found.candidates[file.path] = file
+            if data:
+                found.data.add(file.path)
         else:
             found.young += 1
 
@@ -131,6 +141,7 @@ def _metadata_files(table: FileStoreTable) -> Iterator[list[FileStat]]:
         yield _temporary(table.io.list_dir(paths.tag_success_dir))
         if paths.branch_root != paths.root:
             yield _temporary(table.io.list_dir(paths.branch_root))
+    yield _temporary(table.io.list_dir(f"{table.root}/{CARETAKER_DIR}"))
     yield _temporary(table.io.list_dir(f"{table.root}/{JOURNALS}"))
     for quarantine in table.io.list_dir(f"{table.root}/{QUARANTINES}"):
         if quarantine.is_dir:

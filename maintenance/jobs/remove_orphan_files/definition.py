@@ -79,6 +79,8 @@ REMOVE_ORPHAN_FILES: Final = Job(
         "caretaker run remove_orphan_files db.orders -w /lake --mode quarantine",
     ),
     load=partial(_load, "steps", "STEPS"),
+    exclusive=True,
+    by_age=True,
 )
 RESTORE_ORPHAN_FILES: Final = Job(
     name="restore_orphan_files",
@@ -89,6 +91,8 @@ RESTORE_ORPHAN_FILES: Final = Job(
     arguments=(QUARANTINE,),
     examples=("caretaker run restore_orphan_files db.orders -w /lake --quarantine ID",),
     load=partial(_load, "quarantine", "RESTORE"),
+    exclusive=True,
+    needs_line=False,
 )
 PURGE_ORPHAN_FILES: Final = Job(
     name="purge_orphan_files",
@@ -99,5 +103,6 @@ PURGE_ORPHAN_FILES: Final = Job(
     arguments=(QUARANTINE,),
     examples=("caretaker run purge_orphan_files db.orders -w /lake --quarantine ID",),
     load=partial(_load, "quarantine", "PURGE"),
+    exclusive=True,
 )
 ORPHAN_JOBS: Final = (REMOVE_ORPHAN_FILES, RESTORE_ORPHAN_FILES, PURGE_ORPHAN_FILES)

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, counted, human_bytes
+from maintenance.plan import Effect, Loss, Lost, counted, human_bytes
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -85,7 +85,13 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
 
 
 def _plan(
-    job: str, verb: str, table: FileStoreTable, found: Quarantine, arguments: Mapping[str, object]
+    job: str,
+    verb: str,
+    table: FileStoreTable,
+    found: Quarantine,
+    arguments: Mapping[str, object],
+    *,
+    deletes: bool = False,
 ) -> Plan:
     size = sum(found.files.values())
     action = Action(
@@ -97,7 +103,13 @@ def _plan(
         pin=latest_pin(table),
         work=found,
         actions=(action,),
-        effect=Effect(deleted_files=len(found.files), deleted_bytes=size),
+        effect=Effect(
+            deleted_files=len(found.files),
+            deleted_bytes=size,
+            losses=(Loss(Lost.FILES, len(found.files)), Loss(Lost.BYTES, size)),
+        )
+        if deletes
+        else Effect(),
         arguments=arguments,
     )
 
@@ -128,7 +140,7 @@ def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed
 def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
     """The files that are deleted for good."""
     found = _read(table, arguments)
-    return _plan("purge_orphan_files", "delete", table, found, arguments)
+    return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
 
 
 def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:

@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.remove_orphan_files.candidates import external_roots, find_candidates
+from maintenance.jobs.remove_orphan_files.candidates import Found, external_roots, find_candidates
 from maintenance.jobs.remove_orphan_files.quarantine import move_aside
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes
+from maintenance.plan import Effect, Kept, Loss, Lost, counted, human_bytes
 from maintenance.storage import delete_paths
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
 from paimon_core.reachability.mentioned import Mentioned
-from paimon_core.reachability.release import delete_empty_folders
+from paimon_core.reachability.release import (
+    delete_empty_folders,
+    finish_interrupted,
+    journals,
+)
 
 LEAST_AGE_MILLIS: Final = 86_400_000
 MOST_FOLDERS: Final = 3
@@ -32,11 +37,12 @@ MOST_NAMED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """The files that go, and where to."""
+    """The files that go, and where to; journals of interrupted runs, whose files go too."""
 
     files: tuple[FileStat, ...] = ()
     empty_folders: tuple[str, ...] = ()
     quarantine: bool = False
+    interrupted: tuple[str, ...] = ()
     mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
 
 
@@ -59,7 +65,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     references = mentioned.look()
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
-    size = sum(f.size for f in orphans)
+    actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
+    # What they let go is no orphan that anybody would want back from a quarantine.
+    interrupted = () if quarantine else tuple(journals(table))
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     local = local_clock(older_than, context.env)
     kept = [
         Kept(
@@ -77,18 +87,30 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             files=tuple(orphans),
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
+            interrupted=interrupted,
             mentioned=mentioned,
         ),
-        actions=tuple(_actions(table, orphans, found.empty_folders, quarantine=quarantine)),
+        actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
-        effect=Effect(
-            deleted_files=len(orphans),
-            deleted_bytes=size,
-            table_files=found.files,
-            table_bytes=found.bytes,
-        ),
+        effect=_effect(found, orphans),
         arguments=arguments,
         details={"orphans": [f.path for f in orphans[:MOST_NAMED]]},
+    )
+
+
+def _effect(found: Found, orphans: list[FileStat]) -> Effect:
+    """Orphans beside everything that was listed: data files with data files, the rest with the rest."""
+    data = [f for f in orphans if f.path in found.data]
+    return Effect(
+        deleted_files=len(orphans),
+        deleted_bytes=sum(f.size for f in orphans),
+        table_files=found.data_files,
+        table_bytes=found.data_bytes,
+        losses=(
+            Loss(Lost.FILES, len(data), found.data_files),
+            Loss(Lost.BYTES, sum(f.size for f in data), found.data_bytes),
+            Loss(Lost.METADATA, len(orphans) - len(data), found.metadata_files),
+        ),
     )
 
 
@@ -166,6 +188,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     work = plan.work
     details: dict[str, object] = {}
     word = "deleted"
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(
+            table, work.interrupted, delete=partial(delete_paths, context=context)
+        ).to_json()
     if work.quarantine and work.files:
         name = wall_clock_text(context.env.local_millis())
         name = name.replace("-", "").replace(":", "").replace(" ", "-")

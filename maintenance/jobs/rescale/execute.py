@@ -5,8 +5,9 @@
     safety tag -> option -> [ rewrite on the engine -> one OVERWRITE snapshot a partition ] ...
 
 A commit replaces exactly the files that the plan read, and is refused if anything else came into
-the partition.  Until the first partition is committed, whatever goes wrong puts the option back;
-afterwards the same run goes on where this one stopped, and `--restore` goes back.
+the partition, or if the option is another one.  Until the first partition is committed, whatever
+goes wrong puts the option back; afterwards the same run goes on where this one stopped, and
+`--restore` goes back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from maintenance.jobs.rescale.option import set_buckets
 from maintenance.jobs.rescale.plan import Layout, RescalePlan
 from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
+from maintenance.safety_tag import make_safety_tag
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.rescale import rescale
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
@@ -32,6 +34,7 @@ from paimon_core.errors import (
     CommitStateUnknown,
     CorruptTable,
     MaintenanceError,
+    PaimonError,
     StalePlan,
 )
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
@@ -124,26 +127,39 @@ def execute(
     try:
         if batch.number == 0:
             begin(table, plan, context.env)
+    except StalePlan:
+        raise  # somebody else set the option, so it is not ours to put back
+    except BaseException as e:
+        put_back(table, plan, context.env, after=e)
+        raise
+    try:
         current = table.refreshed()
         _check_option(current, plan)
         return _rewritten(current, plan, batch, context, finished)
-    except BaseException:
+    except BaseException as e:
         delete_written(table, [RescaleResult.from_bytes(data) for data in finished])
         if batch.number == 0:
-            put_back(table, plan, context.env)
+            put_back(table, plan, context.env, after=e)
         raise
 
 
 def begin(table: FileStoreTable, plan: RescalePlan, env: Environment) -> None:
     """Tag, then set the option: new writers with the old number are refused from now on."""
-    if plan.safety is not None and not table.tags.exists(plan.safety.name):
-        table.tags.create(plan.safety)
+    if plan.safety is not None:
+        make_safety_tag(table, plan.safety)
     if plan.sets_option:
         set_buckets(table, before=plan.buckets_before, after=plan.buckets, env=env)
 
 
-def put_back(table: FileStoreTable, plan: RescalePlan, env: Environment) -> None:
-    """Set the option back unless a partition has the new number already; never raises."""
+def put_back(
+    table: FileStoreTable, plan: RescalePlan, env: Environment, *, after: BaseException
+) -> None:
+    """Set the option to what it was before this run, which rewrote nothing; never raises.
+
+    It stays if another run has rewritten partitions for the new number meanwhile.  Partitions that
+    are new since the plan do not count: they are readable by their own number, and the others must
+    be writable again.  `after` is the error that ended the run; it tells if the option stayed.
+    """
     if not plan.sets_option:
         return
     try:
@@ -151,14 +167,19 @@ def put_back(table: FileStoreTable, plan: RescalePlan, env: Environment) -> None
             return
         latest = table.snapshots.latest()
         entries = [] if latest is None else scan_files(table, latest)
-        if any(e.total_buckets == plan.buckets for e in entries):
-            logger.warning(
-                "table=%s holds %d buckets already; option kept", table.name, plan.buckets
-            )
+        held = {e.partition for e in entries if e.total_buckets == plan.buckets}
+        if not held & plan.unscaled:
+            set_buckets(table, before=plan.buckets, after=plan.buckets_before, env=env)
             return
-        set_buckets(table, before=plan.buckets, after=plan.buckets_before, env=env)
+        why = f"another run has rewritten partitions for {plan.buckets} buckets"
     except Exception as e:  # noqa: BLE001 - the error that brought us here is the one to report
-        logger.warning("table=%s the option bucket could not be put back: %s", table.name, e)
+        why = f"it could not be put back: {e}"
+    logger.warning("table=%s the option bucket stays %d: %s", table.name, plan.buckets, why)
+    if isinstance(after, PaimonError):
+        after.next_step = (
+            f"the option bucket of the table is {plan.buckets} now ({why}); writers are refused in "
+            f"partitions with another number: run rescale again, or rescale --restore"
+        )
 
 
 def _rewritten(
@@ -233,14 +254,14 @@ def commit(
     made: list[Snapshot] = []
     changes: list[BucketChange] = []
     failed: list[FailedUnit] = []
-    first: CommitConflict | None = None
+    first: CommitConflict | StalePlan | None = None
     left = list(batch.rewritten)
     while left:
         partition, results = left.pop(0)
         user = f"{context.commit_user}-{len(batch.rewritten) - len(left)}"
         try:
-            made.append(_commit_one(batch.table, partition, results, user, context.env))
-        except CommitConflict as e:
+            made.append(_commit_one(batch.table, plan, partition, results, user, context.env))
+        except (CommitConflict, StalePlan) as e:
             delete_written(batch.table, results)
             first = first or e
             failed.append(FailedUnit(label=partition.label, error=e))
@@ -249,11 +270,11 @@ def commit(
             # Of this partition nothing is certain, so nothing of it is deleted.
             delete_written(batch.table, [r for _, rest in left for r in rest])
             if not made and batch.number == 0 and not isinstance(e, CommitStateUnknown):
-                put_back(table, plan, context.env)
+                put_back(table, plan, context.env, after=e)
             raise
         changes += _changes(batch.table, partition, results)
     if first is not None and not made and batch.number == 0:
-        put_back(table, plan, context.env)
+        put_back(table, plan, context.env, after=first)
         raise first
     return Committed(
         snapshots=tuple(s.id for s in made),
@@ -265,11 +286,13 @@ def commit(
 
 def _commit_one(
     table: FileStoreTable,
+    plan: RescalePlan,
     partition: Layout,
     results: Sequence[RescaleResult],
     user: str,
     env: Environment,
 ) -> Snapshot:
+    _check_option(table.refreshed(), plan)
     added = [
         ManifestEntry(FileKind.ADD, b.partition, b.bucket, b.total_buckets, f)
         for r in results

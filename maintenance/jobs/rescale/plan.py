@@ -63,6 +63,7 @@ class RescalePlan:
 
     `buckets_before` is what the option says; it is set when the two differ, but with postponed
     buckets, whose option never changes.  `state` describes how far the table is, line by line.
+    `unscaled` are the rows of all partitions that had another number, chosen or not.
     """
 
     table: str
@@ -70,6 +71,7 @@ class RescalePlan:
     buckets_before: int
     buckets: int
     partitions: tuple[Layout, ...]
+    unscaled: frozenset[bytes]
     state: tuple[str, ...]
     kept: tuple[Kept, ...]
     effect: Effect
@@ -223,6 +225,7 @@ def plan(
         buckets_before=state.buckets,
         buckets=buckets,
         partitions=tuple(going),
+        unscaled=frozenset(p.row for p in state.partitions if p.totals != (buckets,)),
         state=tuple(_described(state, chosen)),
         kept=tuple(kept),
         effect=Effect(

@@ -37,6 +37,14 @@ STRATEGY = Argument(
     "(default): sort what Paimon's picker would; full: everything that is not sorted yet",
     example="full",
 )
+WRITERS_STOPPED = Argument(
+    name="writers_stopped",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="say that all writers of the table are stopped until this run has ended. Required for "
+    "primary-key tables with dynamic buckets (bucket=-1): keys move between buckets there, and a "
+    "writer that is open knows only the old ones, so that it would write keys twice",
+)
 OPTIONS = replace(common_arguments.OPTIONS, example="target-file-size=256 mb")
 BATCH_BYTES = Argument(
     name="batch_bytes",
@@ -74,15 +82,18 @@ SORT_COMPACT = Job(
     changes=(
         "Rewrites all files of the chosen partitions into files whose rows are sorted, and commits "
         "one snapshot of kind COMPACT a batch that replaces exactly the files it read. Each run "
-        "sorts everything anew, unless the table has clustering.incremental. In tables with "
-        "dynamic buckets rows move between buckets, by one OVERWRITE snapshot a partition. The "
-        "report tells how many files and bytes a range query reads, before and after."
+        "sorts everything again, unless the table has clustering.incremental. In primary-key "
+        "tables with dynamic buckets keys move between buckets, by one OVERWRITE snapshot a "
+        "partition; all writers have to be stopped for that (--writers-stopped). The report tells how many files and bytes a range query reads, before and after."
     ),
     protects=(
-        "Rows that others append meanwhile survive (with Java's sort compaction they are lost). A "
-        "concurrent compaction or delete in a partition (with dynamic buckets: any commit to it) "
-        "leaves that partition as it was, and the job fails after the others. Old files stay on "
-        "storage until snapshots expire."
+        "Append tables: rows that others append meanwhile survive (with Java's sort compaction they "
+        "are lost). A concurrent compaction or delete in a partition leaves that partition as it "
+        "was, and the job fails after the others. Dynamic buckets: nothing protects against a "
+        "writer that is open during the run and commits after it. It would write moved keys into "
+        "their old buckets, so the job is refused without --writers-stopped, and stops at the "
+        "first commit of somebody else to the table. Old files stay on storage until snapshots "
+        "expire."
     ),
     undo=(
         "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "
@@ -95,6 +106,7 @@ SORT_COMPACT = Job(
         STRATEGY,
         PARTITIONS,
         WHERE,
+        WRITERS_STOPPED,
         OPTIONS,
         BATCH_BYTES,
         RANGE_BYTES,

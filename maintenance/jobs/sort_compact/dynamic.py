@@ -1,4 +1,8 @@
-"""Sorting tables with dynamic buckets: rows move, so each partition is pinned to what was read."""
+"""Sorting tables with dynamic buckets: keys move between buckets.
+
+A writer keeps in memory which bucket a key is in, so none may be open: each commit is refused if
+anybody else committed to the table since the plan.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +89,7 @@ def commit_dynamic(
     failed: Sequence[FailedUnit],
     context: RunContext,
 ) -> Committed:
-    """One OVERWRITE snapshot a partition; one that somebody changed meanwhile stays as it was."""
+    """One OVERWRITE snapshot a partition; after a commit of somebody else the rest stays as it was."""
     made: list[Snapshot] = []
     changes: list[BucketChange] = []
     committed: list[Sorted] = []
@@ -110,6 +114,7 @@ def commit_dynamic(
                     *(table, pile.label, pile.entries, pile.index, added, index),
                     user=user,
                     env=context.env,
+                    sole=plan.sole,
                 )
             )
         except CommitConflict as e:

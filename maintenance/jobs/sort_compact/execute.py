@@ -138,7 +138,8 @@ def execute(
     table: FileStoreTable, plan: SortPlan, batch: Batch, context: RunContext
 ) -> BatchResult:
     """The new files of the batch's partitions; one of which something failed has none."""
-    if plan.moves:
+    if plan.sole is not None:
+        plan.sole.check(table, table.snapshots.latest())
         moved, failed = execute_dynamic(table, plan, batch, context)
         return BatchResult(moved=moved, failed=failed)
     engine = context.engine
@@ -354,7 +355,7 @@ def commit(
 
     Files are deleted only after a conflict, when they certainly are not part of the table.
     """
-    if plan.moves:
+    if plan.sole is not None:
         return commit_dynamic(table, plan, batch.moved, batch.failed, context)
     left = {pile.row: (pile, result) for pile, result in batch.sorted}
     conflicts: list[str] = []

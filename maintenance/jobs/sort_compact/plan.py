@@ -12,7 +12,7 @@ from maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, q
 from maintenance.jobs.sort_compact.incremental import due, idle
 from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_files import Found, read_partitions
-from maintenance.pinned import check_changelog_told
+from maintenance.pinned import SoleWriter, check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from paimon_core.compaction.external_sort import Clustering, OrderStrategy
 from paimon_core.compaction.sort_rewrite import SortUnit, code_width
@@ -58,8 +58,8 @@ class SortPlan:
     range_bytes: int
     sample: int
     by_size: bool
-    moves: bool = False
-    """Whether rows move between buckets (dynamic buckets)."""
+    sole: SoleWriter | None = None
+    """Set where rows move between buckets (dynamic buckets): nobody else may commit then."""
     kept: tuple[Kept, ...] = ()
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
@@ -140,6 +140,8 @@ def plan(
     """Everything that was chosen is sorted; with `clustering.incremental` what is due of it."""
     clustering = chosen_clustering(table, arguments)
     piles, kept = _chosen(table, state, clustering, arguments, context)
+    if piles and table.bucket_mode is BucketMode.DYNAMIC:
+        _check_writers(table, arguments)
     for pile in piles if table.has_primary_key else ():
         check_changelog_told(table, pile.label, pile.entries)
     files = [f for p in piles for f in p.files]
@@ -158,9 +160,10 @@ def plan(
         )
     size = sum(f.file_size for f in files)
     queries = query_ranges(table, files, clustering.columns)
+    pin = None if state.snapshot is None else SnapshotPin.of(state.snapshot)
     return SortPlan(
         table=table.name,
-        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        pin=pin,
         clustering=clustering,
         piles=tuple(piles),
         kept=tuple(kept),
@@ -178,8 +181,24 @@ def plan(
         range_bytes=max(1, cast("int", arguments["range_bytes"])),
         sample=sample,
         by_size=strategy == "size",
-        moves=table.bucket_mode is BucketMode.DYNAMIC,
+        sole=SoleWriter(pin) if table.bucket_mode is BucketMode.DYNAMIC else None,
     )
+
+
+def _check_writers(table: FileStoreTable, arguments: Mapping[str, object]) -> None:
+    """InvalidArgument unless the operator says that nobody writes.
+
+    A writer keeps in memory which bucket each key is in.  It would write a key that moved into its
+    old bucket again, and nothing in the format tells it otherwise.
+    """
+    if not arguments["writers_stopped"]:
+        raise InvalidArgument(
+            f"argument --writers-stopped is required: table {table.name} has dynamic buckets, so "
+            f"sorting moves keys between buckets, and a running writer would write them twice",
+            table=table.name,
+            next_step="stop all writers of the table, run again with --writers-stopped, and start "
+            "the writers after the run",
+        )
 
 
 def _chosen(

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.create import make_tag
-from maintenance.jobs.tags.files import check_kept, lacks_success_file, write_success_file
+from maintenance.jobs.tags.files import lacks_success_file, write_success_file
 from maintenance.jobs.tags.remove import Deletion, apply_deletion, expired_tags, plan_deletion
 from maintenance.jobs.tags.remove import recheck as recheck_deletion
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
@@ -37,6 +37,7 @@ from paimon_core.options import (
     TAG_NUM_RETAINED_MAX,
     TAG_TIME_EXPIRE_ENABLED,
 )
+from paimon_core.reachability.keep import create_kept
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -222,12 +223,10 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         write_success_file(table, plan.work.unannounced, context.env.now_millis())
     for tag in plan.work.create:
         try:
-            table.tags.create(tag)
-            check_kept(table, tag)
+            create_kept(table, tag)
         except AlreadyExists:
             continue  # a writer was faster, as Java's automatic creation takes it
         except NotFound:
-            table.tags.delete(tag.name)
             continue  # its snapshot expired meanwhile: the next run chooses another
         write_success_file(table, tag.name, context.env.now_millis())
         created.append(tag.name)

@@ -8,7 +8,6 @@ from typing import Final, cast
 
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import (
-    check_kept,
     free_tags,
     lacks_success_file,
     tag_reference,
@@ -17,10 +16,17 @@ from maintenance.jobs.tags.files import (
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.tag_periods import TagPeriod
 from maintenance.times import parse_instant
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import (
+    AlreadyExists,
+    CorruptTable,
+    InvalidArgument,
+    NotFound,
+)
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
+from paimon_core.reachability.files import Metadata
+from paimon_core.reachability.keep import check_kept, create_kept
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.manifests import data_manifests
@@ -163,12 +169,7 @@ def apply_create(
     """Write the tag; NotFound if its snapshot expired since the plan."""
     tag = plan.work.tag
     if not plan.work.made:
-        table.tags.create(tag)
-        try:
-            check_kept(table, tag)
-        except NotFound:
-            table.tags.delete(tag.name)
-            raise
+        create_kept(table, tag)
     write_success_file(table, tag.name, context.env.now_millis())
     return Committed(details={"tag": tag.name, "tagged_snapshot": tag.snapshot.id})
 
@@ -205,18 +206,31 @@ def apply_replace(
     going = [] if old is None else [tag_reference(table, old)]
 
     def change() -> None:
+        for reference in going:
+            reference.prove_alive()
+        context.fence()
         table.tags.replace(new)
         if old is None or old.snapshot.identity == new.snapshot.identity:
             return
         try:
             check_kept(table, new)
         except NotFound:
-            table.tags.replace(old)
+            _point_back(table, old)
             raise
 
     removed = free_tags(table, going, context, change)
     details.update(removed.to_json())
     return Committed(details=details)
+
+
+def _point_back(table: FileStoreTable, old: Tag) -> None:
+    """Give the tag its old snapshot again, if that can still be read; else it goes."""
+    try:
+        Metadata(table).prove_readable(old.snapshot)
+    except CorruptTable:
+        table.tags.delete(old.name)
+        raise
+    table.tags.replace(old)
 
 
 def make_rename(
@@ -243,10 +257,11 @@ def make_rename(
 
 
 def apply_rename(
-    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], _: RunContext
+    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
 ) -> Committed:
     """Move the tag's file; if that was half done, delete the old one."""
     name, target = plan.work
+    context.fence()
     if table.tags.exists(target):
         table.tags.delete(name)
     else:

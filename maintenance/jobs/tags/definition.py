@@ -110,6 +110,7 @@ REPLACE_TAG: Final = Job(
     arguments=(TAG, SNAPSHOT, TIME_RETAINED),
     examples=("caretaker run replace_tag db.orders -w /lake --tag stable --snapshot 42",),
     load=partial(_load, "create", "REPLACE"),
+    exclusive=True,
 )
 RENAME_TAG: Final = Job(
     name="rename_tag",
@@ -120,6 +121,7 @@ RENAME_TAG: Final = Job(
     arguments=(replace(TAG, aliases=("tag_name",)), TARGET_TAG),
     examples=("caretaker run rename_tag db.orders -w /lake --tag a --target-tag b",),
     load=partial(_load, "create", "RENAME"),
+    exclusive=True,
 )
 DELETE_TAG: Final = Job(
     name="delete_tag",
@@ -130,6 +132,7 @@ DELETE_TAG: Final = Job(
     arguments=(TAGS,),
     examples=("caretaker plan delete_tag db.orders -w /lake --tag before-migration",),
     load=partial(_load, "remove", "DELETE"),
+    exclusive=True,
 )
 EXPIRE_TAGS: Final = Job(
     name="expire_tags",
@@ -140,6 +143,8 @@ EXPIRE_TAGS: Final = Job(
     arguments=(OLDER_THAN,),
     examples=("caretaker run expire_tags 'db.*' -w /lake",),
     load=partial(_load, "remove", "EXPIRE"),
+    exclusive=True,
+    by_age=True,
 )
 TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     name="trigger_tag_automatic_creation",
@@ -154,6 +159,8 @@ TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     arguments=(WHEN_IDLE, OPTIONS),
     examples=("caretaker run trigger_tag_automatic_creation 'db.*' -w /lake",),
     load=partial(_load, "automatic", "AUTOMATIC"),
+    exclusive=True,
+    by_age=True,
 )
 TAG_JOBS: Final = (
     CREATE_TAG,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from maintenance.job import RunContext
-from paimon_core.errors import NotFound
+from maintenance.storage import delete_paths
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES, TAG_CREATE_SUCCESS_FILE
 from paimon_core.reachability.files import StoredFile
@@ -18,25 +19,6 @@ from paimon_core.refs.tags import Tag
 def tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
     """The tag as what keeps files alive."""
     return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
-
-
-def check_kept(table: FileStoreTable, tag: Tag) -> None:
-    """NotFound if a tag that was just written came too late to keep the files of its snapshot.
-
-    They are safe only if the snapshot, or another tag of it, was still there by then.
-    """
-    identity = tag.snapshot.identity
-    now = table.snapshots.get_or_none(tag.snapshot.id)
-    if now is not None and now.identity == identity:
-        return
-    if any(t.name != tag.name and t.snapshot.identity == identity for t in table.tags.all()):
-        return
-    raise NotFound(
-        f"snapshot {tag.snapshot.id} of table {table.name} expired while it was tagged",
-        table=table.name,
-        snapshot=tag.snapshot.id,
-        next_step="choose a newer snapshot",
-    )
 
 
 def free_tags(
@@ -59,6 +41,7 @@ def free_tags(
         new_uuid=context.env.new_uuid,
         planned=planned,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        delete=partial(delete_paths, context=context),
     )
 
 

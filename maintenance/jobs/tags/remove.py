@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_taggable
@@ -100,8 +101,9 @@ def plan_deletion(
     interrupted = tuple(journals(table))
     going = [tag_reference(table, tag) for tag, _ in tags]
     garbage = Garbage()
+    references = all_references(table) if going else []
     if going:
-        left = without(all_references(table), going)
+        left = without(references, going)
         garbage = find_garbage(table, going, left, Metadata(table))
     actions = [
         Action(f"delete tag {tag.name!r} (snapshot {tag.snapshot.id})", why, {"tag": tag.name})
@@ -122,7 +124,7 @@ def plan_deletion(
         work=Deletion(going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted),
         actions=tuple(actions),
         kept=(*kept, *held),
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(table, going, references, garbage.files),
         arguments=arguments,
     )
 
@@ -143,11 +145,16 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
         # The success file first: it says that there is such a tag.
         for reference in work.going:
+            context.fence()
+            now = table.tags.get_or_none(reference.name)
+            if now is not None and now.snapshot.identity != reference.snapshot.identity:
+                continue  # it was moved to another snapshot meanwhile
             delete_success_file(table, reference.name)
             table.tags.delete(reference.name)
 

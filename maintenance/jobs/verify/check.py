@@ -25,6 +25,7 @@ from maintenance.jobs.verify.invariants import (
     vectors_without_file,
 )
 from maintenance.jobs.verify.inventory import Inventory
+from maintenance.jobs.verify.keys import check_keys
 from maintenance.jobs.verify.metadata import Metadata
 from maintenance.jobs.verify.needed import NeededFiles
 from maintenance.jobs.verify.references import Reference, RefKind, each_branch, references_of
@@ -44,11 +45,13 @@ class Scope:
     """What to look at.
 
     `snapshots`: only these of the table's own branch, and only what they added; None: all
-    references of all branches.  `rows`: open every data file to count its rows.
+    references of all branches.  `rows`: open every data file to count its rows.  `keys`: read the
+    keys of tables with dynamic buckets.
     """
 
     snapshots: frozenset[int] | None = None
     rows: bool = True
+    keys: bool = False
 
     @classmethod
     def of_snapshots(cls, ids: Iterable[int]) -> Scope:
@@ -85,13 +88,13 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     a finding.
     """
     scope = scope or Scope()
-    walk = _Walk(table, samples=scope.rows)
+    walk = _Walk(table, samples=scope.rows, keys=scope.keys)
     if scope.snapshots is None:
-        for branch in each_branch(table):
+        for name, branch in each_branch(table):
             if isinstance(branch, FileStoreTable):
                 walk.branch(branch)
             else:
-                walk.collector.broken_branch(branch)
+                walk.collector.broken_branch(name, branch)
     else:
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)
@@ -107,8 +110,9 @@ class _Walk:
     metadata: Metadata = field(init=False)
     files: NeededFiles = field(init=False)
     samples: bool = False
-    sampled: set[str] = field(default_factory=set)
-    """References whose statistics are compared with the files: the newest of each branch."""
+    keys: bool = False
+    newest: set[str] = field(default_factory=set)
+    """The newest snapshot of each branch, whose files are not only looked for but read."""
 
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
@@ -126,6 +130,7 @@ class _Walk:
                 references.append(found)
         snapshots = [r.snapshot for r in references if r.kind is RefKind.SNAPSHOT]
         ids = {s.id for s in snapshots}
+        first = min(ids, default=None)
         alive = {s.identity for s in snapshots}
         whole = {
             r.label
@@ -137,21 +142,24 @@ class _Walk:
                 and (r.snapshot.id == max(ids) or r.snapshot.id - 1 not in ids)
             )
         }
-        if self.samples and ids:
-            newest = str(max(ids))
-            self.sampled |= {
-                r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
-            }
+        newest = str(max(ids, default=None))
+        self.newest |= {
+            r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
+        }
         for start in range(0, len(references), _REFERENCES_AT_ONCE):
             part = references[start : start + _REFERENCES_AT_ONCE]
             self.metadata.read_ahead(part)
             for reference in part:
-                self.reference(reference, whole=reference.label in whole)
+                self.reference(reference, whole=reference.label in whole, first=first)
+        begun = branch.branches.begun(branch.branch)
+        if begun is not None:
+            self.collector.unfinished_branch(branch, begun)
         self.collector.extend(check_hints(branch, sorted(branch.snapshots.ids())))
         self.collector.extend(check_consumers(branch, sorted(ids)))
 
     def some_snapshots(self, table: FileStoreTable, ids: Iterable[int]) -> None:
         """Check these snapshots, their own changes only."""
+        first = table.snapshots.earliest_id()
         for snapshot_id in sorted(ids):
             snapshot = table.snapshots.get_or_none(snapshot_id)
             if snapshot is not None:
@@ -163,10 +171,14 @@ class _Walk:
                         snapshot=snapshot,
                     ),
                     whole=False,
+                    first=first,
                 )
 
-    def reference(self, reference: Reference, *, whole: bool) -> None:
-        """Check one reference's metadata, and note the files that it needs."""
+    def reference(self, reference: Reference, *, whole: bool, first: int | None) -> None:
+        """Check one reference's metadata, and note the files that it needs.
+
+        `first` is the oldest snapshot of the branch.
+        """
         self.collector.begin(reference)
         snapshot = reference.snapshot
         if reference.kind is not RefKind.TAG and reference.name != str(snapshot.id):
@@ -176,9 +188,9 @@ class _Walk:
         if reference.kind is RefKind.CHANGELOG:
             self.changelog(reference)
         else:
-            self.snapshot(reference, whole=whole)
+            self.snapshot(reference, whole=whole, first=snapshot.id == first)
 
-    def snapshot(self, reference: Reference, *, whole: bool) -> None:
+    def snapshot(self, reference: Reference, *, whole: bool, first: bool) -> None:
         """Check a snapshot or tag: its manifests, live files, changelog, index, statistics."""
         paths, snapshot, metadata = reference.table.paths, reference.snapshot, self.metadata
         live: Sequence[ManifestEntry] | None = None
@@ -194,7 +206,7 @@ class _Walk:
             entries = metadata.entries(reference, [*(base or ()), *delta] if whole else delta)
             if entries is not None:
                 live = self.live(reference, entries) if whole else self.added(reference, entries)
-        if reference.kind is RefKind.SNAPSHOT:
+        if reference.kind is RefKind.SNAPSHOT and not (first and self.lost_changelog(reference)):
             self.changelog_files(reference)
         if snapshot.index_manifest is not None:
             self.index(reference, snapshot.index_manifest, live if whole else None)
@@ -213,9 +225,13 @@ class _Walk:
             return None
         self.collector.extend(check_live_files(reference, live))
         self.collector.extend(hidden_files(reference, entries, live))
-        if reference.label in self.sampled:
+        if self.samples and reference.label in self.newest:
             self.collector.checked["sampled files"] += len(sample(live))
             self.collector.extend(check_statistics(reference, live))
+        if self.keys and reference.label in self.newest:
+            compared = check_keys(reference, live)
+            self.collector.checked["keys"] += compared.keys
+            self.collector.extend(compared.findings)
         self.need(reference, live)
         return live
 
@@ -243,6 +259,26 @@ class _Walk:
         )
         appended = [e for e in entries if e.file.file_source is not FileSource.COMPACT]
         self.need(reference, appended)
+
+    def lost_changelog(self, reference: Reference) -> bool:
+        """Whether the changelog manifest list of a branch's first snapshot is gone, which is noted.
+
+        Java leaves a snapshot so when it makes it from a tag: going back to a tag whose snapshot
+        has expired, or when the snapshot from which a branch begins expires.  The rows are all
+        there, and the changelog of an expired snapshot is nobody's to read.
+        """
+        name = reference.snapshot.changelog_manifest_list
+        if name is None:
+            return False
+        path = reference.table.paths.manifest(name)
+        if self.metadata.inventory.size(path) is not None:
+            return False
+        message = (
+            f"the changelog of {reference.label}, the first of its branch, is gone: it was made from "
+            "a tag, and the snapshot of the tag has expired; only a stream that begins there fails"
+        )
+        self.collector.note(reference, Problem.LOST_CHANGELOG, message, file=path)
+        return True
 
     def changelog_files(self, reference: Reference) -> None:
         """Check the changelog manifests, and note the changelog files."""

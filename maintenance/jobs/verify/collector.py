@@ -55,6 +55,20 @@ class Collector:
             )
         )
 
+    def note(self, reference: Reference, problem: Problem, message: str, *, file: str) -> None:
+        """Note something about a reference that hurts no reader of its rows, and needs no repair."""
+        self.findings.append(
+            Finding(
+                problem=problem,
+                severity=Severity.INFO,
+                message=message,
+                reference=reference.label,
+                branch=reference.table.branch,
+                snapshot=reference.snapshot.id,
+                file=file,
+            )
+        )
+
     def unreadable_reference(self, branch: FileStoreTable, error: CorruptTable) -> None:
         """Note a snapshot, tag or changelog file that cannot be read itself."""
         self.findings.append(
@@ -69,7 +83,7 @@ class Collector:
             )
         )
 
-    def broken_branch(self, error: PaimonError) -> None:
+    def broken_branch(self, branch: str, error: PaimonError) -> None:
         """Note a branch whose schema is missing or cannot be read."""
         self.findings.append(
             Finding(
@@ -77,7 +91,21 @@ class Collector:
                 severity=Severity.ERROR,
                 message=f"{error.message}; whatever deletes files stops until the branch is whole "
                 f"or deleted (delete_branch)",
+                branch=branch,
                 file=error.file,
+            )
+        )
+
+    def unfinished_branch(self, branch: FileStoreTable, tag: str) -> None:
+        """Note a branch whose creation was interrupted; `tag` is "" for one that begins empty."""
+        start = f"at tag {tag!r}" if tag else "empty"
+        self.findings.append(
+            Finding(
+                problem=Problem.UNFINISHED_BRANCH,
+                severity=Severity.WARNING,
+                message=f"branch {branch.branch} was begun {start} and not finished: run "
+                "create_branch again with the same arguments, or delete_branch",
+                branch=branch.branch,
             )
         )
 
@@ -86,7 +114,7 @@ class Collector:
         gone = {
             label
             for label in {f.reference for f in self.findings if f.severity is Severity.ERROR}
-            if label in self._references and not self._references[label].still_there()
+            if label in self._references and not self._references[label].is_alive()
         }
         left = [
             f for f in self.findings if f.severity is not Severity.ERROR or f.reference not in gone

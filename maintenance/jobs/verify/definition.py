@@ -9,9 +9,9 @@ from typing import Any, Final
 from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
 
-SAFE: Final = ("rewrite_hint", "reset_consumer", "correct_sizes")
+SAFE: Final = ("rewrite_hint", "reset_consumer", "correct_sizes", "drop_vectors")
 """Repairs that lose nothing."""
-ON_DEMAND: Final = ("move_down", "remove_unexisting_files", "delete_reference")
+ON_DEMAND: Final = ("close_gap", "move_down", "remove_unexisting_files", "delete_reference")
 """Repairs that an operator should have asked for."""
 
 REPAIRS: Final = Argument(
@@ -36,10 +36,12 @@ REPAIR: Final = Job(
     name="repair",
     summary="put right what verify finds, as far as that can be put right",
     changes=(
-        "Verifies the table, then, as asked for: rewrite_hint writes LATEST and EARLIEST anew; "
+        "Verifies the table, then, as asked for: rewrite_hint corrects LATEST and EARLIEST; "
         "reset_consumer moves consumers that wait for what has expired, or is not there yet, to "
         "the nearest snapshot; correct_sizes notes the true sizes of manifest lists in their "
-        "snapshot; move_down puts files of one level whose keys overlap into level 0, where "
+        "snapshot; drop_vectors takes deletion vectors of data files that are no longer live out of "
+        "the newest snapshot; close_gap commits the newest snapshot beyond a gap again, in line, and "
+        "removes those beyond the gap; move_down puts files of one level whose keys overlap into level 0, where "
         "readers merge them; remove_unexisting_files takes missing data files out of the newest "
         "snapshot; delete_reference deletes tags and changelogs that cannot be read any more."
     ),
@@ -48,7 +50,8 @@ REPAIR: Final = Job(
         "gives something up is done only if asked for by name."
     ),
     undo=(
-        "move_down, remove_unexisting_files: rollback to the snapshot before. reset_consumer: "
+        "drop_vectors, move_down, remove_unexisting_files: rollback to the snapshot before. "
+        "reset_consumer: "
         "reset_consumer with the position that the report names. The others: none is needed."
     ),
     arguments=(REPAIRS,),
@@ -58,6 +61,8 @@ REPAIR: Final = Job(
         "caretaker run repair db.orders -w /lake --repair remove_unexisting_files",
     ),
     load=partial(_load, "repair", "REPAIR"),
+    exclusive=True,
+    needs_line=False,
 )
 REMOVE_UNEXISTING_FILES: Final = Job(
     name="remove_unexisting_files",

@@ -37,11 +37,14 @@ class Problem(StrEnum):
     CONTRADICTING_ENTRIES = "contradicting_entries"
     KEY_OVERLAP = "key_overlap"
     MIXED_BUCKETS = "mixed_buckets"
+    KEY_IN_TWO_BUCKETS = "key_in_two_buckets"
     WRONG_STATISTICS = "wrong_statistics"
     HIDDEN_FILE = "hidden_file"
     VECTOR_WITHOUT_FILE = "vector_without_file"
     WRONG_HINT = "wrong_hint"
     SNAPSHOT_GAP = "snapshot_gap"
+    LOST_CHANGELOG = "lost_changelog"
+    UNFINISHED_BRANCH = "unfinished_branch"
     STALE_CONSUMER = "stale_consumer"
     CONSUMER_AHEAD = "consumer_ahead"
 
@@ -55,10 +58,11 @@ class Repair(StrEnum):
     REMOVE_UNEXISTING_FILES = "remove_unexisting_files"
     ROLL_BACK = "roll_back"
     RESCALE = "rescale"
-    COMPACT = "compact"
+    DROP_VECTORS = "drop_vectors"
     COMPACT_MANIFEST = "compact_manifest"
     RESET_CONSUMER = "reset_consumer"
     DELETE_REFERENCE = "delete_reference"
+    CLOSE_GAP = "close_gap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

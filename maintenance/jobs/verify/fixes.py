@@ -23,13 +23,14 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import join
+from paimon_core.io.file_io import parent
 from paimon_core.lsm.key_order import stored_key_order
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.numbered_files import LATEST
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
@@ -70,30 +71,44 @@ def place(branch: FileStoreTable) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintFix:
-    """LATEST or EARLIEST says another number than the snapshots do."""
+    """LATEST or EARLIEST of the snapshots, or of the changelogs, says a wrong number."""
 
     branch: FileStoreTable
-    name: str
+    path: str
     why: str
     repair: Repair = Repair.REWRITE_HINT
 
     def actions(self) -> list[Action]:
-        return [Action(f"write hint {self.name}{place(self.branch)} anew", self.why)]
+        return [Action(f"rewrite hint {self._name}{place(self.branch)}", self.why)]
 
     def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
-        snapshots = self.branch.snapshots
-        path = join(self.branch.paths.snapshot_dir, self.name)
-        # Without the hint, readers list the folder.  Whoever commits meanwhile writes it anew.
-        self.branch.io.delete(path)
-        ids = snapshots.ids()
+        # Without the hint, readers list the folder: deleting it is right whatever happens meanwhile.
+        self.branch.io.delete(self.path)
+        right = self._right()
+        if right is None:
+            return Fixed(text=f"hint {self._name} deleted")
+        self.branch.io.overwrite(self.path, str(right).encode())
+        if self._right() != right:
+            self.branch.io.delete(self.path)
+            return Fixed(text=f"hint {self._name}{place(self.branch)} deleted")
+        return Fixed(text=f"hint {self._name}{place(self.branch)} is {right}")
+
+    @property
+    def _name(self) -> str:
+        """The hint for people: "LATEST", "changelog LATEST"."""
+        name = self.path.rpartition("/")[2]
+        return f"changelog {name}" if self._of_changelogs else name
+
+    @property
+    def _of_changelogs(self) -> bool:
+        return parent(self.path) == self.branch.paths.changelog_dir
+
+    def _right(self) -> int | None:
+        """What the hint should say now; None if there is nothing to hint at."""
+        ids = (self.branch.changelogs if self._of_changelogs else self.branch.snapshots).ids()
         if not ids:
-            return Fixed(text=f"deleted hint {self.name}")
-        if self.name == "LATEST":
-            snapshots.write_latest_hint(max(ids))
-        else:
-            snapshots.write_earliest_hint(min(ids))
-        right = max(ids) if self.name == "LATEST" else min(ids)
-        return Fixed(text=f"hint {self.name}{place(self.branch)} is {right}")
+            return None
+        return max(ids) if self.path.endswith(f"/{LATEST}") else min(ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

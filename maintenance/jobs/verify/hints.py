@@ -3,54 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
+from maintenance.jobs.verify.references import RefKind
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import join
+from paimon_core.snapshot.line import gaps_in
+from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
 
-LATEST = "LATEST"
-EARLIEST = "EARLIEST"
+Wrong = tuple[Severity, str, Repair | None]
+"""How bad a hint is, what is wrong with it, and the repair if one is certain."""
 
 
 def check_hints(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:
     """Findings about LATEST, EARLIEST and missing numbers; `ids` are the snapshots there are."""
-    if ids:
-        for name, right in ((LATEST, max(ids)), (EARLIEST, min(ids))):
-            yield from _check_hint(table, name, right)
-    for left, right in pairwise(sorted(ids)):
-        if right != left + 1:
-            yield Finding(
-                problem=Problem.SNAPSHOT_GAP,
-                severity=Severity.WARNING,
-                message=f"snapshots {left + 1} to {right - 1} are missing between their neighbours",
-                reference=f"snapshot {right}",
-                branch=table.branch,
-                snapshot=right,
-            )
+    yield from _wrong_hints(table, RefKind.SNAPSHOT, ids)
+    yield from _wrong_hints(table, RefKind.CHANGELOG, table.changelogs.ids())
+    # A listing beside deletions may show a gap that never was.
+    for gap in gaps_in(table.snapshots.ids()) if gaps_in(ids) else ():
+        yield Finding(
+            problem=Problem.SNAPSHOT_GAP,
+            severity=Severity.ERROR,
+            message=f"snapshots {gap.before + 1} to {gap.after - 1} are missing: {gap.after} was "
+            f"committed on top of a snapshot that was rolled back; the next commits take the "
+            f"missing numbers, and are lost when they reach {gap.after}",
+            reference=f"snapshot {gap.after}",
+            branch=table.branch,
+            snapshot=gap.after,
+            repair=Repair.CLOSE_GAP,
+        )
 
 
-def _check_hint(table: FileStoreTable, name: str, right: int) -> Iterator[Finding]:
-    path = join(table.paths.snapshot_dir, name)
+def _wrong_hints(table: FileStoreTable, kind: RefKind, ids: Sequence[int]) -> Iterator[Finding]:
+    for name, check in ((LATEST, _wrong_latest), (EARLIEST, _wrong_earliest)):
+        text = _hint(table, kind, name)
+        if text is None or check(kind, text, ids) is None:
+            continue
+        # Files and hints change one after the other: both are read again before they are compared.
+        store = table.snapshots if kind is RefKind.SNAPSHOT else table.changelogs
+        ids, text = store.ids(), _hint(table, kind, name)
+        wrong = None if text is None else check(kind, text, ids)
+        if wrong is None:
+            continue
+        severity, message, repair = wrong
+        newest = max(ids, default=None)
+        yield Finding(
+            problem=Problem.WRONG_HINT,
+            severity=severity,
+            message=message,
+            reference=None if newest is None else f"{kind} {newest}",
+            branch=table.branch,
+            snapshot=newest,
+            file=_path(table, kind, name),
+            repair=repair,
+        )
+
+
+def _path(table: FileStoreTable, kind: RefKind, name: str) -> str:
+    paths = table.paths
+    return join(paths.snapshot_dir if kind is RefKind.SNAPSHOT else paths.changelog_dir, name)
+
+
+def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
+    """The text of the hint; None if there is none: then readers list the folder."""
     try:
-        text = table.io.read_bytes(path).decode("utf-8", "replace").strip()
+        return table.io.read_bytes(_path(table, kind, name)).decode("utf-8", "replace").strip()
     except FileNotFoundError:
-        return  # readers list the folder instead
-    if text == str(right):
-        return
-    # Readers find LATEST wrong by looking for the next number, but an EARLIEST that exists is
-    # believed: snapshots before it are never read nor expired.
-    yield Finding(
-        problem=Problem.WRONG_HINT,
-        severity=Severity.WARNING,
-        message=f"hint {name} says {text!r}, the {name.lower()} snapshot is {right}",
-        reference=f"snapshot {right}",
-        branch=table.branch,
-        snapshot=right,
-        file=path,
-        repair=Repair.REWRITE_HINT,
+        return None
+
+
+def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
+    """What is wrong with LATEST (Java: `HintFileUtils.findLatest`).
+
+    Java takes LATEST for true unless the next number exists.  It does not look whether the file of
+    that number exists, so a hint beyond the newest snapshot makes the table unreadable.
+    """
+    newest = max(ids, default=None)
+    if newest is not None and text == str(newest):
+        return None
+    told = f"hint LATEST says {text!r}, " + (
+        f"there is no {kind}" if newest is None else f"the latest {kind} is {newest}"
     )
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number == 0 or number + 1 in ids:
+        # Readers notice, and list the folder.
+        return None if newest is None else (Severity.WARNING, told, Repair.REWRITE_HINT)
+    if number in ids:
+        # Only a gap hides the newer ones.  Which side of it is the table, a hint cannot decide.
+        told += f": readers stop at {number}, since {number + 1} is missing"
+        return Severity.WARNING, told, None
+    if kind is RefKind.SNAPSHOT:
+        told += ": Java readers and writers fail"
+        return Severity.ERROR, told, Repair.REWRITE_HINT
+    return Severity.WARNING, told, Repair.REWRITE_HINT
+
+
+def _wrong_earliest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
+    """What is wrong with EARLIEST (Java: `HintFileUtils.findEarliest`).
+
+    Java believes it if its file exists: what is older is then never read and never expires.
+    """
+    oldest = min(ids, default=None)
+    if oldest is None or text == str(oldest):
+        return None
+    told = f"hint EARLIEST says {text!r}, the earliest {kind} is {oldest}"
+    return Severity.WARNING, told, Repair.REWRITE_HINT
 
 
 def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:

@@ -136,7 +136,7 @@ def vectors_without_file(
                     partition=partition_text(reference.table, entry.partition),
                     bucket=entry.bucket,
                     file=entry.index_file.file_name,
-                    repair=Repair.COMPACT,
+                    repair=Repair.DROP_VECTORS,
                 )
 
 

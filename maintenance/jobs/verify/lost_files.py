@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from maintenance.effects import live_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, counted
+from maintenance.plan import Kept, SnapshotPin, counted
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -47,16 +48,6 @@ def lost_action(table: FileStoreTable, entry: ManifestEntry) -> Action:
         f"remove {path} from the table",
         f"it is missing; {counted(entry.file.row_count, 'rows')} lost",
         {"file": path, "rows": entry.file.row_count, "bytes": entry.file.file_size},
-    )
-
-
-def effect_on(live: Sequence[ManifestEntry], lost: Sequence[ManifestEntry]) -> Effect:
-    """How much of the table is given up."""
-    return Effect(
-        deleted_files=len(lost),
-        deleted_bytes=sum(e.file.file_size for e in lost),
-        table_files=len(live),
-        table_bytes=sum(e.file.file_size for e in live),
     )
 
 
@@ -145,7 +136,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         work=tuple(lost),
         actions=tuple(lost_action(table, e) for e in lost),
         kept=(Kept(what="files", why="they are there", count=len(live) - len(lost)),),
-        effect=effect_on(live, lost),
+        # A storage that is not mounted lacks every file, also those of a small table.
+        effect=live_effect(lost, live, exact=True),
         arguments=arguments,
     )
 

@@ -34,6 +34,7 @@ class Metadata:
     _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
     _manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _schemas: set[str] = field(default_factory=set)
+    _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
 
     def read_ahead(self, references: Sequence[Reference]) -> None:
         """Fetch the lists of these references, and the manifests of what they changed."""
@@ -93,13 +94,24 @@ class Metadata:
         return True
 
     def schema(self, reference: Reference, schema_id: int) -> None:
-        """Check that a schema is there and can be read, once a branch."""
+        """Check that a schema is there and can be read.
+
+        It is looked at once a branch.  One that cannot be had is a finding about the first snapshot
+        and the first changelog that need it, and about each such tag: tags go one by one.
+        """
         path = reference.table.paths.schema(schema_id)
-        if path in self._schemas:
+        whose = reference.label if reference.kind is RefKind.TAG else str(reference.kind)
+        told = self._missing_schemas.get(path)
+        if told is None and path in self._schemas:
             return
         self._schemas.add(path)
+        if told is not None and whose in told:
+            return
+        found = None
         if self.present(reference, path, None, problem=Problem.MISSING_SCHEMA):
-            self._read(reference, path, lambda: reference.table.schemas.get(schema_id))
+            found = self._read(reference, path, lambda: reference.table.schemas.get(schema_id))
+        if found is None:
+            self._missing_schemas.setdefault(path, set()).add(whose)
 
     def manifests_of(
         self, reference: Reference, name: str, size: int | None

@@ -22,16 +22,16 @@ T = TypeVar("T", int, str)
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
     """The table's handle on every branch that has a schema, main first; each under its newest."""
-    return [b for b in each_branch(table) if isinstance(b, FileStoreTable)]
+    return [b for _, b in each_branch(table) if isinstance(b, FileStoreTable)]
 
 
-def each_branch(table: FileStoreTable) -> Iterator[FileStoreTable | PaimonError]:
-    """The handle on every branch, main first; in place of one without readable schema its error."""
+def each_branch(table: FileStoreTable) -> Iterator[tuple[str, FileStoreTable | PaimonError]]:
+    """Name and handle of every branch, main first; the error of one without readable schema."""
     for branch in (MAIN_BRANCH, *table.branches.names()):
         try:
-            yield open_table_at(table.io, table.root, table.name, branch=branch)
+            yield branch, open_table_at(table.io, table.root, table.name, branch=branch)
         except (NotFound, CorruptTable) as e:
-            yield e
+            yield branch, e
 
 
 def references_of(branch: FileStoreTable) -> Iterator[Reference | CorruptTable]:

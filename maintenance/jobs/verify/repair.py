@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
+from maintenance.effects import live_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.definition import SAFE
@@ -24,8 +25,10 @@ from maintenance.jobs.verify.fixes import (
     reference_content,
     with_true_sizes,
 )
-from maintenance.jobs.verify.lost_files import effect_on, lost_files
+from maintenance.jobs.verify.gap import gap_fixes
+from maintenance.jobs.verify.lost_files import lost_files
 from maintenance.jobs.verify.references import RefKind, branches_of
+from maintenance.jobs.verify.stale_vectors import VectorsFix, live_names, stale_vectors
 from maintenance.metadata_job import MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin
 from paimon_core.errors import CorruptTable, NotFound, PaimonError
@@ -33,16 +36,24 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED, MERGE_ENGINE
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 
 Plan = MetadataPlan[tuple[Fix, ...]]
 
 _BY_HAND: Final[Mapping[Repair, str]] = {
     Repair.ROLL_BACK: "roll back to a snapshot before it (see rollback), or let it expire",
     Repair.RESCALE: "stop the writer with the old number, then rescale the partition",
-    Repair.COMPACT: "a full compaction",
+    Repair.DROP_VECTORS: "the newest snapshot does not have it: let the older expire",
     Repair.COMPACT_MANIFEST: "compact_manifest writes the manifests anew",
     Repair.REMOVE_UNEXISTING_FILES: "the newest snapshot does not need it: let the older expire",
 }
+
+
+_OF_LIVE_FILES: Final = (
+    Problem.MISSING_DATA_FILE,
+    Problem.KEY_OVERLAP,
+    Problem.VECTOR_WITHOUT_FILE,
+)
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -113,7 +124,7 @@ def _fixes(
 ) -> Iterator[tuple[Fix, list[Finding]]]:
     """Each fix, with the findings that it answers."""
     yield from _of_references(branch, findings)
-    data = [f for f in findings if f.problem in (Problem.MISSING_DATA_FILE, Problem.KEY_OVERLAP)]
+    data = [f for f in findings if f.problem in _OF_LIVE_FILES]
     if not data:
         return
     try:
@@ -127,7 +138,7 @@ def _fixes(
     missing = [f for f in data if f.problem is Problem.MISSING_DATA_FILE]
     lost = lost_files(branch, live) if missing else []
     if lost:
-        effects.append(effect_on(live, lost))
+        effects.append(live_effect(lost, live, exact=True))
         paths = {branch.paths.data_file(e.partition, e.bucket, e.file) for e in lost}
         answered = [f for f in missing if f.file in paths]
         yield LostFilesFix(branch=branch, lost=tuple(lost)), answered
@@ -137,6 +148,11 @@ def _fixes(
         files = [e for e in overlapping(branch, live) if e.identity not in gone]
         if files:
             yield OverlapFix(branch=branch, files=tuple(files)), overlaps
+    vectors = [f for f in data if f.problem is Problem.VECTOR_WITHOUT_FILE]
+    stale = stale_vectors(vector_files(branch, latest), live_names(live)) if vectors else ()
+    if stale:
+        answered = [f for f in vectors if f.snapshot == latest.id]
+        yield VectorsFix(branch=branch, stale=stale), answered
 
 
 def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
@@ -157,9 +173,12 @@ def _of_references(
     branch: FileStoreTable, findings: Sequence[Finding]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
     for finding in findings:
-        if finding.problem is Problem.WRONG_HINT and finding.file is not None:
-            name = finding.file.rsplit("/", 1)[-1]
-            yield HintFix(branch=branch, name=name, why=finding.message), [finding]
+        if finding.repair is Repair.REWRITE_HINT and finding.file is not None:
+            yield HintFix(branch=branch, path=finding.file, why=finding.message), [finding]
+        elif finding.problem is Problem.SNAPSHOT_GAP:
+            for fix in gap_fixes(branch, branch.snapshots.ids(), finding.message):
+                if fix.gap.after == finding.snapshot:
+                    yield fix, [finding]
         elif finding.problem in (Problem.STALE_CONSUMER, Problem.CONSUMER_AHEAD):
             with suppress(NotFound, CorruptTable):
                 consumer = branch.consumers.get((finding.reference or "").removeprefix("consumer "))
@@ -244,6 +263,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     done: list[str] = []
     snapshots: list[int] = []
     for number, fix in enumerate(plan.work):
+        context.fence()
         fixed = fix.apply(user=f"{context.commit_user}-{number}", env=context.env)
         if fixed.text:
             done.append(fixed.text)

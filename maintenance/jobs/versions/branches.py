@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
+from maintenance.plan import Kept, Loss, Lost, counted, human_bytes, kept_files
+from maintenance.storage import delete_paths
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -18,6 +21,7 @@ from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.branches import check_branch_name
+from paimon_core.refs.tags import Tag
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 
 Arguments = Mapping[str, object]
@@ -30,12 +34,21 @@ def _name(arguments: Arguments, argument: str) -> str:
     return name
 
 
+@dataclass(frozen=True, slots=True)
+class NewBranch:
+    """The branch to make, and the tag at whose snapshot it begins."""
+
+    name: str
+    tag: Tag | None
+
+
 def make_create(
     table: FileStoreTable, arguments: Arguments, _: RunContext
-) -> MetadataPlan[tuple[str, str | None]]:
+) -> MetadataPlan[NewBranch]:
     """The branch, and the tag that it begins with."""
     name = _name(arguments, "branch_name")
     tag = cast("str | None", arguments.get("tag"))
+    source: Tag | None = None
     kept: list[Kept] = []
     try:
         table.branches.check_new(name, tag=tag)
@@ -45,25 +58,36 @@ def make_create(
         kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
     else:
         if tag is not None:
-            table.tags.get(tag)
+            source = _source(table, name, tag)
     start = "empty" if tag is None else f"at tag {tag!r}"
     return MetadataPlan(
         job="create_branch",
         table=table.name,
         pin=latest_pin(table),
-        work=(name, tag),
+        work=NewBranch(name, source),
         actions=() if kept else (Action(f"begin branch {name!r}, {start}"),),
         kept=tuple(kept),
         arguments=arguments,
     )
 
 
-def apply_create(
-    table: FileStoreTable, plan: MetadataPlan[tuple[str, str | None]], _: RunContext
-) -> Committed:
-    """Write the branch's metadata."""
-    name, tag = plan.work
-    table.branches.create(name, tag=tag)
+def _source(table: FileStoreTable, name: str, tag: str) -> Tag:
+    """The tag; NotFound that says what to do with a branch whose creation was interrupted."""
+    try:
+        return table.tags.get(tag)
+    except NotFound as e:
+        if table.branches.begun(name) is not None:
+            e.next_step = f"delete_branch removes branch {name!r}, which was begun at this tag"
+        raise
+
+
+def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunContext) -> Committed:
+    """Write the branch's metadata; nothing is left of it if the tag went since the plan."""
+    name, tag = plan.work.name, plan.work.tag
+    if tag is None:
+        table.branches.create(name)
+    else:
+        table.branches.create(name, tag=tag.name, expected=tag.snapshot)
     return Committed(details={"branch_name": name})
 
 
@@ -89,9 +113,10 @@ def make_rename(
 
 
 def apply_rename(
-    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], _: RunContext
+    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
 ) -> Committed:
     """Move the branch's folder."""
+    context.fence()
     table.branches.rename(*plan.work)
     return Committed(details={"branch_name": plan.work[1]})
 
@@ -160,7 +185,13 @@ def make_delete(
         ),
         actions=tuple(actions),
         kept=tuple(kept_files(garbage.held)),
-        effect=Effect(deleted_files=len(garbage.files), deleted_bytes=garbage.bytes),
+        effect=expiry_effect(
+            table,
+            going,
+            references,
+            garbage.files,
+            branches=Loss(Lost.BRANCHES, len(names), len(table.branches.names())),
+        ),
         arguments=arguments,
     )
 
@@ -172,14 +203,17 @@ def apply_delete(
     work = plan.work
     details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
     for name in work.without_schema:
+        context.fence()
         # First of all, for while one is there nobody can tell what is garbage.
         table.branches.delete(name)
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete_references() -> None:
         for name in work.names:
             paths = table.paths.of_branch(name)
+            context.fence()
             for folder in (
                 paths.snapshot_dir,
                 paths.changelog_dir,
@@ -196,6 +230,7 @@ def apply_delete(
             delete_references,
             new_uuid=context.env.new_uuid,
             planned=work.files,
+            delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
     return Committed(details=details)

@@ -105,6 +105,8 @@ ROLLBACK: Final = Job(
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK, SAFETY_TAG),
     examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
     load=partial(_load, "rollback", "ROLLBACK"),
+    exclusive=True,
+    needs_line=False,
 )
 ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
@@ -121,17 +123,21 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     undo="rollback_to_as_latest to the snapshot before.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK),
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
-    load=partial(_load, "rollback", "AS_LATEST"),
+    load=partial(_load, "as_latest", "AS_LATEST"),
+    exclusive=True,
 )
 CREATE_BRANCH: Final = Job(
     name="create_branch",
     summary="begin a branch, empty or at a tag",
     changes="Writes the metadata of the branch; data are shared.",
-    protects="A branch of this name that exists stays as it is, and the job fails.",
+    protects="A branch of this name that exists stays as it is, and the job fails. The tag, its "
+    "snapshot and its manifests are proven before the branch is made and again after; if the tag "
+    "was deleted or moved in between, nothing is left of the branch.",
     undo="delete_branch.",
     arguments=(BRANCH, FROM_TAG, IGNORE_IF_EXISTS),
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=partial(_load, "branches", "CREATE"),
+    exclusive=True,
 )
 RENAME_BRANCH: Final = Job(
     name="rename_branch",
@@ -142,6 +148,7 @@ RENAME_BRANCH: Final = Job(
     arguments=(FROM_BRANCH, NEW_NAME),
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
     load=partial(_load, "branches", "RENAME"),
+    exclusive=True,
 )
 DELETE_BRANCH: Final = Job(
     name="delete_branch",
@@ -153,6 +160,7 @@ DELETE_BRANCH: Final = Job(
     arguments=(BRANCHES,),
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=partial(_load, "branches", "DELETE"),
+    exclusive=True,
 )
 FAST_FORWARD: Final = Job(
     name="fast_forward",
@@ -173,6 +181,7 @@ FAST_FORWARD: Final = Job(
     arguments=(BRANCH, SAFETY_TAG),
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=partial(_load, "fast_forward", "STEPS"),
+    exclusive=True,
 )
 COMPACT_MANIFEST: Final = Job(
     name="compact_manifest",

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import history_effect
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.versions.schema_copy import SchemaCopy
+from maintenance.jobs.versions.settle import settle
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from maintenance.plan import Effect, Kept, counted, human_bytes, kept_files
-from maintenance.safety_tag import BEFORE_FAST_FORWARD, is_safety_tag, safety_tag
+from maintenance.plan import Kept, counted, human_bytes, kept_files
+from maintenance.safety_tag import (
+    BEFORE_FAST_FORWARD,
+    is_safety_tag,
+    make_safety_tag,
+    safety_tag,
+)
+from maintenance.storage import delete_paths
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -37,18 +47,20 @@ from paimon_core.reachability.release import (
 )
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.line import gaps_in, unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, check_no_straggler, remove_newest, undone
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
-    """The branch, what goes from main, what is copied, and main's newest snapshot now.
+    """The branch, its newest snapshot, what goes from main, what is copied, and main's newest now.
 
     `safety` is the tag that keeps that snapshot, where one is made.
     """
 
     branch: FileStoreTable
+    newest: Reference
     going: tuple[Reference, ...]
     coming: tuple[Reference, ...]
     latest: Snapshot | None
@@ -69,9 +81,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
     references = all_references(table)
     theirs = [r for r in references if r.table.branch == name and r.kind is not RefKind.CHANGELOG]
-    first = min((r.snapshot.id for r in theirs if r.kind is RefKind.SNAPSHOT), default=None)
-    if first is None:
+    line = sorted((r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id)
+    if not line:
         raise NotFound(f"branch {name!r} of table {table.name} has no snapshot", table=table.name)
+    newest, first = line[-1], line[0].snapshot.id
+    _check_adjoins(table, references, line)
     mine = [r for r in references if r.table.branch == MAIN_BRANCH and r.snapshot.id >= first]
     kept = {_same(r) for r in theirs}
     there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
@@ -116,6 +130,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         pin=latest_pin(table),
         work=FastForward(
             branch=branch,
+            newest=newest,
             going=tuple(going),
             coming=tuple(coming),
             latest=latest,
@@ -125,13 +140,36 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         actions=tuple(actions),
         kept=tuple(left),
-        effect=Effect(
-            deleted_files=len(garbage.files),
-            deleted_bytes=garbage.bytes,
-            table_files=len(live),
-            table_bytes=sum(e.file.file_size for e in live),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=max(
+                (r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id
+            ),
         ),
         arguments=arguments,
+    )
+
+
+def _check_adjoins(
+    table: FileStoreTable, references: Sequence[Reference], line: Sequence[Reference]
+) -> None:
+    """InvalidArgument if the branch has a gap, or if one would open between main and the branch."""
+    gaps = gaps_in([r.snapshot.id for r in line])
+    first = line[0].snapshot.id
+    older = [
+        r.snapshot.id
+        for r in references
+        if r.table.branch == MAIN_BRANCH and r.kind is RefKind.SNAPSHOT and r.snapshot.id < first
+    ]
+    if not gaps and (not older or max(older) == first - 1):
+        return
+    before, after = (gaps[0].before, gaps[0].after) if gaps else (max(older), first)
+    raise InvalidArgument(
+        f"main of table {table.name} would get snapshot {after} right after {before}",
+        table=table.name,
+        snapshot=after,
+        next_step="a line of snapshots must not have a gap: repair the branch, or expire the "
+        "older snapshots of main",
     )
 
 
@@ -199,74 +237,88 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Delete what main alone has, copy what the branch has, then free files."""
     work = plan.work
     details: dict[str, object] = {"moved_to": work.branch.branch}
+    work.newest.prove_alive()
+    for reference in work.coming:
+        Metadata(work.branch).prove_readable(reference.snapshot)
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
     if work.safety is not None:
-        if not table.tags.exists(work.safety.name):
-            table.tags.create(work.safety)
+        context.fence()
+        make_safety_tag(table, work.safety)
         details["safety_tag"] = work.safety.name
-
-    def change() -> None:
-        _delete(table, work)
-        _copy(table, work)
-
-    removed = release(table, work.going, change, new_uuid=context.env.new_uuid, planned=work.files)
+    removed = release(
+        table,
+        work.going,
+        partial(_move, table, work, context),
+        new_uuid=context.env.new_uuid,
+        planned=work.files,
+        delete=partial(delete_paths, context=context),
+    )
+    unbroken_ids(table.snapshots)
     return Committed(details={**details, **removed.to_json()})
 
 
-def _delete(table: FileStoreTable, work: FastForward) -> None:
-    snapshots = [r for r in work.going if r.kind is RefKind.SNAPSHOT]
-    if snapshots:
+def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
+    """Snapshots first; if the branch or main changes meanwhile, main is put back as it was."""
+    going = [r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT]
+    removal = Removal(table.snapshots, Side.END, fence=context.fence)
+    if going:
+        context.fence()
         table.snapshots.delete_latest_hint()
-    for reference in sorted(snapshots, key=lambda r: -r.snapshot.id):
-        table.snapshots.delete(reference.snapshot.id)
-    for reference in work.going:
-        if reference.kind is RefKind.TAG:
-            table.tags.delete(reference.name)
-        elif reference.kind is RefKind.CHANGELOG:
-            table.changelogs.delete(reference.snapshot.id)
-
-
-def _copy(table: FileStoreTable, work: FastForward) -> None:
-    branch, io = work.branch, table.io
-    # Schemas before the snapshots that name them; those that main alone has go.
-    newest = branch.schemas.ids()[-1]
-    for number in branch.schemas.ids():
-        content = io.read_bytes(branch.paths.schema(number))
-        path = table.paths.schema(number)
-        if not io.exists(path) or io.read_bytes(path) != content:
-            io.overwrite(path, content)
-    for number in table.schemas.ids():
-        if number > newest:
-            io.delete(table.paths.schema(number))
-    for reference in sorted(work.coming, key=lambda r: (r.kind is RefKind.TAG, r.snapshot.id)):
-        if reference.kind is RefKind.TAG:
-            content = io.read_bytes(branch.paths.tag(reference.name))
-            io.overwrite(table.paths.tag(reference.name), content)
-        else:
-            _copy_snapshot(table, reference.snapshot)
-    latest = branch.snapshots.latest_id()
-    if latest is not None:
-        table.snapshots.write_latest_hint(latest)
+    remove_newest(removal, going, prove=work.newest.prove_alive)
+    schemas = SchemaCopy(table, work.branch, fence=context.fence)
+    try:
+        schemas.copy()
+        _copy_snapshots(table, work, removal, context)
+    except StalePlan as e:
+        schemas.undo()
+        raise undone(removal, e) from e
+    _replace_changelogs_and_tags(table, work, context)
     earliest = table.snapshots.earliest_id()
     if earliest is not None:
         table.snapshots.write_earliest_hint(earliest)
 
 
-def _copy_snapshot(table: FileStoreTable, snapshot: Snapshot) -> None:
-    """Make the branch's snapshot one of main; StalePlan if a writer took its number meanwhile."""
-    path = table.paths.snapshot(snapshot.id)
-    if table.io.create_if_absent(path, snapshot_to_json(snapshot).encode()):
-        return
-    there = table.snapshots.get_or_none(snapshot.id)
-    if there is None or there.identity != snapshot.identity:
-        raise StalePlan(
-            f"snapshot {snapshot.id} of table {table.name} was committed while main was moved to "
-            f"the branch",
-            table=table.name,
-            snapshot=snapshot.id,
-            next_step="stop the writers of main, then run again",
-        )
+def _copy_snapshots(
+    table: FileStoreTable, work: FastForward, removal: Removal, context: RunContext
+) -> None:
+    """Oldest first; afterwards each one's source must be alive, or its files may be gone."""
+    coming = [r for r in work.coming if r.kind is RefKind.SNAPSHOT]
+    for reference in sorted(coming, key=lambda r: r.snapshot.id):
+        removal.add(reference.snapshot)
+    newest = work.newest.snapshot.id
+    table.snapshots.write_latest_hint(newest)
+    if work.latest is not None and work.going:
+        settle(table, work.latest, context.env)
+    check_no_straggler(table.snapshots, newest)
+    for reference in (*coming, work.newest):
+        reference.prove_alive()
+
+
+def _replace_changelogs_and_tags(
+    table: FileStoreTable, work: FastForward, context: RunContext
+) -> None:
+    for reference in work.going:
+        if reference.kind is RefKind.SNAPSHOT or not reference.is_alive():
+            continue
+        context.fence()
+        if reference.kind is RefKind.TAG:
+            table.tags.delete(reference.name)
+        else:
+            table.changelogs.delete(reference.snapshot.id)
+    for reference in work.coming:
+        if reference.kind is not RefKind.TAG:
+            continue
+        context.fence()
+        try:
+            content = table.io.read_bytes(work.branch.paths.tag(reference.name))
+        except FileNotFoundError:
+            continue  # it was deleted meanwhile
+        table.io.overwrite(table.paths.tag(reference.name), content)
+        if not reference.is_alive():
+            # Its files may have gone before it was here.
+            table.tags.delete(reference.name)
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)

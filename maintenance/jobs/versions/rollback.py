@@ -1,26 +1,23 @@
-"""rollback and rollback_to_as_latest (Java: `table/RollbackHelper`, `FileStoreCommitImpl` of 2.0)."""
+"""rollback (Java: `table/RollbackHelper`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, cast
 
+from maintenance.effects import history_effect
 from maintenance.job import Committed, RunContext
+from maintenance.jobs.versions.settle import settle
+from maintenance.jobs.versions.target import target_of
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
-from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes, kept_files
-from maintenance.safety_tag import BEFORE_ROLLBACK, is_safety_tag, safety_tag
-from maintenance.times import parse_instant
-from paimon_core.commit.changes import Changes
-from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_merge import with_full_merge
-from paimon_core.commit.request import CommitRequest
-from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, StalePlan
-from paimon_core.features import check_committable
+from maintenance.plan import Kept, SnapshotPin, counted, human_bytes, kept_files
+from maintenance.safety_tag import BEFORE_ROLLBACK, is_safety_tag, make_safety_tag, safety_tag
+from maintenance.storage import delete_paths
+from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import find_garbage
@@ -39,66 +36,34 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
-from paimon_core.scan.manifests import data_manifests, delta_manifests, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
-from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.line import unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, remove_newest
+from paimon_core.snapshot.snapshot import Snapshot
 
 Arguments = Mapping[str, object]
-_PROTECTING: Final = "rollback-to-as-latest-"
-
-
-def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
-    """The snapshot that is meant; NotFound, or InvalidArgument unless exactly one way is used."""
-    given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp", "watermark")}
-    chosen = {k: v for k, v in given.items() if v is not None}
-    if len(chosen) != 1:
-        raise InvalidArgument(
-            "choose one of snapshot, tag, timestamp and watermark", table=table.name
-        )
-    if "tag" in chosen:
-        return table.tags.get(cast("str", chosen["tag"])).snapshot
-    if "snapshot" in chosen:
-        wanted = cast("int", chosen["snapshot"])
-        found = table.snapshots.get_or_none(wanted)
-        if found is None:
-            tags = (t.snapshot for t in table.tags.all())
-            found = next((s for s in tags if s.id == wanted), None)
-        return found if found is not None else table.snapshots.get(wanted)
-    if "watermark" in chosen:
-        return _at_watermark(table, cast("int", chosen["watermark"]))
-    millis = parse_instant(cast("str", chosen["timestamp"]), context.env)
-    at = table.snapshots.at_or_before_time(millis)
-    if at is None:
-        raise NotFound(
-            f"table {table.name} has no snapshot at {millis} or before", table=table.name
-        )
-    return at
-
-
-def _at_watermark(table: FileStoreTable, wanted: int) -> Snapshot:
-    """The newest snapshot whose watermark is `wanted` or less (`earlierOrEqualWatermark`).
-
-    NotFound if all are later; Java then takes the earliest.
-    """
-    for snapshot in reversed(table.snapshots.all()):
-        if snapshot.watermark is not None and snapshot.watermark <= wanted:
-            return snapshot
-    raise NotFound(
-        f"table {table.name} has no snapshot with watermark {wanted} or less", table=table.name
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """Where to, what goes, and the tag that keeps what is newest now."""
+    """Where to, what goes, and the tag that keeps what is newest now.
+
+    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target
+    has expired, and its file is made again from the tag.
+    """
 
     target: Snapshot
+    source: Reference
     latest: Snapshot
     going: tuple[Reference, ...]
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
     safety: Tag | None = None
     interrupted: tuple[str, ...] = ()
+
+    @property
+    def revives(self) -> bool:
+        return self.source.kind is RefKind.TAG
 
 
 Plan = MetadataPlan[Rollback]
@@ -109,6 +74,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
     _check_in_line(table, target, latest)
+    source = _source(table, target)
     references = all_references(table)
     going = [
         r
@@ -138,7 +104,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     garbage = find_garbage(table, going, staying, Metadata(table))
     live = scan_files(table, latest)
     actions = []
-    if going or not table.snapshots.exists(target.id):
+    if going or source.kind is RefKind.TAG:
         actions.append(
             Action(
                 f"go back from snapshot {latest.id} to {target.id}, deleting {in_words(going)}",
@@ -160,6 +126,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         pin=SnapshotPin.of(latest),
         work=Rollback(
             target=target,
+            source=source,
             latest=latest,
             going=tuple(going),
             files=frozenset(garbage.files),
@@ -168,14 +135,28 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         ),
         actions=tuple(actions),
         kept=tuple(kept),
-        effect=Effect(
-            deleted_files=len(garbage.files),
-            deleted_bytes=garbage.bytes,
-            table_files=len(live),
-            table_bytes=sum(e.file.file_size for e in live),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=snapshot_reference(table, target),
         ),
         arguments=arguments,
     )
+
+
+def _source(table: FileStoreTable, target: Snapshot) -> Reference:
+    """What holds the target now: its snapshot, or else a tag."""
+    source = snapshot_reference(table, target)
+    if source.is_alive():
+        return source
+    tags = (t for t in table.tags.all() if t.snapshot.identity == target.identity)
+    tag = next(tags, None)
+    if tag is None:
+        raise NotFound(
+            f"snapshot {target.id} of table {table.name} expired meanwhile",
+            table=table.name,
+            snapshot=target.id,
+        )
+    return tag_reference(table, tag)
 
 
 def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) -> None:
@@ -218,190 +199,70 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Tag, go back, delete what only the later versions needed."""
     work = plan.work
     details: dict[str, object] = {"rolled_back_to": work.target.id}
+    work.source.prove_alive()
+    Metadata(table).prove_readable(work.target)
     if work.interrupted:
+        context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
     if work.safety is not None:
-        if not table.tags.exists(work.safety.name):
-            table.tags.create(work.safety)
+        context.fence()
+        make_safety_tag(table, work.safety)
         details["safety_tag"] = work.safety.name
-
-    def delete_references() -> None:
-        _go_back(table, work)
-
     removed = release(
         table,
         work.going,
-        delete_references,
+        partial(_go_back, table, work, context),
         new_uuid=context.env.new_uuid,
         planned=work.files,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        delete=partial(delete_paths, context=context),
     )
+    unbroken_ids(table.snapshots)
     return Committed(details={**details, **removed.to_json()})
 
 
-def _go_back(table: FileStoreTable, work: Rollback) -> None:
-    """The hint first, then newest to oldest, as Java does: whenever it stops, there is no gap."""
+def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:
+    """Newest to oldest, so that there is no gap whenever this stops.
+
+    Java writes the LATEST hint before.  If the target then expires, the hint names nothing, and
+    Java cannot read the table; without a hint, readers list the folder.
+    """
     target = work.target
-    if not table.snapshots.exists(target.id):
-        # Back to a tag whose snapshot has expired.  It may take the number of none that is left.
-        if not table.snapshots.try_commit(without_lost_changelog(table.io, table.paths, target)):
-            raise StalePlan(
-                f"snapshot {target.id} of table {table.name} was made by another job meanwhile",
-                table=table.name,
-                snapshot=target.id,
-            )
+    removal = Removal(table.snapshots, Side.END, fence=context.fence)
+    if work.revives:
+        # Back to a tag whose snapshot expired before the plan was made.
+        removal.add(without_lost_changelog(table.io, table.paths, target))
+        if not work.source.is_alive():
+            removal.put_back()
+            work.source.prove_alive()
         if target.id == min(table.snapshots.ids()):
             table.snapshots.write_earliest_hint(target.id)
-    table.snapshots.write_latest_hint(target.id)
+    context.fence()
+    table.snapshots.delete_latest_hint()
+    alive = snapshot_reference(table, target)
+
+    def prove() -> None:
+        work.source.prove_alive()
+        alive.prove_alive()
+
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
-    for reference in sorted(by_kind[RefKind.SNAPSHOT], key=lambda r: -r.snapshot.id):
-        table.snapshots.delete(reference.snapshot.id)
+    remove_newest(
+        removal,
+        [r.snapshot for r in by_kind[RefKind.SNAPSHOT]],
+        prove=prove,
+        settle=partial(settle, table, work.latest, context.env),
+    )
+    Metadata(table).prove_readable(target)
+    table.snapshots.write_latest_hint(target.id)
     for reference in sorted(by_kind[RefKind.CHANGELOG], key=lambda r: -r.snapshot.id):
+        context.fence()
         table.changelogs.delete(reference.snapshot.id)
     if by_kind[RefKind.CHANGELOG]:
         table.changelogs.delete_hints()
     for reference in by_kind[RefKind.TAG]:
-        table.tags.delete(reference.name)
+        context.fence()
+        if reference.is_alive():
+            table.tags.delete(reference.name)
 
 
 ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)
-
-
-# --- as latest ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AsLatest:
-    """The snapshot whose files become live again, and the tag that keeps them from Java's expiry.
-
-    Java deletes what a commit took away when the snapshots before that commit expire, and does
-    not look whether a later one brought it back.  It leaves what the nearest older tag holds.
-    """
-
-    target: Snapshot
-    tag: Tag | None = None
-    unmerged: bool = False
-    """Whether only the second snapshot of an interrupted run is missing."""
-
-
-def make_as_latest(
-    table: FileStoreTable, arguments: Arguments, context: RunContext
-) -> MetadataPlan[AsLatest]:
-    """The snapshot whose files become live again."""
-    check_committable(table)
-    target = target_of(table, arguments, context)
-    latest = table.latest_or_not_found()
-    changes = _difference(table, latest, target)
-    back = [e for e in changes.files if e.kind is FileKind.ADD]
-    tag = None
-    if back and not any(
-        t.time_retained is None and t.snapshot.identity == target.identity for t in table.tags.all()
-    ):
-        tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
-    actions = []
-    if tag is not None:
-        why = "without it, expiry by Java would delete the files that come back"
-        actions.append(Action(f"tag snapshot {target.id} as {tag.name!r}", why))
-    if not changes.is_empty:
-        actions.append(
-            Action(
-                f"commit the content of snapshot {target.id} as snapshot {latest.id + 1}",
-                f"{counted(len(back), 'files')} back, {len(changes.files) - len(back):,} gone",
-            )
-        )
-    unmerged = changes.is_empty and _names_twice(table, latest)
-    if unmerged:
-        why = "an interrupted run left files that are both deleted and there, which Java misreads"
-        actions.append(Action("merge the manifests", why))
-    return MetadataPlan(
-        job="rollback_to_as_latest",
-        table=table.name,
-        pin=SnapshotPin.of(latest),
-        work=AsLatest(target, tag, unmerged),
-        actions=tuple(actions),
-        arguments=arguments,
-    )
-
-
-def _difference(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
-    """What leads from the newest snapshot to the content of the target."""
-    now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
-    then = {e.identity: e for e in scan_files(table, target)}
-    files: list[ManifestEntry] = [e.as_delete() for i, e in now.items() if i not in then]
-    files += [e for i, e in then.items() if i not in now]
-    old, new = _indexes(table, latest), _indexes(table, target)
-    index = [
-        IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
-        for name, e in old.items()
-        if name not in new
-    ]
-    index += [e for name, e in new.items() if name not in old]
-    return Changes(tuple(files), (), tuple(index))
-
-
-def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:
-    if snapshot is None or snapshot.index_manifest is None:
-        return {}
-    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
-    return {e.index_file.file_name: e for e in entries}
-
-
-def apply_as_latest(
-    table: FileStoreTable, plan: MetadataPlan[AsLatest], context: RunContext
-) -> Committed:
-    """One OVERWRITE snapshot; what others commit meanwhile is replaced as well.
-
-    If files go back to the level that they had, a COMPACT snapshot without changes follows, in
-    whose manifests they are named once: a compaction will move them up again, and to Java a file
-    that any manifest deletes is not there, though a later one adds it.
-    """
-    target, tag = plan.work.target, plan.work.tag
-    merging = with_full_merge(table)
-    details: dict[str, object] = {"content_of": target.id}
-    merge = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
-    if plan.work.unmerged:
-        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
-        return Committed(snapshots=(merged.id,), details=details)
-    if tag is not None:
-        table.tags.create(tag)
-        details["protecting_tag"] = tag.name
-    try:
-        snapshot = commit_changes(
-            merging,
-            lambda latest: _difference(table, latest, target),
-            CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
-            env=context.env,
-        )
-    except CommitConflict:
-        if tag is not None:
-            table.tags.delete(tag.name)
-        raise
-    snapshots = [snapshot.id]
-    if _moves_files(table, snapshot):
-        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
-        snapshots.append(merged.id)
-    return Committed(snapshots=tuple(snapshots), details=details)
-
-
-def _names_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether any manifest deletes a file, from the level above that it came back from."""
-    live = {e.file.file_name: e.file.level for e in scan_files(table, snapshot)}
-    return any(
-        entry.kind is FileKind.DELETE
-        and entry.file.level > live.get(entry.file.file_name, entry.file.level)
-        for meta in data_manifests(table, snapshot)
-        if meta.num_deleted_files
-        for entry in read_entries(table, meta)
-    )
-
-
-def _moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether the snapshot deletes a file at one level and adds it at another."""
-    names: dict[FileKind, set[str]] = {FileKind.ADD: set(), FileKind.DELETE: set()}
-    for meta in delta_manifests(table, snapshot):
-        for entry in read_entries(table, meta):
-            names[entry.kind].add(entry.file.file_name)
-    return not names[FileKind.ADD].isdisjoint(names[FileKind.DELETE])
-
-
-AS_LATEST: Final = metadata_steps(make_as_latest, apply_as_latest)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from maintenance.guards import Guards
-from maintenance.plan import Effect, Kept, Once, SnapshotPin
+from maintenance.guards import FREE, Guards
+from maintenance.plan import Effect, Kept, Loss, Lost, Once, SnapshotPin
 from paimon_core.errors import GuardTripped, StalePlan
 
 
@@ -30,13 +30,58 @@ def test_rewriting_everything_is_no_loss():
     Guards().check(plan, force=False)
 
 
+def losing(*losses: Loss) -> SomePlan:
+    return SomePlan(Effect(losses=losses))
+
+
 def test_deleting_most_of_a_table_trips():
-    plan = SomePlan(Effect(deleted_files=6, deleted_bytes=10, table_files=10, table_bytes=100))
-    with pytest.raises(GuardTripped, match="6 of 10 files") as raised:
+    plan = losing(Loss(Lost.FILES, 60, 100), Loss(Lost.BYTES, 10, 100))
+    with pytest.raises(GuardTripped, match="60 of 100 data files") as raised:
         Guards().check(plan, force=False)
     assert raised.value.table == "db.t"
     Guards().check(plan, force=True)
     Guards(max_deleted_share=0.6).check(plan, force=False)
+
+
+@pytest.mark.parametrize("kind", Lost)
+def test_a_share_counts_only_beyond_what_is_always_free(kind):
+    free = FREE[kind]
+    Guards(max_deleted_share=0).check(losing(Loss(kind, free, free)), force=False)
+    for guards in (Guards(), Guards(max_deleted_share=0.9)):
+        with pytest.raises(GuardTripped, match=r"\(100%\).*\(max_deleted_share\)"):
+            guards.check(losing(Loss(kind, free + 1, free + 1)), force=False)
+    Guards().check(losing(Loss(kind, free + 1, 3 * free)), force=False)
+    Guards().check(losing(Loss(kind, 10**15)), force=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits"),
+    [
+        (Lost.SNAPSHOTS, {"max_deleted_snapshots": 5}),
+        (Lost.CHANGELOGS, {"max_deleted_snapshots": 5}),
+        (Lost.TAGS, {"max_deleted_snapshots": 5}),
+        (Lost.FILES, {"max_deleted_files": 5}),
+        (Lost.METADATA, {"max_deleted_files": 5}),
+        (Lost.BYTES, {"max_deleted_bytes": 5}),
+    ],
+)
+def test_an_absolute_limit_holds_whatever_the_share_is(kind, limits):
+    guards = Guards(**limits)
+    (name,) = limits
+    for whole in (None, 10**9):
+        guards.check(losing(Loss(kind, 5, whole)), force=False)
+        with pytest.raises(GuardTripped, match=name):
+            guards.check(losing(Loss(kind, 6, whole)), force=False)
+        guards.check(losing(Loss(kind, 6, whole)), force=True)
+
+
+def test_nothing_overrides_that_the_newest_snapshot_keeps_its_files():
+    plan = SomePlan(Effect(needed=("/lake/db.db/t/bucket-0/data-1.parquet",)))
+    for force in (False, True):
+        with pytest.raises(GuardTripped, match="newest snapshot needs") as raised:
+            Guards().check(plan, force=force)
+        assert raised.value.file == "/lake/db.db/t/bucket-0/data-1.parquet"
+        assert "--force does not override" in raised.value.next_step
 
 
 def test_rewriting_more_than_allowed_trips():

@@ -21,6 +21,8 @@ from paimon_core.errors import UnsupportedFeature
 def url(tmp_path, monkeypatch) -> str:
     found = f"sqlite:///{tmp_path}/history.db"
     monkeypatch.setenv("CARETAKER_HISTORY_URL", found)
+    # Runs of DAGs within this process leave it behind.
+    monkeypatch.delenv("AIRFLOW_CTX_DAG_RUN_ID", raising=False)
     return found
 
 

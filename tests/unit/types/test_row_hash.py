@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +15,7 @@ from golden_files import GOLDEN, VERSIONS
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import arrow_type, column_from_internal
 from paimon_core.types.binary_row import encode_row, encode_rows
-from paimon_core.types.row_hash import assign_buckets, hash_rows, murmur_hash
+from paimon_core.types.row_hash import assign_buckets, hash_rows, murmur_hash, wide_hash_rows
 from paimon_core.types.sql import field_from_json, parse_type
 
 INT, BIGINT, STRING = map(parse_type, ("INT", "BIGINT", "STRING"))
@@ -137,3 +138,13 @@ def test_golden_rows_lie_in_the_buckets_that_java_chose(version: str, name: str)
         rows += len(buckets)
     assert rows > 0
     assert max(f["total_buckets"] for f in files.values()) > 1
+
+
+def test_wide_hashes_tell_more_rows_apart() -> None:
+    columns = [pa.array([f"key {i} of many" for i in range(200_000)])]
+    narrow, wide = hash_rows(columns, [STRING]), wide_hash_rows(columns, [STRING])
+    assert len(set(narrow.tolist())) < 200_000
+    assert len(set(wide.tolist())) == 200_000
+    high = (wide >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    assert (high == narrow).all()
+    assert (wide_hash_rows(columns, [STRING]) == wide).all()

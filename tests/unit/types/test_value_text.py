@@ -165,8 +165,44 @@ def test_binary_partitions_have_names_only_in_the_new_style() -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("INT", "x"), ("DATE", "2024-13-01"), ("BOOLEAN", "maybe"), ("VARCHAR(2)", "abc")],
+    [
+        *(("INT", t) for t in ("x", "2024_01_01", "1_0", " 1", "1 ", "", "+", "1.0", "2147483648")),
+        *(("TINYINT", t) for t in ("128", "-129")),
+        *(("DOUBLE", t) for t in ("nan", "inf", "-inf", "infinity", "1_0", "", "0x1")),
+        *(("FLOAT", t) for t in ("nan", "inf", "1_0", "0.123456789012", "16777217")),
+        *(("DECIMAL(9, 2)", t) for t in ("nan", "NaN", "inf", "1_0", " 1", "1e", ".", "99999999")),
+        *(("DATE", t) for t in ("2024-13-01", "2024_01_01", "99999999999", "2024-01-\u00a01")),
+        *(("TIME", t) for t in ("1_0", "99999999999", "x")),
+        *(
+            ("TIMESTAMP(3)", t)
+            for t in ("2024_01_01", "9223372036854775808", "2024-01-01 25:00:00")
+        ),
+        ("BOOLEAN", "maybe"),
+        ("VARCHAR(2)", "abc"),
+        ("INT", "1" * 5000),
+    ],
 )
 def test_a_name_of_another_type_is_refused(text: str, name: str) -> None:
     with pytest.raises(InvalidArgument, match="no value of the type"):
         parse_partition_text(name, parse_type(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("INT", "+5", 5),
+        ("INT", "007", 7),
+        ("INT", "\u0661\u0662", 12),  # digits of other scripts, as Java's `Integer.valueOf`
+        ("DOUBLE", " 1.5d ", 1.5),
+        ("DOUBLE", "0x1p3", 8.0),
+        ("DOUBLE", "-Infinity", float("-inf")),
+        ("FLOAT", "0.1", 0.10000000149011612),
+        ("DECIMAL(9, 2)", "1e3", Decimal("1000.00")),
+        ("DECIMAL(9, 2)", "1.005", Decimal("1.01")),
+        ("DATE", "2024-1-5", 19_727),
+        ("DATE", "19727", 19_727),
+        ("TIME(3)", "1:2", 3_720_000),
+    ],
+)
+def test_names_are_read_as_java_reads_them(text: str, name: str, value: Any) -> None:
+    assert parse_partition_text(name, parse_type(text)) == value

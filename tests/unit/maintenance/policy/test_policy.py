@@ -170,6 +170,16 @@ HEAD = "version: 1\nrules:\n"
             "no share between 0 and 1",
         ),
         (
+            HEAD + "  - tables: db.*\n    guards: {max_deleted_snapshots: some}",
+            "p.yaml:4: rules[0].guards.max_deleted_snapshots:",
+            "'some' is no whole number",
+        ),
+        (
+            HEAD + "  - tables: db.*\n    guards: {max_deleted_bytes: much}",
+            "p.yaml:4: rules[0].guards.max_deleted_bytes:",
+            "much",
+        ),
+        (
             HEAD + "  - tables: db.*\n    guards: {max_rewrite: much}",
             "p.yaml:4: rules[0].guards.max_rewrite:",
             "not a memory size",

@@ -108,7 +108,7 @@ def test_batches_of_a_spark_application_take_a_policys_words(lake, tmp_path):
         "runs": [
             {"table": "db.t", "default_options": {"snapshot.num-retained.max": "3"}},
             {"table": "db.own", "default_options": {"snapshot.num-retained.max": "3"}},
-            {"table": "db.bad", "max_deleted_share": "half"},
+            {"table": "db.bad", "guards": {"max_deleted_share": "half"}},
         ],
         "arguments": {"retain_min": 1},
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from lakes import Lake
 import maintenance.runner
 import paimon_core.reachability.files
 import paimon_core.scan.manifests
+from maintenance.exit_codes import ExitCode
 from maintenance.guards import Guards
 from maintenance.jobs.verify.check import check_table
 from maintenance.registry import job_named
@@ -193,6 +196,8 @@ def test_a_dry_run_with_a_step_that_cannot_be_planned_fails_but_shows_the_others
 
 
 def test_each_step_has_its_own_guard(lake):
+    for _ in range(8):
+        lake.append({"k": [1, 2], "v": ["a", "b"], "dt": ["2020-01-01", "2999-01-01"]})
     report = run_table(request(lake, guards=Guards(max_deleted_share=0.1)))
     assert isinstance(report.error, GuardTripped)
     assert statuses(report)["expire_partitions"] == "failed"
@@ -248,6 +253,26 @@ def test_rows_that_leave_the_postpone_bucket_are_compacted_in_the_same_run(tmp_p
     assert report.status is Status.SUCCESS, report.error
     assert {e.file.level for e in live_entries(lake)} == {5}
     assert run_table(request(lake, compact="full")).status is Status.NOTHING_TO_DO
+
+
+def test_a_replay_that_fails_is_tried_once(tmp_path):
+    """In a process of its own, as a loop without end could not be told from here."""
+    lake = Lake(tmp_path)
+    lake.primary_key(buckets=-2)
+    lake.fill(2)
+    for file in Path(lake.table().root).rglob("bucket-postpone/data-*"):
+        file.write_bytes(file.read_bytes()[:100])
+    words = ["run", "maintain", "db.t", "-w", str(tmp_path), "--compact", "minor", "--json"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "maintenance.cli", *words],
+        check=False,
+        capture_output=True,
+        timeout=120,
+    )
+    assert ended.returncode == ExitCode.CORRUPT_TABLE, ended.stderr.decode()
+    (report,) = map(json.loads, ended.stdout.splitlines())
+    assert {p["job"]: p["status"] for p in report["parts"]}["compact"] == "failed"
+    assert lake.table().snapshots.latest_id() == 2
 
 
 def live_entries(lake: Lake):

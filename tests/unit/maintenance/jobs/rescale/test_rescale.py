@@ -32,6 +32,7 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.table_write import TableWriter
 
@@ -255,7 +256,8 @@ class Interfering(LocalEngine):
 def old_writer(lake: Lake, table: FileStoreTable, day: str) -> None:
     """A commit by a writer that was open before the option changed."""
     writer = TableWriter(table, env=ENV)
-    writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["late"], "dt": [day]}))
+    row = {"k": pa.array([1], pa.int32()), "v": ["late"], "dt": [day]}
+    writer.write(pa.table({name: row[name] for name in table.schema.names}))
     commit(table, writer.prepare_commit(), user="late", env=ENV)
 
 
@@ -274,6 +276,73 @@ def test_a_concurrent_commit_aborts_it_and_the_option_goes_back(lake: Lake) -> N
     assert len(lake.on_disk() - files) == 1, "the new files are deleted again"
     assert rescale(lake, bucket_num=4).error is None
     assert (1, "late", "day1") in rows(lake.table())
+
+
+def test_a_new_partition_with_the_new_number_does_not_keep_the_option(lake: Lake) -> None:
+    """A writer that starts during the run writes a new day with it; all other days want the old."""
+    lake.primary_key(buckets=1, partitioned=True)
+    lake.fill()
+    stale = lake.table()
+
+    def both() -> None:
+        old_writer(lake, lake.table(), "day2")
+        for day in ("day0", "day1"):
+            old_writer(lake, stale, day)
+
+    report = rescale(lake, Surroundings(engine=Interfering(both)), bucket_num=3)
+    assert isinstance(report.error, CommitConflict)
+    assert report.snapshots == ()
+    assert layout(lake.table()) == {"dt=day0": {1}, "dt=day1": {1}, "dt=day2": {3}}
+    assert buckets_option(lake) == "1"
+    lake.append({"k": [5], "v": ["again"], "dt": ["day0"]})
+
+
+def test_the_option_stays_where_another_run_relies_on_it(lake: Lake) -> None:
+    lake.primary_key(buckets=1, partitioned=True)
+    lake.fill()
+
+    def other() -> None:
+        assert rescale(lake).error is None
+
+    report = rescale(lake, Surroundings(engine=Interfering(other)), bucket_num=3)
+    assert isinstance(report.error, CommitConflict)
+    assert layout(lake.table()) == {"dt=day0": {3}, "dt=day1": {3}}
+    assert buckets_option(lake) == "3"
+    assert "the option bucket of the table is 3 now" in report.error.next_step
+
+
+def test_nothing_is_rewritten_under_an_option_that_went_back(lake: Lake) -> None:
+    lake.primary_key(buckets=1)
+    lake.fill()
+
+    def other() -> None:
+        assert rescale(lake, restore=True).error is None
+
+    report = rescale(lake, Surroundings(engine=Interfering(other)), bucket_num=3)
+    assert isinstance(report.error, StalePlan)
+    assert buckets_option(lake) == "1"
+    assert layout(lake.table()) == {"": {1}}
+    assert lake.on_disk() == lake.referenced()
+
+
+def test_an_option_that_cannot_be_put_back_is_told(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.primary_key(buckets=1)
+    lake.fill()
+    stale = lake.table()
+
+    def full() -> None:
+        old_writer(lake, stale, "")
+        monkeypatch.setattr(SchemaStore, "commit_new", refuse)
+
+    def refuse(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    report = rescale(lake, Surroundings(engine=Interfering(full)), bucket_num=3)
+    assert isinstance(report.error, CommitConflict)
+    assert "bucket of the table is 3 now (it could not be put back" in report.error.next_step
+    assert "--restore" in report.error.next_step
 
 
 def test_other_partitions_are_rescaled_all_the_same(lake: Lake) -> None:

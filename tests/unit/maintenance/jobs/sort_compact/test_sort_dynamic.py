@@ -17,7 +17,7 @@ from maintenance.registry import job_named
 from maintenance.report import Report
 from maintenance.runner import RunRequest, Surroundings, run_table
 from paimon_core.commit.committer import commit
-from paimon_core.errors import CommitConflict
+from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.write.table_write import TableWriter
@@ -52,7 +52,14 @@ def sort(lake: Lake, engine: LocalEngine | None = None, **arguments: object) -> 
         job=JOB,
         warehouse=str(lake.warehouse),
         table="db.t",
-        arguments=JOB.read_arguments({"order_by": ["v"], "order_strategy": "order", **arguments}),
+        arguments=JOB.read_arguments(
+            {
+                "order_by": ["v"],
+                "order_strategy": "order",
+                "writers_stopped": True,
+                **arguments,
+            }
+        ),
     )
     return run_table(request, Surroundings(engine=engine or LocalEngine()))
 
@@ -121,20 +128,51 @@ class Interfering(LocalEngine):
         return results
 
 
-def test_a_concurrent_commit_leaves_its_partition_as_it_was(lake: Lake) -> None:
-    def other() -> None:
-        table = lake.table()
-        writer = TableWriter(table, env=ENV)
-        writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["late"], "dt": ["day1"]}))
-        commit(table, writer.prepare_commit(), user="late", env=ENV)
+def commit_late(lake: Lake, day: str) -> None:
+    table = lake.table()
+    writer = TableWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([0], pa.int32()), "v": ["late"], "dt": [day]}))
+    commit(table, writer.prepare_commit(), user="late", env=ENV)
 
-    before = rows(lake)
-    report = sort(lake, Interfering(other))
+
+def test_running_writers_are_ruled_out_by_name(lake: Lake) -> None:
+    report = sort(lake, writers_stopped=False)
+    assert isinstance(report.error, InvalidArgument)
+    assert "--writers-stopped" in report.error.message
+    assert "stop all writers" in report.error.next_step
+    assert lake.table().snapshots.latest_id() == 3
+
+
+@pytest.mark.parametrize("day", ["day0", "day1", "day2"])
+def test_a_commit_of_somebody_else_stops_the_sort(lake: Lake, day: str) -> None:
+    """Also one to another partition: it proves that a writer is open."""
+    before = buckets(lake)
+    report = sort(lake, Interfering(lambda: commit_late(lake, day)))
     assert isinstance(report.error, CommitConflict)
-    assert {b.partition for b in report.buckets} == {"dt=day0"}
-    expected = [("late" if (k, dt) == (1, "day1") else v) for k, v, dt in before]
-    assert [v for _, v, _ in rows(lake)] == expected
+    assert "committed by late" in report.error.message
+    assert report.buckets == ()
+    table = lake.table()
+    assert [s.commit_user for s in table.snapshots.all()][3:] == ["late"]
+    after = buckets(lake)
+    changed = {key for key in after if after[key] != before.get(key)}
+    assert {d for d, _ in changed} == {f"dt={day}"}
     assert lake.on_disk() == lake.referenced()
     assert_whole(lake.warehouse)
+    expected = rows(lake)
     assert sort(lake).error is None
-    assert [v for _, v, _ in rows(lake)] == expected
+    assert rows(lake) == expected
+
+
+def test_a_commit_between_two_batches_stops_the_rest(lake: Lake) -> None:
+    days = iter(["", "day0"])
+
+    def in_the_second() -> None:
+        if day := next(days):
+            commit_late(lake, day)
+
+    report = sort(lake, Interfering(in_the_second), batch_bytes="1 b")
+    assert isinstance(report.error, CommitConflict)
+    assert {b.partition for b in report.buckets} == {"dt=day0"}
+    assert len(report.snapshots) == 1
+    assert "caretaker verify" in report.error.next_step
+    assert lake.on_disk() == lake.referenced()

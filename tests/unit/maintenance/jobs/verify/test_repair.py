@@ -15,6 +15,7 @@ from broken_tables import (
     lost_file,
     overlap,
     sound,
+    stale_vector,
     wrong_hints,
 )
 from failing_io import FailingFileIO, Trigger
@@ -31,6 +32,7 @@ from paimon_core.errors import GuardTripped, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.open import open_table, open_table_at
@@ -68,7 +70,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-SAFE = ("rewrite_hint", "reset_consumer", "correct_sizes")
+SAFE = ("rewrite_hint", "reset_consumer", "correct_sizes", "drop_vectors")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -199,6 +201,20 @@ def test_overlapping_files_are_merged_again(lake):
     assert {values[k] for k in (1, 2, 11)} == {"new"}
     levels = {e.file.level for e in scan_files(lake.table(), lake.table().snapshots.latest())}
     assert 0 in levels
+
+
+def test_vectors_of_live_files_stay(lake):
+    stale_vector(lake)
+    before = rows(lake)
+    report = repair(lake, "drop_vectors")
+    table = lake.table()
+    newest = table.latest_or_not_found()
+    assert report.snapshots == (newest.id,)
+    assert newest.commit_kind is CommitKind.COMPACT
+    (vectors,) = vector_files(table, newest).values()
+    live = {e.file.file_name for e in scan_files(table, newest)}
+    assert {r.data_file for f in vectors for r in f.dv_ranges} <= live
+    assert rows(lake) == before
 
 
 def test_unknown_repairs_are_refused(lake):

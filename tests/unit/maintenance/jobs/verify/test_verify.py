@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parents[4] / "golden"
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
 KNOWN = {
     # Java's expiry of main takes the changelog of a snapshot that only a branch keeps.
-    "orphans": {Problem.MISSING_MANIFEST_LIST},
+    "orphans": {Problem.LOST_CHANGELOG},
     # Java's fast-forward leaves EARLIEST behind the snapshots that it copies.
     "tags_branches_ff": {Problem.WRONG_HINT},
 }
@@ -53,6 +53,35 @@ def test_reading_ahead_finds_the_same(golden, name):
     slow = check_table(open_table_at(LocalFileIO(), root, "db.t"))
     fast = check_table(open_table_at(ManyAtOnce(), root, "db.t"))
     assert fast.to_json() == slow.to_json()
+
+
+def test_a_first_snapshot_without_its_changelog_is_a_note(golden):
+    """Java's expiry of main takes the changelog of the snapshot from which a branch begins."""
+    table = golden("orphans", copy=True)
+    handle = open_table(str(table.warehouse), "db.t")
+    found = check_table(handle)
+    assert found.clean
+    (note,) = found.findings
+    assert (note.problem, note.severity, note.repair) == (
+        Problem.LOST_CHANGELOG,
+        Severity.INFO,
+        None,
+    )
+    assert caretaker("verify", "db.t", "-w", table.warehouse).code == 0
+    plan = caretaker("plan", "repair", "db.t", "-w", table.warehouse, "--json")
+    assert plan.json["empty"] is True
+    assert "rollback" not in json.dumps(plan.json["kept"])
+
+
+def test_a_later_snapshot_without_its_changelog_is_broken(golden):
+    table = golden("changelog_input", copy=True)
+    handle = open_table(str(table.warehouse), "db.t")
+    snapshot = next(s for s in reversed(handle.snapshots.all()) if s.changelog_manifest_list)
+    assert snapshot.id > handle.snapshots.earliest_id()
+    Path(handle.paths.manifest(snapshot.changelog_manifest_list)).unlink()
+    found = check_table(handle)
+    assert not found.clean
+    assert {f.problem for f in found.findings} == {Problem.MISSING_MANIFEST_LIST}
 
 
 @pytest.fixture
@@ -158,6 +187,18 @@ def test_a_missing_schema(lake):
     assert {f.problem for f in found.findings} == {Problem.MISSING_SCHEMA}
 
 
+def test_a_missing_schema_is_missed_by_each_tag_that_needs_it(lake):
+    """Its snapshots say so too, but a tag outlives them, and is repaired by itself."""
+    for tag in ("a", "b"):
+        caretaker("run", "create_tag", "db.t", "-w", lake.warehouse, "--tag", tag)
+    test_a_missing_schema(lake)
+    found = check_table(lake.table())
+    assert {f.reference for f in found.findings if f.repair is Repair.DELETE_REFERENCE} == {
+        "tag a",
+        "tag b",
+    }
+
+
 def test_a_snapshot_that_cannot_be_read_hides_nothing_else(lake):
     (root(lake) / "snapshot" / "snapshot-2").write_text("{}")
     newest_file(lake).unlink()
@@ -172,6 +213,83 @@ def test_wrong_hints(lake):
     assert [f.problem for f in found.findings] == [Problem.WRONG_HINT] * 2
     assert {f.repair for f in found.findings} == {Repair.REWRITE_HINT}
     assert found.clean
+
+
+@pytest.mark.parametrize("told", ["51", "7"])
+def test_a_hint_beyond_the_newest_snapshot_breaks_the_table(lake, told):
+    """Java believes LATEST unless the next number exists, and then finds no such file."""
+    hint = root(lake) / "snapshot" / "LATEST"
+    hint.write_text(told)
+    found = check_table(lake.table())
+    (finding,) = found.findings
+    assert (finding.problem, finding.severity) == (Problem.WRONG_HINT, Severity.ERROR)
+    assert finding.repair is Repair.REWRITE_HINT
+    assert "Java readers and writers fail" in finding.message
+    assert caretaker("run", "repair", "db.t", "-w", lake.warehouse).code == 0
+    assert hint.read_text() == "5"
+    assert check_table(lake.table()).findings == []
+
+
+def test_a_hint_of_a_table_without_snapshots(tmp_path):
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    hint = root(lake) / "snapshot" / "LATEST"
+    hint.parent.mkdir(exist_ok=True)
+    hint.write_text("3")
+    (finding,) = check_table(lake.table()).findings
+    assert (finding.problem, finding.severity) == (Problem.WRONG_HINT, Severity.ERROR)
+    assert caretaker("run", "repair", "db.t", "-w", lake.warehouse).code == 0
+    assert not hint.exists()
+
+
+@pytest.mark.parametrize("told", ["", "x", "-3", "0", "4"])
+def test_a_hint_that_readers_see_through_breaks_nothing(lake, told):
+    (root(lake) / "snapshot" / "LATEST").write_text(told)
+    found = check_table(lake.table())
+    assert found.clean
+    assert [(f.problem, f.repair) for f in found.findings] == [
+        (Problem.WRONG_HINT, Repair.REWRITE_HINT)
+    ]
+
+
+def test_a_hint_below_a_gap_is_not_rewritten(lake):
+    """Which side of the gap is the table is not for a hint to say."""
+    (root(lake) / "snapshot" / "snapshot-4").unlink()
+    hint = root(lake) / "snapshot" / "LATEST"
+    hint.write_text("3")
+    found = check_table(lake.table())
+    (finding,) = [f for f in found.findings if f.problem is Problem.WRONG_HINT]
+    assert finding.repair is None
+    caretaker("run", "repair", "db.t", "-w", lake.warehouse)
+    assert hint.read_text() == "3"
+
+
+def test_a_commit_while_hints_are_compared_is_no_finding(lake, monkeypatch):
+    from maintenance.jobs.verify import hints
+
+    real, asked = hints._hint, []
+
+    def and_commit(table, kind, name):
+        if not asked:
+            asked.append(name)
+            lake.fill(1)
+        return real(table, kind, name)
+
+    monkeypatch.setattr(hints, "_hint", and_commit)
+    assert check_table(lake.table()).findings == []
+    assert asked
+
+
+def test_hints_of_changelogs(golden):
+    table = golden("changelog_decoupled", copy=True)
+    handle = open_table(str(table.warehouse), "db.t")
+    newest = max(handle.changelogs.ids())
+    (Path(handle.paths.changelog_dir) / "LATEST").write_text(str(newest + 7))
+    (finding,) = check_table(handle).findings
+    assert (finding.problem, finding.repair) == (Problem.WRONG_HINT, Repair.REWRITE_HINT)
+    assert caretaker("run", "repair", "db.t", "-w", table.warehouse).code == 0
+    assert handle.changelogs.latest_id() == newest
+    assert check_table(handle).findings == []
 
 
 def test_missing_hints_are_no_finding(lake):
@@ -278,6 +396,7 @@ def test_a_branch_without_schema_is_found(lake):
     found = check_table(lake.table())
     assert [f.problem for f in found.findings] == [Problem.MISSING_SCHEMA]
     assert "delete_branch" in found.findings[0].message
+    assert found.findings[0].branch == "torn"
     assert found.checked["snapshots"] > 1, "main is looked at all the same"
     where = ("db.t", "-w", lake.warehouse)
     assert caretaker("run", "repair", *where).code == 3

@@ -9,8 +9,7 @@ from command_line import caretaker
 from lakes import Lake
 
 from maintenance.exit_codes import ExitCode
-from maintenance.jobs.versions import fast_forward
-from paimon_core.file_store_table import FileStoreTable
+from maintenance.jobs.versions.schema_copy import SchemaCopy
 
 
 def test_a_writer_that_takes_the_number_wins(
@@ -27,13 +26,13 @@ def test_a_writer_that_takes_the_number_wins(
     told = (branch / "snapshot" / "snapshot-1").read_text()
     told = told.replace('"id" : 1', '"id" : 2').replace('"commitUser" : "', '"commitUser" : "b')
     (branch / "snapshot" / "snapshot-2").write_text(told)
-    original = fast_forward._delete
+    original = SchemaCopy.copy
 
-    def delete(table: FileStoreTable, work: fast_forward.FastForward) -> None:
-        original(table, work)
+    def copy(self: SchemaCopy) -> None:
+        original(self)
         lake.append({"k": [99], "v": ["in between"]})
 
-    monkeypatch.setattr(fast_forward, "_delete", delete)
+    monkeypatch.setattr(SchemaCopy, "copy", copy)
     ran = caretaker("run", "fast_forward", *where, "--name", "b")
     assert ran.code == ExitCode.CONFLICT, ran
     assert "snapshot 2" in ran.err

@@ -1,0 +1,63 @@
+"""Main gets the schemas of a branch, and gets its own back if the move is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paimon_core.errors import StalePlan
+from paimon_core.file_store_table import FileStoreTable
+
+
+@dataclass(slots=True)
+class SchemaCopy:
+    """Copies the schemas of `branch` to `table`, whose own ones it remembers."""
+
+    table: FileStoreTable
+    branch: FileStoreTable
+    fence: Callable[[], None]
+    _replaced: dict[int, bytes | None] = field(default_factory=dict)
+
+    def copy(self) -> None:
+        """Write what differs; schemas that the branch does not have go.
+
+        StalePlan, before anything is written, if the branch is gone.
+        """
+        io = self.table.io
+        theirs = {n: self._read(self.branch, n) for n in self.branch.schemas.ids()}
+        if not theirs or None in theirs.values():
+            raise StalePlan(
+                f"branch {self.branch.branch} of table {self.table.name} was removed meanwhile",
+                table=self.table.name,
+            )
+        for number, content in theirs.items():
+            if content is None:
+                continue
+            now = self._read(self.table, number)
+            if now != content:
+                self.fence()
+                self._replaced[number] = now
+                io.overwrite(self.table.paths.schema(number), content)
+        for number in self.table.schemas.ids():
+            if number > max(theirs):
+                self.fence()
+                self._replaced[number] = self._read(self.table, number)
+                io.delete(self.table.paths.schema(number))
+
+    def undo(self) -> None:
+        """Write back what was replaced or deleted, and delete what was new."""
+        for number, content in self._replaced.items():
+            self.fence()
+            path = self.table.paths.schema(number)
+            if content is None:
+                self.table.io.delete(path)
+            else:
+                self.table.io.overwrite(path, content)
+        self._replaced.clear()
+
+    @staticmethod
+    def _read(table: FileStoreTable, number: int) -> bytes | None:
+        try:
+            return table.io.read_bytes(table.paths.schema(number))
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,25 @@
+"""Waiting for commits that are in flight while history is removed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paimon_core.environment import Environment
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Snapshot
+
+ACTIVE_MILLIS: Final = 600_000
+"""A table whose newest snapshot is younger may have a writer with a commit in flight."""
+LOCAL_MILLIS = 1_000
+REMOTE_MILLIS = 5_000
+
+
+def settle(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
+    """Wait until a commit that began before the removal of `latest` has probably ended.
+
+    A commit reads the newest snapshot, writes manifests, and then makes its own snapshot.  Nothing
+    can stop a Java writer in between; but one that lands before files are deleted is found, and
+    its base is put back.
+    """
+    if env.now_millis() - latest.time_millis < ACTIVE_MILLIS:
+        env.sleep_millis(REMOTE_MILLIS if table.io.parallelism > 1 else LOCAL_MILLIS)

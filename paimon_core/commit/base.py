@@ -1,0 +1,90 @@
+"""Whether a commit still stands on the snapshot that it was made from.
+
+A commit of N + 1 carries over the manifests of N.  A rollback that removes N while the commit is in
+flight leaves N + 1 behind it: a gap in the line, and the commits that were rolled back are live
+again.  So every commit looks back once its snapshot is there, and takes itself back if its base is
+gone (docs/decisions/0021-history-moves.md).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from paimon_core.errors import CommitStateUnknown, NotFound, StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.removal import Removal, Side, remove_newest
+from paimon_core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
+    """Whether the commit is there for good; False if it was taken back and may be tried again.
+
+    CommitStateUnknown if another commit builds on it already, or if it was removed meanwhile;
+    NotFound if its branch was deleted.
+    """
+    if base is None:
+        return True
+    there = table.snapshots.get_or_none(base.id)
+    if there is not None and there.identity == base.identity:
+        return True
+    ids = table.snapshots.ids()
+    if there is None and not any(i < base.id for i in ids):
+        if made.id in ids:
+            _check_branch(table, made)
+            return True  # the base has expired, as it may once another follows
+        raise CommitStateUnknown(
+            f"snapshot {made.id} of table {table.name} was committed and is gone again: another "
+            f"job removed it",
+            table=table.name,
+            snapshot=made.id,
+        )
+    log.warning(
+        "table=%s snapshot=%d taken back: snapshot %d, which it builds on, was removed",
+        table.name,
+        made.id,
+        base.id,
+    )
+    take_back(table, made, f"snapshot {base.id}, on which it builds, was removed meanwhile")
+    return False
+
+
+def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
+    """Remove a snapshot that was just committed.
+
+    CommitStateUnknown if another builds on it, or if nothing would be left without it.
+    """
+
+    def unknown(why: str) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"snapshot {made.id} of table {table.name} was committed, but {reason}; it cannot be "
+            f"taken back: {why}",
+            table=table.name,
+            snapshot=made.id,
+            next_step="stop the writers, then run `caretaker verify` on the table",
+        )
+
+    if not any(i < made.id for i in table.snapshots.ids()):
+        raise unknown("it is the only snapshot that is left")
+    removal = Removal(table.snapshots, Side.END)
+    try:
+        remove_newest(removal, [made])
+    except StalePlan as e:
+        raise unknown(e.message) from e
+    left = table.snapshots.ids()
+    if left:
+        table.snapshots.write_latest_hint(left[-1])
+
+
+def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
+    """NotFound if the branch was deleted: a snapshot alone would look like a broken branch."""
+    if table.schemas.ids():
+        return
+    table.snapshots.delete(made.id)
+    raise NotFound(
+        f"branch {table.branch} of table {table.name} was deleted while a commit to it was under "
+        f"way",
+        table=table.name,
+        snapshot=made.id,
+    )

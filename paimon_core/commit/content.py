@@ -1,0 +1,58 @@
+"""The content of another snapshot as changes to the newest one.
+
+For jobs that make the content of an older or lost snapshot the newest again.
+"""
+
+from __future__ import annotations
+
+from paimon_core.commit.changes import Changes
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.scan.manifests import data_manifests, delta_manifests, read_entries
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+
+
+def changes_between(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
+    """What leads from the newest snapshot to the content of the target."""
+    now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
+    then = {e.identity: e for e in scan_files(table, target)}
+    files: list[ManifestEntry] = [e.as_delete() for i, e in now.items() if i not in then]
+    files += [e for i, e in then.items() if i not in now]
+    old, new = _indexes(table, latest), _indexes(table, target)
+    index = [
+        IndexManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.index_file)
+        for name, e in old.items()
+        if name not in new
+    ]
+    index += [e for name, e in new.items() if name not in old]
+    return Changes(tuple(files), (), tuple(index))
+
+
+def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:
+    if snapshot is None or snapshot.index_manifest is None:
+        return {}
+    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+    return {e.index_file.file_name: e for e in entries}
+
+
+def names_file_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether any manifest deletes a file, from the level above that it came back from."""
+    live = {e.file.file_name: e.file.level for e in scan_files(table, snapshot)}
+    return any(
+        entry.kind is FileKind.DELETE
+        and entry.file.level > live.get(entry.file.file_name, entry.file.level)
+        for meta in data_manifests(table, snapshot)
+        if meta.num_deleted_files
+        for entry in read_entries(table, meta)
+    )
+
+
+def moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether the snapshot deletes a file at one level and adds it at another."""
+    names: dict[FileKind, set[str]] = {FileKind.ADD: set(), FileKind.DELETE: set()}
+    for meta in delta_manifests(table, snapshot):
+        for entry in read_entries(table, meta):
+            names[entry.kind].add(entry.file.file_name)
+    return not names[FileKind.ADD].isdisjoint(names[FileKind.DELETE])

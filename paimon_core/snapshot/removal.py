@@ -1,0 +1,242 @@
+"""Removes snapshot files so that a race with another job leaves a table that can be read.
+
+Nothing locks a table against Java, so every removal is an announcement that is checked afterwards:
+
+- *at the end* (rollback, fast-forward; newest first): what the caller goes back to is proven alive
+  before the first removal and after each one, and after each one no commit may have followed the
+  snapshot that was removed;
+- *at the beginning* (expiry; oldest first): the newest snapshot seen so far is proven alive before
+  and after.
+
+When a proof fails, the removed files are put back with the bytes that were read right before their
+removal, as far as their numbers are free.  Two jobs that remove each other's ground both notice it,
+because each one removes first and looks afterwards.  Files of data and manifests must be deleted
+later, when all removals stand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paimon_core.errors import StalePlan
+from paimon_core.io.file_io import map_parallel
+from paimon_core.snapshot.line import NewestWatch, gaps_in
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.store import SnapshotStore
+
+log = logging.getLogger(__name__)
+
+Prove = Callable[[], None]
+"""Raises StalePlan if something is no longer alive that the removal relies on."""
+
+
+def always() -> None:
+    """Prove nothing, and wait for nothing."""
+
+
+class Side(StrEnum):
+    """Which end of the line is removed, and from where it grows back."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+@dataclass(slots=True)
+class Removal:
+    """The snapshots of one branch that a job has removed so far, and how to put them back.
+
+    `fence` is called before changes of the table; it raises if the job must not go on.
+    """
+
+    snapshots: SnapshotStore
+    side: Side
+    fence: Prove = always
+    _removed: dict[int, bytes] = field(default_factory=dict)
+    _added: list[tuple[Snapshot, bool]] = field(default_factory=list)
+    """What was made, and whether another snapshot followed it already."""
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Make the snapshot's file; nothing if it is there, StalePlan if another has its number.
+
+        `put_back` deletes it again.
+        """
+        self.fence()
+        self._added.append((snapshot, self.snapshots.exists(snapshot.id + 1)))
+        if self.snapshots.create(snapshot):
+            return
+        now = self.snapshots.get_or_none(snapshot.id)
+        if now is None or now.identity != snapshot.identity:
+            self._added.pop()
+            raise StalePlan(
+                f"snapshot {snapshot.id} of table {self.snapshots.table} was committed meanwhile",
+                table=self.snapshots.table,
+                snapshot=snapshot.id,
+            )
+
+    def remove(self, going: Sequence[Snapshot]) -> None:
+        """Delete the files of these snapshots, in their order.
+
+        Those that are gone are passed over.  StalePlan if another snapshot has such a number: then
+        none of them is deleted.
+        """
+        read = map_parallel(self.snapshots.io, self._content, going)
+        self.fence()
+        for snapshot, content in zip(going, read, strict=True):
+            if content is not None:
+                self._removed[snapshot.id] = content
+                self.snapshots.delete(snapshot.id)
+
+    def _content(self, snapshot: Snapshot) -> bytes | None:
+        found = self.snapshots.read(snapshot.id)
+        if found is None:
+            return None
+        content, now = found
+        if now.identity != snapshot.identity:
+            raise StalePlan(
+                f"snapshot {snapshot.id} of table {self.snapshots.table} is another one than when "
+                f"the plan was made",
+                table=self.snapshots.table,
+                snapshot=snapshot.id,
+            )
+        return content
+
+    def put_back(self) -> tuple[list[int], list[int]]:
+        """The ids that are there again, and those that others took the number or the ground of.
+
+        A snapshot goes back only next to the one that it was next to, or into an empty folder: a
+        line must not get a gap, nor a snapshot that does not build on the one before, nor one that
+        expired because others follow it.
+        """
+        self._take_added_away()
+        back: list[int] = []
+        at_end = self.side is Side.END
+        for number in sorted(self._removed, reverse=not at_end):
+            ids = self.snapshots.ids()
+            neighbour = number - 1 if at_end else number + 1
+            if ids and (neighbour in self._removed or neighbour not in ids):
+                continue
+            self.fence()
+            content = self._removed[number]
+            path = self.snapshots.paths.snapshot(number)
+            if self.snapshots.io.create_if_absent(path, content) or self._is_same(number, content):
+                back.append(number)
+                del self._removed[number]
+        self._write_hints()
+        if back:
+            log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
+        return sorted(back), sorted(self._removed)
+
+    def _take_added_away(self) -> None:
+        for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
+            now = self.snapshots.get_or_none(snapshot.id)
+            if now is None or now.identity != snapshot.identity:
+                continue
+            if not followed and self.snapshots.exists(snapshot.id + 1):
+                break  # a commit builds on it
+            self.fence()
+            self.snapshots.delete(snapshot.id)
+        self._added.clear()
+
+    def _is_same(self, number: int, content: bytes) -> bool:
+        found = self.snapshots.read(number)
+        return found is not None and found[0] == content
+
+    def _write_hints(self) -> None:
+        ids = self.snapshots.ids()
+        if ids:
+            self.snapshots.write_latest_hint(ids[-1])
+            self.snapshots.write_earliest_hint(ids[0])
+
+
+def remove_newest(
+    removal: Removal, going: Iterable[Snapshot], *, prove: Prove = always, settle: Prove = always
+) -> None:
+    """Remove these snapshots, newest first.  StalePlan, and all is put back, if a proof fails.
+
+    `prove` says whether what the table goes back to is alive.  `settle` waits until commits that
+    began before the first removal have ended: one that lands afterwards is found by a listing.
+    """
+    snapshots = removal.snapshots
+    ordered = sorted(going, key=lambda s: -s.id)
+    prove()
+    try:
+        for snapshot in ordered:
+            _check_not_followed(snapshots, snapshot)
+            removal.remove([snapshot])
+            _check_not_followed(snapshots, snapshot)
+            prove()
+        settle()
+        if ordered:
+            check_no_straggler(snapshots, ordered[-1].id - 1)
+        prove()
+    except StalePlan as e:
+        raise undone(removal, e) from e
+
+
+def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatch) -> None:
+    """Remove these snapshots, oldest first.  StalePlan, and all is put back, if the end moved."""
+    at_once = removal.snapshots.io.parallelism
+    ordered = sorted(going, key=lambda s: s.id)
+    watch.check()
+    try:
+        for start in range(0, len(ordered), at_once):
+            removal.remove(ordered[start : start + at_once])
+            watch.check()
+    except StalePlan as e:
+        raise undone(removal, e) from e
+
+
+def _check_not_followed(snapshots: SnapshotStore, snapshot: Snapshot) -> None:
+    if snapshots.exists(snapshot.id + 1):
+        raise StalePlan(
+            f"snapshot {snapshot.id + 1} of table {snapshots.table} was committed on top of "
+            f"{snapshot.id}, which was to be removed",
+            table=snapshots.table,
+            snapshot=snapshot.id + 1,
+        )
+
+
+def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:
+    """StalePlan if a commit landed that is based on a removed snapshot after `newest`.
+
+    Commits that follow `newest` without a gap are new ones, and fine.
+    """
+    after = [i for i in snapshots.ids() if i >= newest]
+    gaps = gaps_in(after)
+    if gaps:
+        raise StalePlan(
+            f"snapshot {gaps[0].after} of table {snapshots.table} was committed on top of a "
+            f"snapshot that was just removed",
+            table=snapshots.table,
+            snapshot=gaps[0].after,
+        )
+
+
+def undone(removal: Removal, reason: StalePlan) -> StalePlan:
+    """The error that tells what became of the snapshots that had been removed."""
+    back, lost = removal.put_back()
+    state = "nothing was removed"
+    if back:
+        state = f"snapshots {_span(back)} were put back"
+    if lost:
+        state = f"snapshots {_span(lost)} are gone, because other commits took their numbers" + (
+            f"; {_span(back)} were put back" if back else ""
+        )
+    gaps = gaps_in(removal.snapshots.ids())
+    next_step = "stop the writers, or wait for the other job, then run again"
+    if gaps:
+        state += f"; there is a gap between {gaps[0].before} and {gaps[0].after}"
+        next_step = "stop the writers, then run `caretaker run repair --repair close_gap`"
+    return StalePlan(
+        f"{reason.message}; {state}",
+        table=reason.table,
+        snapshot=reason.snapshot,
+        next_step=next_step,
+    )
+
+
+def _span(ids: Sequence[int]) -> str:
+    return str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"

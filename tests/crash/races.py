@@ -1,0 +1,414 @@
+"""Two operations at once on one small table: A stops before its k-th change, B runs, A goes on.
+
+A is a job of ours, B a job of ours or an operation of Java's.  B runs inside the store call in
+which A stops, so a round is deterministic and needs no threads.  After each round:
+
+- A and B succeeded or failed with an error of ours (Java: with any);
+- verification finds no error, and Java reads the newest snapshot, every tag and every branch;
+- main holds the rows of a version that there was, so nothing is torn, and what a writer was told
+  is committed is there;
+- Java goes on writing, and reads what it wrote;
+- after the orphan job, the files on disk are those that are referenced.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from disk import on_disk, referenced
+from failing_io import FailingFileIO, Trigger
+from harness import attempt, do, remove_orphans
+
+import maintenance.runner
+from maintenance.jobs.verify.check import check_table
+from maintenance.jobs.verify.findings import Finding, Problem, Severity
+from maintenance.registry import JOBS, job_named
+from maintenance.report import Report, Status
+from maintenance.runner import RunRequest, run_table
+from oracle import Oracle
+from paimon_core.errors import PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table, open_table_at
+
+COLUMNS = [
+    {"name": "k", "type": "INT NOT NULL"},
+    {"name": "v", "type": "STRING"},
+    {"name": "dt", "type": "STRING NOT NULL"},
+]
+DAYS = ("2024-01-01", "2999-01-01")
+ACKNOWLEDGED, LATER = 1001, 2002
+"""Keys that B writes, and that Java writes after each round."""
+Rows = tuple[str, ...]
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def build(warehouse: Path, options: Mapping[str, str], *, keyed: bool = True) -> None:
+    """Seven snapshots of which the first has expired, three tags, a branch of two commits."""
+    do(
+        warehouse,
+        "create_table",
+        columns=COLUMNS,
+        primary_keys=["k", "dt"] if keyed else [],
+        partition_keys=["dt"],
+        options={"write-only": "true", **options},
+    )
+    _write(warehouse, 0)
+    do(warehouse, "create_tag", name="old", snapshot=1)
+    _write(warehouse, 1)
+    do(warehouse, "create_tag", name="kept", snapshot=2)
+    do(warehouse, "create_tag", name="short", snapshot=1, time_retained="1 ms")
+    do(warehouse, "compact", full=True)
+    do(warehouse, "expire_snapshots", retain_max=2, retain_min=2)
+    do(warehouse, "create_branch", name="b", tag="kept")
+    for i in (20, 21):
+        _write(warehouse, i, branch="b")
+    for i in (2, 3, 4):
+        _write(warehouse, i)
+    _litter(warehouse)
+
+
+def _write(warehouse: Path, number: int, **where: str) -> None:
+    rows = [[number, f"v{number}", day] for day in DAYS] + [[100, f"v{number}", DAYS[0]]]
+    do(warehouse, "write", rows=rows, **where)
+
+
+def _litter(warehouse: Path) -> None:
+    """Files that a failed writer left behind two days ago; all others are as old, too."""
+    do(warehouse, "write", rows=[[77, "lost", DAYS[0]]], commit=False)
+    old = time.time() - 2 * 86_400
+    for path in warehouse.rglob("*"):
+        if path.is_file():
+            os.utime(path, (old, old))
+
+
+def keyed(**options: str) -> Callable[[Path], None]:
+    return lambda warehouse: build(warehouse, {"bucket": "1", **options})
+
+
+def appended(**options: str) -> Callable[[Path], None]:
+    return lambda warehouse: build(warehouse, {"bucket": "-1", **options}, keyed=False)
+
+
+LONG_CHANGELOGS = {"changelog.num-retained.min": "9", "changelog.num-retained.max": "99"}
+TABLES: Mapping[str, Callable[[Path], None]] = {
+    "primary key": keyed(),
+    "append": appended(),
+    "vectors": keyed(**{"deletion-vectors.enabled": "true"}),
+    "changelog": keyed(**{"changelog-producer": "input", **LONG_CHANGELOGS}),
+}
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+EXPIRE = {"retain_max": 1, "retain_min": 1}
+OURS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    # --- what moves or shortens history ---
+    "rollback": ("rollback", {"snapshot": 4}),
+    "rollback without safety tag": ("rollback", {"snapshot": 4, "safety_tag": "0 s"}),
+    "rollback to a tag": ("rollback", {"tag": "old", "safety_tag": "0 s"}),
+    "rollback_to_as_latest": ("rollback_to_as_latest", {"snapshot": 3}),
+    "rollback_to_as_latest of a tag": ("rollback_to_as_latest", {"tag": "old"}),
+    "fast_forward": ("fast_forward", {"branch_name": "b"}),
+    "expire_snapshots": ("expire_snapshots", EXPIRE),
+    "expire_changelogs": ("expire_changelogs", {"retain_max": 1, "retain_min": 1}),
+    "delete_tag": ("delete_tag", {"tag": ["old"]}),
+    "replace_tag": ("replace_tag", {"tag": "old", "snapshot": 4}),
+    "rename_tag": ("rename_tag", {"tag": "old", "target_tag": "new"}),
+    "expire_tags": ("expire_tags", {}),
+    "create_tag": ("create_tag", {"tag": "mine", "snapshot": 4}),
+    "create_branch": ("create_branch", {"branch_name": "c", "tag": "old"}),
+    "rename_branch": ("rename_branch", {"branch_name": "b", "target_branch": "d"}),
+    "delete_branch": ("delete_branch", {"branch_name": "b"}),
+    # --- commits ---
+    "compact": ("compact", {"compact_strategy": "full"}),
+    "compact_manifest": ("compact_manifest", {}),
+    "drop_partition": ("drop_partition", {"partitions": f"dt={DAYS[0]}"}),
+    "expire_partitions": ("expire_partitions", {"expiration_time": "10 d"}),
+    "rescale": ("rescale", {"bucket_num": 2}),
+    "sort_compact": ("sort_compact", {"order_by": "k"}),
+    "analyze": ("analyze", {}),
+    # --- the rest ---
+    "remove_orphan_files": ("remove_orphan_files", {"mode": "delete"}),
+    "quarantine": ("remove_orphan_files", {"mode": "quarantine"}),
+    "repair": ("repair", {}),
+    "remove_unexisting_files": ("remove_unexisting_files", {}),
+    "maintain": ("maintain", {}),
+}
+JAVA: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "java write": [{"op": "write", "rows": [[ACKNOWLEDGED, "b", DAYS[1]]]}],
+    "java writes twice": [
+        {"op": "write", "rows": [[ACKNOWLEDGED - 1, "b", DAYS[1]]]},
+        {"op": "write", "rows": [[ACKNOWLEDGED, "b", DAYS[1]]]},
+    ],
+    "java write to the branch": [
+        {"op": "write", "branch": "b", "rows": [[ACKNOWLEDGED, "b", DAYS[1]]]}
+    ],
+    "java expire": [{"op": "expire_snapshots", **EXPIRE}],
+    "java expire of the branch": [{"op": "expire_snapshots", "branch": "b", **EXPIRE}],
+    "java write and expire": [
+        {"op": "write", "rows": [[ACKNOWLEDGED, "b", DAYS[1]]]},
+        {"op": "expire_snapshots", **EXPIRE},
+    ],
+    "java compact": [{"op": "compact", "full": True}],
+    "java rollback": [{"op": "rollback_to", "snapshot": 4}],
+    "java rollback and write": [
+        {"op": "rollback_to", "snapshot": 4},
+        {"op": "write", "rows": [[ACKNOWLEDGED, "b", DAYS[1]]]},
+    ],
+    "java delete_tag": [{"op": "delete_tag", "name": "old"}],
+    "java create_tag": [{"op": "create_tag", "name": "theirs", "snapshot": 4}],
+}
+HISTORY = (
+    "rollback",
+    "rollback without safety tag",
+    "rollback to a tag",
+    "rollback_to_as_latest",
+    "rollback_to_as_latest of a tag",
+    "fast_forward",
+    "expire_snapshots",
+    "expire_changelogs",
+    "delete_tag",
+    "replace_tag",
+    "rename_tag",
+    "expire_tags",
+    "create_tag",
+    "create_branch",
+    "rename_branch",
+    "delete_branch",
+)
+REPLACES = ("rollback_to_as_latest", "rollback_to_as_latest of a tag")
+"""What replaces the content of main, also what was committed meanwhile (as Java 2.0 does)."""
+EXPIRES = ("java expire", "java write and expire")
+WRITES_MAIN = ("java write", "java writes twice", "java write and expire")
+
+
+def uncovered_jobs() -> set[str]:
+    """Jobs of the registry that take no part in any race, because they have no second writer."""
+    return set(JOBS) - {job for job, _ in OURS.values()}
+
+
+# --- rounds -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Pristine:
+    """A table, made once; rounds work on copies."""
+
+    name: str
+    place: Path
+    versions: set[Rows] = field(default_factory=set)
+    """The rows of every snapshot of every branch."""
+    changes: dict[str, int] = field(default_factory=dict)
+
+    def copy(self, to: Path) -> Path:
+        return Path(shutil.copytree(self.place, to))
+
+
+def pristine(name: str, place: Path) -> Pristine:
+    TABLES[name](place)
+    made = Pristine(name, place)
+    table = open_table(str(place), "db.t")
+    made.versions = {_rows(place, snapshot=i) for i in table.snapshots.ids()}
+    made.versions |= {_rows(place, tag=t) for t in table.tags.names()}
+    theirs = table.snapshots.of_branch("b")
+    made.versions |= {_rows(place, branch="b", snapshot=i) for i in theirs.ids()}
+    return made
+
+
+def _rows(warehouse: Path, **where: object) -> Rows:
+    result = attempt(warehouse, "read", **where)
+    assert "error" not in result, (where, result)
+    return tuple(sorted(str(row[1:]) for row in result["rows"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What takes place: for messages, and to repeat it.  `leased`: whether B respects the lease."""
+
+    table: str
+    a: str
+    b: str
+    k: int
+    leased: bool = True
+
+
+@contextmanager
+def without_lease() -> Iterator[None]:
+    """Runs inside need no lease, as if another version of ours, or Java, were at work."""
+
+    @contextmanager
+    def free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
+        yield SimpleNamespace(check=lambda: None), False
+
+    held = maintenance.runner.hold_lease
+    maintenance.runner.hold_lease = free
+    try:
+        yield
+    finally:
+        maintenance.runner.hold_lease = held
+
+
+def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Report:
+    """The report of one of `OURS`; with a trigger, its changes are counted and may stop."""
+    job_name, arguments = OURS[name]
+    job = job_named(job_name)
+    plain = open_table
+
+    def opened(warehouse: str, table: str, **options: Any) -> FileStoreTable:
+        found = plain(warehouse, table, **options)
+        if trigger is None:
+            return found
+        io = FailingFileIO(trigger)
+        return open_table_at(
+            io,
+            found.root,
+            table,
+            branch=options.get("branch"),
+            dynamic_options=options["dynamic_options"],
+        )
+
+    before = maintenance.runner.open_table
+    maintenance.runner.open_table = opened
+    try:
+        return run_table(
+            RunRequest(
+                job=job,
+                warehouse=str(warehouse),
+                table="db.t",
+                arguments=job.read_arguments(arguments),
+                force=True,
+                lease_wait_millis=0,
+            )
+        )
+    finally:
+        maintenance.runner.open_table = before
+
+
+def count_changes(of: Pristine, a: str, place: Path) -> int:
+    """How many changes A makes when nobody disturbs it."""
+    if a not in of.changes:
+        trigger = Trigger()
+        run_ours(of.copy(place), a, trigger)
+        shutil.rmtree(place)
+        of.changes[a] = trigger.count
+    return of.changes[a]
+
+
+def run_round(of: Pristine, what: Round, oracle: Oracle, place: Path) -> None:
+    """One round; AssertionError tells which, and what does not hold."""
+    warehouse = of.copy(place)
+    at = {"warehouse": str(warehouse), "database": "db", "table": "t"}
+    answers: list[Any] = []
+
+    def other() -> None:
+        if what.b in JAVA:
+            answers.extend(oracle([{**at, **step} for step in JAVA[what.b]], check=False))
+        else:
+            with nullcontext() if what.leased else without_lease():
+                answers.append(run_ours(warehouse, what.b))
+
+    trigger = Trigger(at=what.k, action=other)
+    report = run_ours(warehouse, what.a, trigger)
+    try:
+        assert trigger.fired, "A made fewer changes than before"
+        _check_ended(report)
+        for answer in answers:
+            if isinstance(answer, Report):
+                _check_ended(answer)
+        _check_table(of, what, warehouse, oracle, at, answers)
+    except Exception as e:
+        told = [str(a.error or a.status) if isinstance(a, Report) else a for a in answers]
+        raise AssertionError(f"{what}: A: {report.error or report.status}; B: {told}: {e}") from e
+    shutil.rmtree(place)
+
+
+def _check_ended(report: Report) -> None:
+    done = (Status.SUCCESS, Status.NOTHING_TO_DO)
+    assert report.status in done or isinstance(report.error, PaimonError), repr(report.error)
+
+
+def _check_table(
+    of: Pristine,
+    what: Round,
+    warehouse: Path,
+    oracle: Oracle,
+    at: Mapping[str, str],
+    answers: Sequence[Any],
+) -> None:
+    table = open_table(str(warehouse), "db.t")
+    hollow = _hollowed_by_java(what)
+    found = check_table(table).findings
+    wrong = [f for f in found if f.severity is Severity.ERROR and not hollow(f)]
+    assert not wrong, f"verify finds {[f.line() for f in wrong]}"
+    reads: list[dict[str, Any]] = [{"op": "read"}]
+    reads += [{"op": "read", "tag": tag} for tag in table.tags.names()]
+    shared = what.a == "fast_forward" and what.b in EXPIRES
+    branches = [b for b in table.branches.names() if not (b == "b" and shared)]
+    reads += [{"op": "read", "branch": b} for b in branches]
+    # With deletion vectors, rows show once they are compacted.
+    show: list[dict[str, Any]] = [{"op": "compact", "full": True}] if of.name == "vectors" else []
+    last = [{"op": "write", "rows": [[LATER, "later", DAYS[1]]]}]
+    steps = [*reads, *show, {"op": "read"}, *last, *show, {"op": "read"}]
+    results = oracle([{**at, **step} for step in steps], check=False)
+    for step, result in zip(steps, results, strict=True):
+        assert "error" not in result, f"Java: {step}: {result}"
+    before = results[len(reads) + len(show)]["rows"]
+    seen = {row[1] for row in before}
+    after = {row[1] for row in results[-1]["rows"]}
+    assert after == seen | {LATER}, "Java does not see what it wrote"
+    told = [a for a in answers if not isinstance(a, Report)]
+    if what.b in WRITES_MAIN and what.a not in REPLACES and "error" not in told[0]:
+        assert ACKNOWLEDGED in seen or "error" in told[-1], "an acknowledged commit is missing"
+    _check_versions(of, what, before)
+    if any(f.severity is Severity.ERROR for f in found):
+        return
+    remove_orphans(warehouse)
+    assert on_disk(Path(table.root)) == referenced(warehouse), "files are missing or left over"
+
+
+def _hollowed_by_java(what: Round) -> Callable[[Finding], bool]:
+    """What Java breaks by itself, whether anybody else is at work or not.
+
+    Its expiry takes no notice of other branches: after a fast-forward, main and the branch share snapshots,
+    and expiry of either takes the files of the other's.  For the tags of a branch it goes by those
+    of main.
+    """
+    if what.a == "rescale" and "write" in what.b:
+        # Java's write-only writers do not look at the number of buckets that a partition has.
+        return lambda f: f.problem is Problem.MIXED_BUCKETS
+    if what.b == "java expire of the branch":
+        return lambda f: f.branch == "b" or what.a == "fast_forward"
+    if what.a == "fast_forward" and what.b in EXPIRES:
+        return lambda f: f.branch == "b"
+    return lambda _: False
+
+
+def _check_versions(of: Pristine, what: Round, rows: Sequence[Sequence[Any]]) -> None:
+    """The rows of main, without those of B, are those of a version that there was."""
+    if {what.a, what.b} & {"drop_partition", "expire_partitions", "maintain"}:
+        return
+    own = tuple(sorted(str(r[1:]) for r in rows if r[1] not in (ACKNOWLEDGED, ACKNOWLEDGED - 1)))
+    assert own in of.versions, f"main holds {own}, which is no version of it"
+
+
+def rounds_of(of: Pristine, pairs: Sequence[tuple[str, str]], place: Path) -> Iterator[Round]:
+    """Every k of every pair."""
+    for a, b in pairs:
+        for k in range(count_changes(of, a, place)):
+            yield Round(table=of.name, a=a, b=b, k=k)
+
+
+def sampled(rounds: Sequence[Round], count: int, seed: int) -> list[Round]:
+    """So many of the rounds, the same for the same seed."""
+    return random.Random(seed).sample(rounds, min(count, len(rounds)))

@@ -1,0 +1,87 @@
+"""Races of two operations at every change of the first (races.py says what has to hold).
+
+In CI: every job that moves or shortens history against Java's operations, at every change, on a
+primary-key table; and a sample of all other pairs and tables.  `CARETAKER_RACES=N` tries N rounds of
+the sample (`all`: the whole matrix), `CARETAKER_RACES_SEED=S` another sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from races import (
+    HISTORY,
+    JAVA,
+    OURS,
+    TABLES,
+    Pristine,
+    pristine,
+    rounds_of,
+    run_round,
+    sampled,
+    uncovered_jobs,
+)
+
+from maintenance.jobs.compact.definition import COMPACT
+from maintenance.registry import JOBS
+from oracle import Oracle
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+WANTED = os.environ.get("CARETAKER_RACES", "60")
+SEED = int(os.environ.get("CARETAKER_RACES_SEED", "1"))
+NOT_IN_RACES = {
+    "mark_partition_done",
+    "trigger_tag_automatic_creation",
+    "expire_consumers",
+    "reset_consumer",
+    "clear_consumers",
+    "restore_orphan_files",
+    "purge_orphan_files",
+}
+"""Jobs that make a file of their own, or move one that nothing refers to."""
+
+
+def test_every_job_takes_part() -> None:
+    assert COMPACT.name in JOBS
+    assert uncovered_jobs() == NOT_IN_RACES
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pristine]:
+    """Tables by name, each made once."""
+    made: dict[str, Pristine] = {}
+
+    def get(name: str) -> Pristine:
+        if name not in made:
+            made[name] = pristine(name, tmp_path_factory.mktemp("races") / "pristine")
+        return made[name]
+
+    return get
+
+
+@pytest.mark.parametrize("a", HISTORY)
+def test_history_holds_beside_java(
+    a: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
+) -> None:
+    of = tables("primary key")
+    for what in rounds_of(of, [(a, b) for b in JAVA], tmp_path / "count"):
+        run_round(of, what, oracle_1_4_2, tmp_path / "round")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_any_two_operations_hold(
+    name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    of = tables(name)
+    pairs = list(itertools.product(OURS, [*JAVA, *OURS]))
+    rounds = list(rounds_of(of, pairs, tmp_path / "count"))
+    if WANTED != "all":
+        rounds = sampled(rounds, int(WANTED) // len(TABLES), SEED)
+    for what in rounds:
+        run_round(of, what, oracle_2_0_0, tmp_path / "round")
+        shutil.rmtree(tmp_path / "round", ignore_errors=True)

@@ -1,0 +1,139 @@
+"""Commits look back at the snapshot that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lakes import ENV, Lake
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.errors import CommitStateUnknown, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.reachability.references import on_branch
+from paimon_core.refs.tags import Tag
+from paimon_core.snapshot.line import unbroken_ids
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.store import SnapshotStore
+
+QUICK = replace(ENV, sleep_millis=lambda _: None)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    lake.fill(5)
+    return lake
+
+
+def commit(table: FileStoreTable) -> Snapshot:
+    request = CommitRequest(user="me", kind=CommitKind.COMPACT)
+    return commit_changes(table, lambda _: Changes((), (), ()), request, env=QUICK)
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``once(before=..., after=...)``: what happens around the creation of the next snapshot."""
+
+    def around(
+        *, before: Callable[[], object] = lambda: None, after: Callable[[], object] = lambda: None
+    ) -> None:
+        plain = SnapshotStore.try_commit
+        left = [1]
+
+        def try_commit(self: SnapshotStore, snapshot: Snapshot) -> bool:
+            first = bool(left and left.pop())
+            if first:
+                before()
+            won = plain(self, snapshot)
+            if first:
+                after()
+            return won
+
+        monkeypatch.setattr(SnapshotStore, "try_commit", try_commit)
+
+    return around
+
+
+def remove(lake: Lake, *ids: int) -> None:
+    for number in ids:
+        lake.table().snapshots.delete(number)
+
+
+def test_a_commit_whose_base_was_rolled_back_is_made_again(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    once(before=lambda: remove(lake, 5, 4))
+    made = commit(lake.table())
+    assert made.id == 4
+    assert unbroken_ids(lake.table().snapshots) == [1, 2, 3, 4]
+
+
+def test_a_commit_whose_base_was_replaced_is_made_again(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    def roll_back_and_write() -> None:
+        remove(lake, 5)
+        lake.append({"k": [77], "v": ["theirs"]})
+
+    once(before=roll_back_and_write)
+    made = commit(lake.table())
+    assert made.id == 6
+    table = lake.table()
+    theirs = table.snapshots.get(5)
+    assert table.snapshots.get(6).total_record_count == theirs.total_record_count
+
+
+def test_a_base_that_expired_is_no_reason(lake: Lake, once: Callable[..., None]) -> None:
+    once(after=lambda: remove(lake, 1, 2, 3, 4, 5))
+    assert commit(lake.table()).id == 6
+    assert lake.table().snapshots.ids() == [6]
+
+
+def test_a_commit_that_others_build_on_is_not_taken_back(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    def build_on_it() -> None:
+        lake.append({"k": [77], "v": ["theirs"]})
+        remove(lake, 5)
+
+    once(after=build_on_it)
+    with pytest.raises(CommitStateUnknown, match=r"6 .*cannot be taken back.*committed on top"):
+        commit(lake.table())
+    assert lake.table().snapshots.ids() == [1, 2, 3, 4, 6, 7]
+
+
+def test_a_commit_that_was_rolled_back_itself_is_unknown(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    once(after=lambda: remove(lake, 6, 5, 4, 3, 2, 1))
+    with pytest.raises(CommitStateUnknown, match="committed and is gone again"):
+        commit(lake.table())
+
+
+def test_a_lost_reply_looks_back_as_well(lake: Lake, once: Callable[..., None]) -> None:
+    def lose() -> None:
+        remove(lake, 5)
+        raise OSError("no reply")
+
+    once(after=lose)
+    assert commit(lake.table()).id == 5
+    assert unbroken_ids(lake.table().snapshots) == [1, 2, 3, 4, 5]
+
+
+def test_a_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    table = lake.table()
+    table.tags.create(Tag("x", table.snapshots.get(2)))
+    table.branches.create("b", tag="x")
+    branch = on_branch(table, "b")
+    once(before=lambda: table.branches.delete("b"))
+    with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
+        commit(branch)
+    assert table.branches.names() == []
