@@ -27,6 +27,7 @@ from maintenance.arguments import Argument, read_arguments
 if TYPE_CHECKING:
     from maintenance.engine import Engine
     from maintenance.guards import Guards
+    from maintenance.ledger import Ledger
     from maintenance.plan import Plan
     from maintenance.report import BucketChange, FailedUnit
     from paimon_core.environment import Environment
@@ -74,7 +75,7 @@ class RunContext:
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
     user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
-    made of others checks them for each.
+    made of others checks them for each.  `ledger` has what the run changed so far.
     """
 
     run_id: str
@@ -85,6 +86,7 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    ledger: Ledger | None = None
     lease_wait_millis: int = 0
     """How long a step of a job made of others waits for the lease on the table."""
     fence: Callable[[], None] = unfenced

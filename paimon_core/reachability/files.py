@@ -183,7 +183,7 @@ def _missing(table: FileStoreTable, path: str) -> CorruptTable:
         f"metadata file {path} of table {table.name} is missing",
         table=table.name,
         file=path,
-        next_step="nothing was deleted; if it expired meanwhile, run again, "
+        next_step="if it expired meanwhile, run again, "
         "otherwise run `caretaker verify` on the table",
     )
 

@@ -136,7 +136,7 @@ def settled_snapshots(branch: FileStoreTable) -> list[Snapshot]:
     raise CorruptTable(
         f"the snapshots of table {branch.name} change faster than they can be read",
         table=branch.name,
-        next_step="nothing was deleted; run again",
+        next_step="run again",
     )
 
 
