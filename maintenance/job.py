@@ -69,13 +69,19 @@ def unfenced() -> None:
     """Let a job go on that needs no lease."""
 
 
+def unsupervised() -> None:
+    """Nobody supervises this run: it may go on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
     user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
-    made of others checks them for each.  `ledger` has what the run changed so far.
+    made of others checks them for each.  `ledger` has what the run changed so far.  `check_supervised` is
+    called before each commit; it ends the process if the one that supervises it is gone
+    (`maintenance.lifeline`).
     """
 
     run_id: str
@@ -91,6 +97,7 @@ class RunContext:
     """How long a step of a job made of others waits for the lease on the table."""
     fence: Callable[[], None] = unfenced
     """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
+    check_supervised: Callable[[], None] = unsupervised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

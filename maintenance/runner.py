@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from maintenance.arguments import shown_arguments
+from maintenance.commit_user import commit_user
 from maintenance.engine import Engine, LocalEngine
 from maintenance.environment import system_environment
 from maintenance.exit_codes import OnRefused, is_refusal
@@ -26,8 +27,19 @@ from maintenance.history.entry import (
     entries_of_report,
     entry_of_failed_plan,
     entry_of_plan,
+    entry_of_start,
 )
-from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps, unfenced
+from maintenance.history.lost_runs import settle_lost_runs
+from maintenance.job import (
+    Committed,
+    Job,
+    Progress,
+    Quiet,
+    RunContext,
+    Steps,
+    unfenced,
+    unsupervised,
+)
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
 from maintenance.lease import Holder, hold_lease
@@ -68,7 +80,8 @@ class RunRequest:
     hold where the table sets none.  `file_io_options` configure the store.
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
     the run waits for another job that removes history or files of the table.  `on_refused` is the
-    policy's word on what a refused table means for a run over many.
+    policy's word on what a refused table means for a run over many.  `run_id`: given by whoever
+    wrote the run's start into the history; None: a fresh one.
     """
 
     job: Job
@@ -85,9 +98,13 @@ class RunRequest:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
     on_refused: OnRefused | None = None
+    run_id: str | None = None
 
-    def open(self, ledger: Ledger) -> FileStoreTable:
-        """The table under its newest schema, with the run's own options on top."""
+    def open(self, ledger: Ledger | None = None) -> FileStoreTable:
+        """The table under its newest schema, with the run's own options on top.
+
+        What is changed through it is noted in the ledger, if one is given.
+        """
         options = self.arguments.get("options")
         dynamic = (
             {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
@@ -98,7 +115,7 @@ class RunRequest:
             branch=self.branch,
             dynamic_options={**self.job.table_options, **dynamic},
             file_io_options=self.file_io_options,
-            watch=partial(ledger.watch, branch=self.branch),
+            watch=None if ledger is None else partial(ledger.watch, branch=self.branch),
         )
         supplied = lacking(opened.options, self.default_options)
         if dynamic or supplied:
@@ -112,7 +129,8 @@ class RunRequest:
 class Surroundings:
     """What runs of one process share: where units run, clocks and ids, who watches, counters.
 
-    Every plan, run and skip goes to `history`; None: nobody remembers.
+    Every plan, start, run and skip goes to `history`; None: nobody remembers.  `check_supervised`
+    is called before each commit (see `RunContext`).
     """
 
     engine: Engine = field(default_factory=LocalEngine)
@@ -120,6 +138,7 @@ class Surroundings:
     progress: Progress = field(default_factory=Quiet)
     metrics: Metrics = field(default_factory=Metrics)
     history: History | None = None
+    check_supervised: Callable[[], None] = unsupervised
 
 
 def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
@@ -202,7 +221,8 @@ class _Run:
         self.request = request
         self.around = around
         self.steps: Steps[Any, Any, Any, Any] = request.job.load()
-        self.run_id = around.env.new_uuid()
+        self.run_id = request.run_id or around.env.new_uuid()
+        self.has_started = False
         self.status = Status.FAILED
         self.plan: Plan | None = None
         self.error: BaseException | None = None
@@ -226,6 +246,7 @@ class _Run:
                     table, plan = self.make_plan()  # the other job changed the table
                     if self.ends_with(plan):
                         break
+                self.remember_start(plan)
                 conflict = self.execute(table, plan)
             if conflict is None:
                 if getattr(plan, "goes_on", False):
@@ -286,6 +307,8 @@ class _Run:
         context = self.context()
         with self.phase("inspect"):
             table = self.request.open(self.ledger)
+            if self.plan is None:
+                self.settle_lost_runs(table)
             if self.request.job.needs_line:
                 unbroken_ids(table.snapshots)
             state = self.steps.inspect(table, self.request.arguments, context)
@@ -293,6 +316,36 @@ class _Run:
             plan = self.steps.plan(table, state, self.request.arguments, context)
         self.plan = self.plan or plan
         return table, plan
+
+    def settle_lost_runs(self, table: FileStoreTable) -> None:
+        """Write into the history what became of earlier runs that could not say so themselves."""
+        if self.around.history is not None:
+            settle_lost_runs(
+                self.around.history,
+                table,
+                warehouse=self.request.warehouse,
+                branch=self.request.branch,
+                at_millis=self.around.env.now_millis(),
+                actor=Actor.here(),
+            )
+
+    def remember_start(self, plan: Plan) -> None:
+        """Write into the history, before the first change, that this run may make changes."""
+        if self.around.history is None or self.has_started:
+            return
+        self.has_started = True
+        entry = entry_of_start(
+            job=self.request.job.name,
+            table=self.request.table,
+            warehouse=self.request.warehouse,
+            branch=self.request.branch,
+            arguments=shown_arguments(self.request.arguments),
+            run_id=self.run_id,
+            snapshot_before=None if plan.pin is None else plan.pin.id,
+            at_millis=self.around.env.now_millis(),
+            actor=Actor.here(),
+        )
+        self.around.history.record([entry])
 
     def execute(self, table: FileStoreTable, plan: Plan) -> CommitConflict | StalePlan | None:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
@@ -312,6 +365,7 @@ class _Run:
             context = self.context()
             with self.phase("execute"):
                 result = self.steps.execute(table, plan, batch, context)
+            self.around.check_supervised()
             try:
                 with self.phase("commit"):
                     committed = self.steps.commit(table, plan, result, context)
@@ -358,13 +412,14 @@ class _Run:
         """What the steps of one attempt, or of one batch, are given."""
         return RunContext(
             run_id=self.run_id,
-            commit_user=f"caretaker-{self.request.job.name}-{self.around.env.new_uuid()}",
+            commit_user=commit_user(self.request.job.name, self.run_id, self.around.env.new_uuid()),
             env=self.around.env,
             engine=self.around.engine,
             local=LocalEngine(),
             progress=self.around.progress,
             guards=self.request.guards,
             force=self.request.force,
+            check_supervised=self.around.check_supervised,
             ledger=self.ledger,
             lease_wait_millis=self.request.lease_wait_millis,
             fence=self.fence,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import re
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from uuid import uuid4
 
 from maintenance.engine import UnitResult, WorkUnit, run_unit
 from maintenance.packing import pack, task_count
+from maintenance.spark_loss import SparkLost, UnitLost, all_tasks_died, raise_if_lost, reason_of
 from paimon_core.errors import MaintenanceError, PaimonError
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ CONNECT_SCHEME: Final = "sc://"
 DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_SLOTS: Final = 8
 _RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
-_TELLING: Final = re.compile(r"worker exited|ExecutorLost|OutOfMemory|Caused by: .*Exception: ")
-_LONGEST_REASON: Final = 300
 _WATCH_SECONDS: Final = 0.5
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -51,20 +49,11 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 
 
 class SparkUnavailable(MaintenanceError):
-    """Spark could not be started, or went away as a whole."""
+    """Spark could not be started."""
 
     default_next_step = (
         "check that a JDK 17 or newer is installed and the master can be reached; "
         "--engine local runs without Spark"
-    )
-
-
-class UnitLost(MaintenanceError):
-    """The worker that ran a unit died without saying why, twice."""
-
-    default_next_step = (
-        "look at the executor's log; most often it ran out of memory: give executors more "
-        "(spark.executor.memoryOverhead), then run again"
     )
 
 
@@ -117,17 +106,15 @@ class SparkEngine:
         if not units:
             return []
         session = self.session()
-        slots = self.parallelism or _slots(session)
-        sizes = [u.expected_bytes for u in units]
-        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
-        tasks = pack(range(len(units)), count, lambda i: sizes[i])
+        slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
         try:
             with _watched(session, len(tasks), on_share):
                 results = _collect(session, units, tasks, run)
         except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
+            raise_if_lost(session, e)
             logger.warning(
-                "a Spark job failed as a whole; its tasks are tried one by one: %s", _reason(e)
+                "a Spark job failed as a whole; its tasks are tried one by one: %s", reason_of(e)
             )
             results = _one_by_one(session, units, tasks, run, slots)
         if on_done is not None:
@@ -145,17 +132,15 @@ class SparkEngine:
     ) -> list[UnitResult]:
         """One result a range (see `maintenance.engine.ShuffleEngine`)."""
         session = self.session()
-        slots = self.parallelism or _slots(session)
-        sizes = [u.expected_bytes for u in units]
-        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
-        tasks = pack(range(len(units)), count, lambda i: sizes[i])
+        slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
         try:
             return _shuffled(session, units, tasks, split, join, ranges)
         except Exception as e:
             logger.debug("the Spark job of a shuffle failed", exc_info=True)
-            raise SparkUnavailable(
-                f"the Spark job that brings rows together failed: {_reason(e)}",
+            raise_if_lost(session, e)
+            raise SparkLost(
+                f"the Spark job that brings rows together failed: {reason_of(e)}",
                 next_step="look at the executors' logs; then run again",
             ) from e
 
@@ -165,13 +150,29 @@ class SparkEngine:
             self._started = _start(self.master, self.conf)
         return self._started.session
 
+    def _tasks(
+        self, session: SparkSession, units: Sequence[WorkUnit]
+    ) -> tuple[int, list[list[int]]]:
+        """How many tasks run at once, and the units of each task by their indexes."""
+        try:
+            slots = self.parallelism or _slots(session)
+        except Exception as e:
+            raise_if_lost(session, e)
+            raise
+        sizes = [u.expected_bytes for u in units]
+        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
+        return slots, pack(range(len(units)), count, lambda i: sizes[i])
+
     def close(self) -> None:
-        """Stop the session if it was started here."""
+        """Stop the session if it was started here; one that is gone already counts as stopped."""
         started, self._started = self._started, None
         if started is None:
             return
         if started.owned:
-            started.session.stop()
+            try:
+                started.session.stop()
+            except Exception:  # what was done must be reported all the same
+                logger.debug("the Spark session could not be stopped", exc_info=True)
         if started.shipped is not None:
             started.shipped.cleanup()
 
@@ -271,7 +272,10 @@ def _collect(
     results = _results(rows)
     expected = sum(len(t) for t in tasks)
     if len(results) != expected:
-        raise SparkUnavailable(f"Spark returned {len(results)} results of {expected} units")
+        raise SparkLost(
+            f"Spark returned {len(results)} results of {expected} units",
+            next_step="look at the executors' logs, then run again",
+        )
     return results
 
 
@@ -305,12 +309,15 @@ def _watched(
     def watch() -> None:
         tracker = context.statusTracker()
         while not over.wait(_WATCH_SECONDS):
-            stages = [
-                tracker.getStageInfo(stage)
-                for job in tracker.getJobIdsForGroup(group)
-                if (info := tracker.getJobInfo(job)) is not None
-                for stage in info.stageIds
-            ]
+            try:
+                stages = [
+                    tracker.getStageInfo(stage)
+                    for job in tracker.getJobIdsForGroup(group)
+                    if (info := tracker.getJobInfo(job)) is not None
+                    for stage in info.stageIds
+                ]
+            except Exception:  # noqa: BLE001 - Spark is gone, which the job itself reports
+                return
             # The stage before ours only deals the units out.
             done = max(
                 (s.numCompletedTasks for s in stages if s and s.numTasks == tasks), default=0
@@ -392,10 +399,11 @@ def _one_by_one(
         try:
             return _collect(session, units, [task], run)
         except Exception as e:  # noqa: BLE001 - whatever Spark says, the unit is lost
+            raise_if_lost(session, e)
             return [
                 UnitResult(
                     index=index,
-                    error=UnitLost(f"the Spark task of {units[index].label} died: {_reason(e)}"),
+                    error=UnitLost(f"the Spark task of {units[index].label} died: {reason_of(e)}"),
                 )
                 for index in task
             ]
@@ -403,15 +411,8 @@ def _one_by_one(
     with ThreadPoolExecutor(max(1, min(slots, len(tasks)))) as pool:
         results = [r for part in pool.map(attempt, tasks) for r in part]
     if all(isinstance(r.error, UnitLost) for r in results):
-        raise SparkUnavailable(f"every Spark task died; the first: {results[0].error}")
+        raise all_tasks_died(results[0].error)
     return sorted(results, key=lambda r: r.index)
-
-
-def _reason(error: Exception) -> str:
-    """The one line of a Spark failure that says most."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)]
-    return (telling or lines or [type(error).__name__])[0][:_LONGEST_REASON]
 
 
 # --- on executors -------------------------------------------------------------------------------

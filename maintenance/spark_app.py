@@ -1,7 +1,11 @@
 """The Spark application of a batch of tables: `spark-submit maintenance/spark_app.py`.
 
-    --batch    the batch: a JSON file (local or in an object store), or the JSON itself
-    --results  a folder that receives one JSON report a table, each as soon as it is there
+    --batch     the batch: a JSON file, local or in an object store
+    --results   a folder that receives one JSON report a table, each as soon as it is there
+    --lifeline  a pipe that the supervisor holds (`maintenance.lifeline`): this process ends with it,
+                and the batch, which may hold secrets, is deleted as soon as it was read
+
+The batch never is an argument, because every user of the machine can read those.
 
 The batch::
 
@@ -11,7 +15,7 @@ The batch::
      "runs": [{"table": "db.c", "arguments": {"strategy": "minor"}}]}
 
 "tables" are runs with nothing of their own.  What stands beside "runs" holds for each of them,
-unless the run says otherwise.  A table that fails does not stop the others.  The report on a table
+unless the run says otherwise.  A run may bring its "run_id".  A table that fails does not stop the others.  The report on a table
 is `DB.TABLE.json` (`DB.TABLE.N.json` for its Nth run in one batch, from the second on); its shape
 is that of `caretaker run --json` (docs/cli.md), and so is the exit code, over all tables.
 """
@@ -23,7 +27,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +39,9 @@ if __name__ == "__main__":
         sys.path.insert(0, str(_here.parent))
 
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
+from maintenance.job import unsupervised
+from maintenance.lifeline import Supervised
+from maintenance.storage_options import options_of_environment
 from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -63,33 +70,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="spark_app.py", description=__doc__)
     parser.add_argument("--batch", required=True)
     parser.add_argument("--results", required=True)
+    parser.add_argument("--lifeline", help="end with the process that holds this pipe")
     parser.add_argument("--master", help="when not started by spark-submit")
     args = parser.parse_args(argv)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    supervised = None if args.lifeline is None else Supervised(args.lifeline)
+    if supervised is not None:
+        supervised.watch()
     try:
         batch = read_batch(args.batch)
-        return int(run_batch(batch, args.results, master=args.master))
+        if supervised is not None:
+            Path(args.batch).unlink()
+        check = unsupervised if supervised is None else supervised.check
+        return int(run_batch(batch, args.results, master=args.master, check_supervised=check))
     except Exception as e:
         logger.exception("the batch failed as a whole")
         return int(exit_code_of(e))
 
 
-def read_batch(text: str) -> Mapping[str, object]:
-    """The batch object; InvalidArgument if it is none."""
+def read_batch(file: str) -> Mapping[str, object]:
+    """The batch in this file; InvalidArgument if it is none.
+
+    Messages never quote the file, which may hold secrets.
+    """
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - pyarrow
 
     try:
-        if "://" in text.split("{", 1)[0]:
-            io, path = open_file_io(text, None)
-            text = io.read_bytes(path).decode()
-        elif not text.lstrip().startswith("{"):
-            text = Path(text).read_text(encoding="utf-8")
-        batch = json.loads(text)
-    except ValueError as e:
-        raise InvalidArgument(f"the batch is no JSON: {e}") from e
+        io, path = open_file_io(file, options_of_environment())
+        batch = json.loads(io.read_bytes(path))
+    except json.JSONDecodeError as e:
+        place = f"line {e.lineno}, column {e.colno}"
+        raise InvalidArgument(f"the batch {file} is not JSON ({place}: {e.msg})") from None
+    except FileNotFoundError as e:
+        raise InvalidArgument(
+            f"there is no batch {file}",
+            next_step="name a file that the driver can read; in cluster mode, ship it with --files",
+        ) from e
     if not isinstance(batch, dict) or not runs_of(batch):
         raise InvalidArgument('the batch must be an object with a list of "tables" or "runs"')
     return cast("Mapping[str, object]", batch)
@@ -102,7 +121,13 @@ def runs_of(batch: Mapping[str, object]) -> list[Mapping[str, object]]:
     return [*({"table": table} for table in tables), *runs]
 
 
-def run_batch(batch: Mapping[str, object], results: str, *, master: str | None = None) -> ExitCode:
+def run_batch(
+    batch: Mapping[str, object],
+    results: str,
+    *,
+    master: str | None = None,
+    check_supervised: Callable[[], None] = unsupervised,
+) -> ExitCode:
     """Run all of the batch; the exit code over its tables."""
     from maintenance.environment import system_environment  # noqa: PLC0415 - needs the path
     from maintenance.runner import Surroundings, run_table  # noqa: PLC0415 - needs the path
@@ -113,7 +138,7 @@ def run_batch(batch: Mapping[str, object], results: str, *, master: str | None =
     codes = []
     written: Counter[str] = Counter()
     engine = SparkEngine(master=master)
-    around = Surroundings(engine=engine, env=env)
+    around = Surroundings(engine=engine, env=env, check_supervised=check_supervised)
     try:
         for run in runs_of(batch):
             request = _request(batch, run)
@@ -151,13 +176,14 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
             table=str(run["table"]),
             arguments=job.read_arguments(arguments),
             branch=cast("str | None", told["branch"]),
-            file_io_options=_text_map(told["storage"]),
+            file_io_options={**options_of_environment(), **_text_map(told["storage"])},
             dry_run=bool(told["dry_run"]),
             force=bool(told["force"]),
             verify=told["verify"] is not False,
             default_options=_text_map(told["default_options"]),
             guards=guards_of(GuardPolicy(**cast("dict[str, Any]", told["guards"] or {}))),
             max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
+            run_id=cast("str | None", run.get("run_id")),
         )
     except (InvalidArgument, KeyError) as e:
         return e
@@ -177,7 +203,7 @@ def _refused(
         job=str(run.get("job", batch.get("job"))),
         table=str(run.get("table")),
         warehouse=str(run.get("warehouse", batch.get("warehouse"))),
-        run_id=around.env.new_uuid(),
+        run_id=str(run.get("run_id") or around.env.new_uuid()),
         status=Status.FAILED,
         error=error,
     )
@@ -191,7 +217,7 @@ def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -
     """Put the report where it was asked for; readers never see half of it."""
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - needs the path
 
-    io, root = open_file_io(results, storage or None)
+    io, root = open_file_io(results, {**options_of_environment(), **storage})
     name = f"{report.table.replace('/', '_')}{'' if nth == 1 else f'.{nth}'}.json"
     text = json.dumps(report.to_json(), ensure_ascii=False, default=str)
     io.overwrite(f"{root}/{name}", text.encode())

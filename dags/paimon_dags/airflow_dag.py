@@ -69,6 +69,7 @@ def _task(step: Step, shape: DagShape, settings: Settings, tasks: dict[str, Any]
     common |= {
         "job": shape.job,
         "storage": dict(settings.storage),
+        "storage_connection": settings.storage_connection,
         "policy": settings.policy,
         "schedule": shape.policy_schedule,
         "timezone": settings.timezone,

@@ -14,8 +14,9 @@ schedule is a reviewed change like any other::
     results = "s3://lake/.caretaker"     # only needed when drivers run on the cluster
     packages = "/opt/caretaker.zip"      # paimon_core and maintenance for executors
     timezone = "Europe/Berlin"           # of the tables' writers; default: the worker's
+    storage_connection = "lake"          # an Airflow connection with the store's credentials
 
-    [storage]                            # options of the store; secrets belong to the environment
+    [storage]                            # options of the store; secret ones are refused
     "s3.endpoint" = "https://s3.example.com"
 
     [spark_conf]
@@ -41,6 +42,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
+from maintenance.storage_options import HOW_TO_PASS_SECRETS, secret_keys
 from paimon_airflow.batches import parse_size
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
@@ -80,6 +82,7 @@ class Settings:
     results: str | None = None
     packages: str | None = None
     timezone: str | None = None
+    storage_connection: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     submit: Mapping[str, object] = field(default_factory=dict)
@@ -124,6 +127,8 @@ def settings_from(
             for name, part in _table(raw, "jobs", where).items()
         },
     )
+    for name in ("storage", "spark_conf", "submit"):
+        _refuse_secrets(getattr(settings, name), f"{where}: [{name}]")
     try:
         parse_size(settings.batch_size)
     except ValueError as e:
@@ -134,6 +139,20 @@ def settings_from(
             message = f"{where}: [caretaker] {name} must be 1 or more"
             raise SettingsError(message)
     return settings
+
+
+def _refuse_secrets(options: Mapping[str, object], where: str) -> None:
+    """Refuse secrets: DAGs are stored with these options, and Spark shows its own to everybody."""
+    found = secret_keys(options)
+    for name, value in options.items():
+        if isinstance(value, Mapping):  # such as env_vars of the operator
+            found += [f"{name}.{key}" for key in secret_keys(value)]
+    if found:
+        message = (
+            f"{where}: {', '.join(found)} must not be set here, because others can read it; "
+            f"{HOW_TO_PASS_SECRETS}"
+        )
+        raise SettingsError(message)
 
 
 def _job_settings(raw: object, where: str) -> JobSettings:

@@ -1,4 +1,4 @@
-"""`caretaker history [TABLE]`: what was planned, run and skipped."""
+"""`caretaker history [TABLE]`: what was planned, started, run and skipped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,25 @@ if TYPE_CHECKING:
     from maintenance.history.entry import Entry
 
 
-_TOLD_OTHERWISE: Final = frozenset({"why", "seconds", "effect", "feature", "changes"})
+_TOLD_OTHERWISE: Final = frozenset(
+    {
+        "why",
+        "seconds",
+        "effect",
+        "feature",
+        "changes",
+        "process",
+        "commit_user",
+        "started_at_millis",
+    }
+)
 _LONGEST: Final = 120
 """Characters of what a run did; `--json` has more of it."""
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the newest entries, newest first; NotFound if there is no history."""
+    from maintenance.history.lost_runs import LostOutcome  # noqa: PLC0415 - fast start
     from maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
 
     history = open_history(args.url)
@@ -36,7 +48,11 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     entries = history.newest(
         table=args.table,
         job=None if args.job is None else args.job.replace("-", "_"),
-        status="failed" if args.failed else "refused" if args.refused else None,
+        status=["failed", *map(str, LostOutcome)]
+        if args.failed
+        else ["refused"]
+        if args.refused
+        else None,
         run_id=args.run_id,
         limit=args.limit,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from maintenance.cli.parser import WAREHOUSE_VARIABLE
+from maintenance.storage_options import options_of_environment, refuse_secrets
 from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -28,14 +29,18 @@ def warehouse_of(args: argparse.Namespace) -> str:
 
 
 def storage_of(args: argparse.Namespace) -> dict[str, str]:
-    """The options of the object store."""
+    """The options of the object store: the environment's, then what was typed.
+
+    InvalidArgument for a typed secret, which everybody on the machine could read.
+    """
     options = {}
     for text in args.storage:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise InvalidArgument(f"argument --storage: expected key=value, got {text!r}")
         options[key.strip()] = value
-    return options
+    refuse_secrets(options, "argument --storage")
+    return {**options_of_environment(), **options}
 
 
 def zone_of(args: argparse.Namespace) -> ZoneInfo | None:

@@ -1,4 +1,7 @@
-"""One line of the history: a plan, a run or a skip of one job on one table.
+"""One line of the history: a plan, a start, a run or a skip of one job on one table.
+
+A run that changes something writes a start before its first change.  Its end has the same run id;
+a start without an end is of a run that goes on, or of one that was lost (`history.lost_runs`).
 
 Entries of runs are made of the report's JSON, so that whoever holds only that (Airflow, after a
 Spark application) writes the same history as the process that ran the job.
@@ -13,12 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, Protocol, cast
 
+from maintenance.commit_user import pattern_of_run
 from maintenance.exit_codes import exit_code_of
+from maintenance.history.process import this_process
 from maintenance.plan import Plan
 from maintenance.report import Status, error_json
 from paimon_core.errors import UnsupportedFeature
 
-Event = Literal["plan", "run", "skip"]
+Event = Literal["plan", "start", "run", "skip"]
+STARTED: Final = "started"
+"""The status of a start."""
 Json = Mapping[str, object]
 AIRFLOW: Final = "airflow"
 """The origin of what a DAG's run did."""
@@ -108,6 +115,9 @@ class History(Protocol):
         retries, all meet the same refusal.  False if the history cannot be read.
         """
 
+    def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
+        """The starts on this table that have no end, oldest first; none if they cannot be read."""
+
 
 # --- from plans and reports ---------------------------------------------------------------------
 
@@ -177,6 +187,45 @@ def entry_of_failed_plan(
         error_type=str(shown["type"]),
         error=_text(shown["message"]),
         next_step=_text(shown["next_step"]),
+    )
+
+
+def entry_of_start(
+    *,
+    job: str,
+    table: str,
+    warehouse: str,
+    branch: str | None,
+    arguments: Json,
+    run_id: str,
+    snapshot_before: int | None,
+    at_millis: int,
+    actor: Actor,
+    on_cluster: bool = False,
+) -> Entry:
+    """The entry of a run that is about to change the table.
+
+    It holds what is needed to find out what became of the run: the users of its commits, the
+    newest snapshot before them, and this process, which ends after the run.  `on_cluster`: the
+    run's driver is another machine's, and may outlive this process.
+    """
+    return Entry(
+        at_millis=at_millis,
+        event="start",
+        job=job,
+        table=table,
+        warehouse=warehouse,
+        branch=branch,
+        status=STARTED,
+        run_id=run_id,
+        origin=actor.origin,
+        actor=actor.name,
+        snapshot_before=snapshot_before,
+        arguments=arguments,
+        details={
+            "commit_user": pattern_of_run(run_id),
+            **({"on_cluster": True} if on_cluster else {"process": this_process()}),
+        },
     )
 
 

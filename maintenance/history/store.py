@@ -63,16 +63,18 @@ class SqlHistory:
         *,
         table: str | None = None,
         job: str | None = None,
-        status: str | None = None,
+        status: str | Sequence[str] | None = None,
         run_id: str | None = None,
         limit: int = 20,
     ) -> list[Entry]:
         """The newest entries that fit, newest first; `*` in a table's name stands for anything.
 
+        Starts are among them only while they have no end.  `status`: one, or several of them.
         NotFound if there is no history yet, MaintenanceError if the database does not answer.
         """
         entries = _entries_table()
         query = sa.select(entries).order_by(entries.c.id.desc()).limit(limit)
+        query = query.where(sa.or_(entries.c.event != "start", _has_no_end(entries)))
         if table is not None:
             pattern = table.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             query = query.where(
@@ -82,7 +84,8 @@ class SqlHistory:
             )
         for name, wanted in (("job", job), ("status", status), ("run_id", run_id)):
             if wanted is not None:
-                query = query.where(entries.c[name] == wanted)
+                values = [wanted] if isinstance(wanted, str) else list(wanted)
+                query = query.where(entries.c[name].in_(values))
         engine = self._open()
         if engine.dialect.name == "sqlite" and not _file_exists(engine):
             raise self._nothing()
@@ -134,6 +137,30 @@ class SqlHistory:
             or row["error"] == error.message
             for row in rows
         )
+
+    def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
+        """The starts on this table that have no end, oldest first.
+
+        None if the history cannot be read: a job does not depend on it.
+        """
+        entries = _entries_table()
+        query = (
+            sa.select(entries)
+            .where(entries.c.table_name == table, entries.c.warehouse == warehouse)
+            .where(entries.c.event == "start", _has_no_end(entries))
+            .order_by(entries.c.id)
+        )
+        try:
+            engine = self._open()
+            if engine.dialect.name == "sqlite" and not _file_exists(engine):
+                return []
+            with engine.connect() as connection:
+                if version_of(connection) == 0:
+                    return []
+                return [_entry_of(row) for row in connection.execute(query).mappings()]
+        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
+            logger.warning("the history could not be read: %s", _one_line(e))
+            return []
 
     def _nothing(self) -> NotFound:
         return NotFound(
@@ -231,6 +258,16 @@ def _entries_table() -> sa.Table:
         "next_step"
     )
     return sa.Table("caretaker_history", sa.MetaData(), *(sa.Column(n) for n in names.split()))
+
+
+def _has_no_end(starts: sa.Table) -> sa.ColumnElement[bool]:
+    """That no other entry is of the same run on the same table."""
+    ends = starts.alias("ends")
+    return ~sa.exists().where(
+        ends.c.run_id == starts.c.run_id,
+        ends.c.table_name == starts.c.table_name,
+        ends.c.event != "start",
+    )
 
 
 def _row_of(entry: Entry) -> dict[str, object]:

@@ -39,12 +39,14 @@ from maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
 from maintenance.policy.place import Place, read_yaml
 from maintenance.policy.schedule import wrong_schedule
 from maintenance.registry import JOBS, job_named
+from maintenance.storage_options import HOW_TO_PASS_SECRETS, secret_keys
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.options import check_option, parse_memory_size, similar_option
 
 POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
 _TOP: Final = frozenset({"version", "rules"})
+_STORAGE: Final = "storage"
 _RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
 _JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
 _GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
@@ -88,7 +90,12 @@ def load_policy(path: str | Path) -> Policy:
 def read_policy(text: str, file: str) -> Policy:
     """The policy that this YAML says; `file` is what errors call it."""
     top = read_yaml(text, file)
-    entries = top.entries(_TOP)
+    entries = top.entries(_TOP | {_STORAGE})
+    if _STORAGE in entries:
+        entries[_STORAGE].wrong(
+            "a policy does not configure the store: set options in [storage] of caretaker.toml, "
+            f"or with --storage; {HOW_TO_PASS_SECRETS}"
+        )
     version = entries.get("version")
     if version is None:
         top.wrong("`version: 1` is missing")
@@ -142,6 +149,8 @@ def _options(place: Place) -> dict[str, str]:
                 f"{key!r} says what a table is, not how it is looked after: set it on the table"
             )
         found[key] = value.text()
+        if secret_keys({key: found[key]}):
+            value.wrong(f"{key!r} is secret, and others can read a policy: set it on the table")
         near = similar_option(key)
         if near is not None:
             value.wrong(f"no option is called {key!r}; did you mean {near}?")

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import logging
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from paimon_airflow.batches import parse_size
-from paimon_airflow.results import TableResult, from_error, from_report
+from paimon_airflow.results import TableResult, from_error, from_report, lost
 
 if TYPE_CHECKING:
     from maintenance.history.store import SqlHistory
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from maintenance.policy.model import Policy, TablePolicy
     from maintenance.resolve import Resolved
     from maintenance.runner import RunRequest, Surroundings
+
+logger = logging.getLogger(__name__)
 
 COMMON_PARAMS = frozenset(
     {
@@ -137,6 +141,7 @@ def request_from(
     from maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
     from maintenance.registry import job_named  # noqa: PLC0415
     from maintenance.resolve import is_given  # noqa: PLC0415
+    from maintenance.storage_options import options_of_environment  # noqa: PLC0415
     from paimon_core.errors import InvalidArgument
 
     definition = job_named(job)
@@ -187,7 +192,7 @@ def request_from(
         max_rewrite=max_rewrite,
         default_max_rewrite=default_max_rewrite,
         batch_bytes=batch_bytes,
-        storage=storage,
+        storage={**options_of_environment(), **storage},
         timezone=timezone,
         policy=None if policy is None else load_policy(policy),
         schedule=schedule,
@@ -281,9 +286,10 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 
 def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableResult]:
     """What became of each table, run one after the other without Spark."""
-    from maintenance.runner import run_table  # noqa: PLC0415 - only when a task runs
+    from maintenance.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
+    from maintenance.runner import run_table  # noqa: PLC0415
 
-    around = _surroundings(request)
+    around = replace(_surroundings(request), check_supervised=ends_with_parent())
     for table in tables:
         yield result_of(request, run_table(_run_request(request, table), around).to_json())
 
@@ -313,11 +319,73 @@ def _surroundings(request: Request) -> Surroundings:
     return Surroundings(env=system_environment(request.timezone), history=open_history())
 
 
-def application_args(request: Request, tables: Sequence[str], results: str) -> list[str]:
-    """The arguments of the Spark application that runs the request on these tables.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """A run that an application was asked to make; `snapshot_before` is the newest before it."""
 
-    The batch goes along as JSON: a driver on a cluster could not read a file of this worker.
+    table: str
+    run_id: str
+    snapshot_before: int | None
+
+
+def start_runs(
+    request: Request, tables: Sequence[str], *, cluster_name: str | None
+) -> list[StartedRun]:
+    """The runs of the next application, each with its start in this worker's history.
+
+    Runs of earlier tries that were lost get their end there first.  `cluster_name`: given where the
+    driver runs on the cluster and may outlive this task; it is the same for each try, which may
+    find the application of an earlier one, and so are the runs' ids.
     """
+    with ThreadPoolExecutor(PLANNING_THREADS, thread_name_prefix="start") as pool:
+        return list(pool.map(lambda table: _start(request, table, cluster_name), tables))
+
+
+def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun:
+    from maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415 - when a task runs
+    from maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
+
+    around = _surroundings(request)
+    history, env, actor = around.history, around.env, Actor.here()
+    run_id = (
+        env.new_uuid()
+        if cluster_name is None
+        else str(uuid.uuid5(uuid.NAMESPACE_URL, f"{cluster_name}/{table}"))
+    )
+    before = None
+    try:
+        opened = _run_request(request, table).open()
+        before = opened.snapshots.latest_id()
+        if history is not None:
+            settle_lost_runs(
+                history,
+                opened,
+                warehouse=request.warehouse,
+                branch=request.branch,
+                at_millis=env.now_millis(),
+                actor=actor,
+            )
+    except Exception as e:  # noqa: BLE001 - the run itself will say what is wrong with the table
+        logger.debug("table=%s cannot be opened before its run: %s", table, e)
+    if history is not None:
+        entry = entry_of_start(
+            job=request.job,
+            table=table,
+            warehouse=request.warehouse,
+            branch=request.branch,
+            arguments=dict(request.resolved(table).raw),
+            run_id=run_id,
+            snapshot_before=before,
+            at_millis=env.now_millis(),
+            actor=actor,
+            on_cluster=cluster_name is not None,
+        )
+        history.record([entry])
+    return StartedRun(table=table, run_id=run_id, snapshot_before=before)
+
+
+def batch_json(request: Request, runs: Sequence[StartedRun]) -> str:
+    """The batch for the Spark application that makes these runs.  It may hold secrets."""
     batch = {
         "job": request.job,
         "warehouse": request.warehouse,
@@ -326,10 +394,52 @@ def application_args(request: Request, tables: Sequence[str], results: str) -> l
         "branch": request.branch,
         "timezone": request.timezone,
         "force": request.force,
-        "runs": [{"table": table, **_run_on_spark(request.resolved(table))} for table in tables],
+        "runs": [
+            {
+                "table": run.table,
+                "run_id": run.run_id,
+                **_run_on_spark(request.resolved(run.table)),
+            }
+            for run in runs
+        ],
     }
-    told = {name: value for name, value in batch.items() if value not in (None, {}, False)}
-    return ["--batch", json.dumps(told), "--results", results]
+    return json.dumps({k: v for k, v in batch.items() if v not in (None, {}, False)})
+
+
+def lost_run(request: Request, run: StartedRun, reason: str, *, ended: bool) -> TableResult:
+    """The result of a run without a report, by what the table tells; for the history too.
+
+    `ended`: whether its driver is known to have ended, so that it can commit nothing more.
+    """
+    from maintenance.history.lost_runs import (  # noqa: PLC0415 - only when a driver was lost
+        LostOutcome,
+        LostRun,
+        entry_of_lost_run,
+        find_lost_run,
+    )
+
+    why, _, todo = reason.partition(" -> ")
+    try:
+        opened = _run_request(request, run.table).open()
+        before = run.snapshot_before
+        found = find_lost_run(opened, run.run_id, snapshot_before=before, ended=ended)
+    except Exception as e:  # noqa: BLE001 - what became of it stays unknown
+        found = LostRun(outcome=LostOutcome.UNKNOWN, why=str(e))
+    around = _surroundings(request)
+    if around.history is not None:
+        starts = around.history.open_runs(table=run.table, warehouse=request.warehouse)
+        now = around.env.now_millis()
+        ends = [
+            entry_of_lost_run(start, found, at_millis=now, why=why)
+            for start in starts
+            if start.run_id == run.run_id
+        ]
+        around.history.record(ends[:1])
+    return lost(
+        run.table,
+        f"{why}; {found.line()} -> {todo or found.next_step}",
+        snapshot=found.snapshots[-1] if found.snapshots else None,
+    )
 
 
 def _run_on_spark(given: Resolved) -> dict[str, object]:

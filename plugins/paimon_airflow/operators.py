@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging import ERROR, INFO
@@ -23,8 +24,10 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from maintenance.lifeline import driver_has_ended, held_lifeline
 from paimon_airflow import jobs, spark
 from paimon_airflow.batches import Expected, names, pack
+from paimon_airflow.credentials import storage_of_connection
 from paimon_airflow.results import (
     TableResult,
     change_text,
@@ -55,6 +58,7 @@ _MOST_REPORTED = 500
 class _JobStep(BaseOperator):
     """A step of one job.  `storage` configures the store, `timezone` is the tables' own.
 
+    `storage` is stored with the DAG and holds no secrets; those are in `storage_connection`.
     `policy` is a file; with `schedule` the step is about tables that have this schedule in it.
     `defaults` are the DAG's own arguments of the job, for what neither form nor policy says.
     """
@@ -64,6 +68,7 @@ class _JobStep(BaseOperator):
         *,
         job: str,
         storage: Mapping[str, str] | None = None,
+        storage_connection: str | None = None,
         timezone: str | None = None,
         policy: str | None = None,
         schedule: str | None = None,
@@ -76,15 +81,17 @@ class _JobStep(BaseOperator):
         self.policy = policy
         self.schedule = schedule
         self.storage = dict(storage or {})
+        self.storage_connection = storage_connection
         self.timezone = timezone
 
     def request(self, context: Context) -> jobs.Request:
         """The request of this run; a wrong one fails the task for good."""
         with _for_good():
+            credentials = storage_of_connection(self.storage_connection)
             return jobs.request_from(
                 self.job,
                 context["params"],
-                storage=self.storage,
+                storage={**self.storage, **credentials},
                 timezone=self.timezone,
                 policy=self.policy,
                 schedule=self.schedule,
@@ -266,42 +273,82 @@ class RunOnSpark(_TableWork):
         self, request: jobs.Request, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
         """A result for each table: its own, or that the application was lost before it."""
-        with tempfile.TemporaryDirectory(prefix="caretaker-") as scratch:
-            folder, failure = self._run_application(request, tables, context, Path(scratch))
-            reports = jobs.read_reports(request, folder, tables)
-        for table in tables:
-            report = reports.get(table)
-            if report is None:
-                yield lost(table, failure or "the Spark application left no result for it")
-            else:
-                yield jobs.result_of(request, report)
-
-    def _run_application(
-        self, request: jobs.Request, tables: Sequence[str], context: Context, scratch: Path
-    ) -> tuple[str, str | None]:
-        """The folder with the results, and why the application failed, if it did."""
-        from airflow.providers.apache.spark.operators.spark_submit import (  # noqa: PLC0415 - slow
-            SparkSubmitOperator,
-        )
-
         target = self._target()
         ti = context["ti"]
         # The same for every try: a later one may find the application of an earlier one running.
         # Another one once a person cleared the task: what the old reports tell is not of this run.
         name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}-{ti.max_tries}"
+        cluster_name = None if target.driver_is_here else name
+        with tempfile.TemporaryDirectory(prefix="caretaker-") as folder:
+            scratch = Path(folder)
+            results = self._results_folder(target, scratch, name)
+            runs = jobs.start_runs(request, tables, cluster_name=cluster_name)
+            batch = spark.write_private(
+                scratch / f"caretaker-batch-{uuid.uuid4()}.json", jobs.batch_json(request, runs)
+            )
+            failure, ended = self._run_application(target, batch, results, tables, context)
+            reports = jobs.read_reports(request, results, tables)
+        for run in runs:
+            report = reports.get(run.table)
+            if report is None:
+                reason = failure or "the Spark application left no result for it"
+                yield jobs.lost_run(request, run, reason, ended=ended)
+            else:
+                yield jobs.result_of(request, report)
+
+    def _results_folder(self, target: spark.Target, scratch: Path, name: str) -> str:
         try:
-            folder = spark.results_folder(target, self.results, scratch, name)
+            return spark.results_folder(target, self.results, scratch, name)
+        except spark.SubmitError as e:
+            raise AirflowFailException(str(e)) from e
+
+    def _run_application(
+        self,
+        target: spark.Target,
+        batch: Path,
+        results: str,
+        tables: Sequence[str],
+        context: Context,
+    ) -> tuple[str | None, bool]:
+        """Why the application failed, if it did, and whether its driver is known to have ended.
+
+        A driver in this worker ends with this task.  One on the cluster goes on, so that another
+        try can find it again; the table tells what it committed.
+        """
+        if not target.driver_is_here:
+            return self._submit_application(target, batch, results, None, tables, context), False
+        with held_lifeline(batch.parent) as lifeline:
+            failure = self._submit_application(target, batch, results, lifeline, tables, context)
+        return failure, driver_has_ended(lifeline)
+
+    def _submit_application(
+        self,
+        target: spark.Target,
+        batch: Path,
+        results: str,
+        lifeline: Path | None,
+        tables: Sequence[str],
+        context: Context,
+    ) -> str | None:
+        """Why the application failed, None if it did not."""
+        from airflow.providers.apache.spark.operators.spark_submit import (  # noqa: PLC0415 - slow
+            SparkSubmitOperator,
+        )
+
+        submit = {k: v for k, v in self.submit.items() if k != "files"}
+        try:
             self._submit = SparkSubmitOperator(
                 task_id=self.task_id,
                 conn_id=self.spark_connection,
                 application=self.application or spark.application(),
-                application_args=jobs.application_args(request, tables, folder),
+                application_args=spark.application_args(target, batch, results, lifeline),
+                files=spark.shipped_files(target, batch, self.submit.get("files")),
                 name=f"{self.job} {names(tables)}",
                 conf=spark.spark_conf(target, self.spark_conf),
                 env_vars=spark.environment(target),
-                py_files=self._py_files(target, scratch),
+                py_files=self._py_files(target, batch.parent),
                 spark_binary=spark.spark_submit() if target.driver_is_here else None,
-                **{**spark.tracking(target, self.submit), **self.submit},
+                **{**spark.tracking(target, self.submit), **submit},
             )
         except (spark.SubmitError, TypeError) as e:
             raise AirflowFailException(str(e)) from e
@@ -311,8 +358,8 @@ class RunOnSpark(_TableWork):
         except AirflowException as e:
             # A table that failed makes the application fail as well; its report says why.
             self.log.info("the Spark application ended with an error")
-            return folder, str(e).splitlines()[-1]
-        return folder, None
+            return spark.failure_reason(str(e))
+        return None
 
     def _target(self) -> spark.Target:
         """Where the connection leads; fails the task for good when there is no such connection."""
@@ -424,7 +471,7 @@ def _for_good() -> Iterator[None]:
     try:
         yield
     except Exception as e:
-        if retry_helps(type(e).__name__):
+        if retry_helps(type(e).__name__, str(e)):
             raise
         raise AirflowFailException(str(e)) from e
 

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, cast
 
 from paimon_airflow.batches import size_text
+from paimon_airflow.credentials import are_refused
 
 if TYPE_CHECKING:
     from maintenance.exit_codes import OnRefused
@@ -41,6 +42,7 @@ _PERMANENT = frozenset(
         "NotImplementedError",
         "PermissionError",
         "SchemaError",
+        "StorageAccessDenied",
         "TypeError",
         "UnsupportedFeature",
         "ValueError",
@@ -63,13 +65,13 @@ _OUTCOMES: dict[str, Outcome] = {
 }
 
 
-def retry_helps(error: str) -> bool:
-    """Whether the task should run again after an error of this class.
+def retry_helps(error: str, text: str = "") -> bool:
+    """Whether the task should run again after an error of this class with this text.
 
     It should after a conflict or a stale plan (a new plan sees the other commit), after trouble of
-    storage or network, and when the Spark application was lost.
+    storage or network, and when the Spark application was lost; not when credentials are refused.
     """
-    return error not in _PERMANENT
+    return error not in _PERMANENT and not are_refused(f"{error}: {text}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ class TableResult:
     @property
     def wants_retry(self) -> bool:
         """Whether running the job on this table again may end differently."""
-        return self.outcome == "failed" and retry_helps(self.error or "")
+        return self.outcome == "failed" and retry_helps(self.error or "", self.summary)
 
     def to_json(self) -> dict[str, object]:
         """The result as XCom keeps it; empty parts are left out."""
@@ -271,10 +273,18 @@ def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
     }
 
 
-def lost(table: str, reason: str) -> TableResult:
-    """The result of a table that its Spark application did not get to, or did not report on."""
+def lost(table: str, reason: str, *, snapshot: int | None = None) -> TableResult:
+    """The result of a table that its Spark application did not get to, or did not report on.
+
+    `snapshot` is the newest that it had committed all the same.
+    """
     return TableResult(
-        table=table, outcome="failed", error=SPARK_LOST, summary=reason, changed=True
+        table=table,
+        outcome="failed",
+        error=SPARK_LOST,
+        summary=reason,
+        snapshot=snapshot,
+        changed=True,
     )
 
 

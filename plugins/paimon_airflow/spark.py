@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -26,6 +27,14 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+
+_EXIT_CODE = re.compile(r"Error code is: (-?\d+)")
+_OUTPUT = "Last spark-submit output:"
+_NO_JAVA = re.compile(r"JAVA_HOME is not set|java: (command )?not found|JAVA_GATEWAY_EXITED")
+_NOT_FOUND = 127
+_TELLING = re.compile(r"(Error|Exception)\b")
+_LONGEST_REASON = 300
 
 
 class SubmitError(Exception):
@@ -137,6 +146,65 @@ def _sources() -> Iterator[tuple[str, Path]]:
         folder = package_folder(package)
         for source in sorted(folder.rglob("*.py")):
             yield str(source.relative_to(folder.parent)), source
+
+
+def failure_reason(text: str) -> str:
+    """How the application ended and what to do, from what the provider says of its failure.
+
+    The exit code decides: what Spark printed last is rarely about the reason.
+    """
+    from maintenance.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
+    from maintenance.spark_loss import (  # noqa: PLC0415 - as above
+        MORE_MEMORY,
+        OUT_OF_MEMORY,
+        SparkLost,
+        how_it_ended,
+        signal_of,
+    )
+
+    found = _EXIT_CODE.search(text)
+    code = int(found.group(1)) if found else None
+    output = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
+    memory = next((line for line in output if OUT_OF_MEMORY in line), None)
+    if memory is not None:
+        return f"the Spark driver ran out of memory ({memory[:_LONGEST_REASON]}) -> {MORE_MEMORY}"
+    if code == _NOT_FOUND or any(_NO_JAVA.search(line) for line in output):
+        return "Spark did not start -> check that a JDK 17 or newer is installed on the worker"
+    if code == ENDED_WITH_SUPERVISOR:
+        return "the Spark driver ended because the task that started it was gone -> run it again"
+    if code is not None and signal_of(code) is not None:
+        return f"the Spark driver {how_it_ended(code)} -> {SparkLost.default_next_step}"
+    lines = [line for line in output if _TELLING.search(line)] or output or text.splitlines()
+    ended = (
+        "the Spark application failed" if code is None else f"spark-submit ended with code {code}"
+    )
+    said = lines[-1][:_LONGEST_REASON] if lines else ""
+    return f"{ended}: {said} -> see the task's log" if said else f"{ended} -> see the task's log"
+
+
+def write_private(file: Path, text: str) -> Path:
+    """The new file with this text, which nobody but its owner can read."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    return file
+
+
+def application_args(target: Target, batch: Path, results: str, lifeline: Path | None) -> list[str]:
+    """The arguments of the application: where its batch, its results and its lifeline are.
+
+    A driver on the cluster finds the batch, which is shipped to it, in its working folder.
+    """
+    args = ["--batch", str(batch) if target.driver_is_here else batch.name, "--results", results]
+    return args if lifeline is None else [*args, "--lifeline", str(lifeline)]
+
+
+def shipped_files(target: Target, batch: Path, own: object) -> str | None:
+    """The files to ship with the application: those of the settings, and the batch if it must."""
+    files = [str(own)] if own else []
+    if not target.driver_is_here:
+        files.append(str(batch))
+    return ",".join(files) or None
 
 
 def results_folder(target: Target, configured: str | None, scratch: Path, name: str) -> str:

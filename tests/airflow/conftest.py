@@ -150,12 +150,11 @@ class FakeLake:
             self.ran_in_process.append(table)
             yield TableResult(table=table, outcome="done", snapshot=3)
 
-    def application_args(
-        self, request: jobs.Request, tables: Sequence[str], results: str
-    ) -> list[str]:
-        self.applications.append(list(tables))
+    def batch_json(self, request: jobs.Request, runs: Sequence[jobs.StartedRun]) -> str:
+        tables = [run.table for run in runs]
+        self.applications.append(tables)
         reports = {table: self._report(table) for table in tables}
-        return [results, json.dumps({t: r for t, r in reports.items() if r is not None})]
+        return json.dumps({t: r for t, r in reports.items() if r is not None})
 
     def _report(self, table: str) -> dict[str, object] | None:
         end = self.ends.get(table, "done")
@@ -178,9 +177,9 @@ class FakeLake:
 
 APPLICATION = """\
 import json, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
+folder = pathlib.Path(sys.argv[sys.argv.index("--results") + 1])
 folder.mkdir(parents=True)
-reports = json.loads(sys.argv[2])
+reports = json.loads(pathlib.Path(sys.argv[sys.argv.index("--batch") + 1]).read_text())
 for table, report in reports.items():
     (folder / f"{table}.json").write_text(json.dumps(report))
 sys.exit(any(report["error"] for report in reports.values()))
@@ -205,7 +204,7 @@ def fake_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
 
     def install(**parts: Any) -> FakeLake:
         lake = FakeLake(**parts)
-        for name in ("list_tables", "plan_tables", "run_in_process", "application_args"):
+        for name in ("list_tables", "plan_tables", "run_in_process", "batch_json"):
             monkeypatch.setattr(jobs, name, getattr(lake, name))
         return lake
 

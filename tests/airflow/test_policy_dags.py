@@ -122,10 +122,13 @@ def test_a_run_takes_the_tables_that_have_its_schedule(lake, policy):
 
 def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
     asked = request(lake, policy, where="k > 1", max_rewrite="1.5 kb")
-    _, batch, _, _ = jobs.application_args(asked, ["sales.a"], "/results")
-    (run,) = json.loads(batch)["runs"]
+    runs = jobs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    again = jobs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    assert runs == again, "another try must know the runs of the application that it finds"
+    (run,) = json.loads(jobs.batch_json(asked, runs))["runs"]
     assert run == {
         "table": "sales.a",
+        "run_id": runs[0].run_id,
         "arguments": {"strategy": "minor", "where": "k > 1"},
         "default_options": {
             "snapshot.num-retained.min": "1",

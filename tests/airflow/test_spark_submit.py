@@ -76,3 +76,42 @@ def test_the_application_and_spark_submit_are_found():
     assert Path(spark.application()).is_file()
     pytest.importorskip("pyspark")
     assert Path(spark.spark_submit()).is_file()
+
+
+FAILED = "Cannot execute: spark-submit --master local[2] app.py. Error code is: {}."
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "said", "todo"),
+    [
+        (-9, "INFO working", "the Spark driver was killed (SIGKILL)", "out-of-memory kill"),
+        (137, "INFO working", "the Spark driver was killed (SIGKILL)", "spark.driver.memory"),
+        (134, "INFO working", "the Spark driver crashed (SIGABRT)", "hs_err_pid"),
+        (143, "INFO working", "the Spark driver was ended from outside (SIGTERM)", "run again"),
+        (
+            1,
+            "INFO\njava.lang.OutOfMemoryError: Java heap space\nINFO Shutdown hook called",
+            "the Spark driver ran out of memory (java.lang.OutOfMemoryError: Java heap space)",
+            "spark.driver.memory",
+        ),
+        (1, "JAVA_HOME is not set", "Spark did not start", "JDK 17"),
+        (75, "", "the task that started it was gone", "run it again"),
+        (
+            2,
+            "ValueError: no such thing\nINFO Shutdown hook called",
+            "spark-submit ended with code 2: ValueError: no such thing",
+            "see the task's log",
+        ),
+    ],
+)
+def test_a_lost_driver_is_called_one_with_what_to_do(code, output, said, todo):
+    text = FAILED.format(code) + f"\nLast spark-submit output:\n{output}"
+    reason, _, next_step = spark.failure_reason(text).partition(" -> ")
+    assert said in reason
+    assert todo in next_step
+
+
+def test_a_failure_without_an_exit_code_is_told_as_it_is():
+    assert spark.failure_reason("the driver pod vanished") == (
+        "the Spark application failed: the driver pod vanished -> see the task's log"
+    )

@@ -7,6 +7,7 @@ middle of a compaction; that no kill harms a table is shown at every FileIO call
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from harness import assert_nothing_left, errors, remove_orphans, rows, run_job
 from lakes import Lake
+from processes import in_session, kill_session, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 PATIENCE = 60.0
@@ -61,15 +63,33 @@ def test_a_killed_driver_takes_everything_with_it(tmp_path: Path) -> None:
     assert_nothing_left(warehouse)
 
 
-def in_session(session: int) -> dict[int, str]:
-    """The processes that a process and its children started, and their commands; no zombies."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, of = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(of) == session and state != "Z":
-            found[int(folder.name)] = command
-    return found
+def test_a_killed_jvm_is_called_one(tmp_path: Path) -> None:
+    warehouse = tmp_path / "lake"
+    lake = Lake(warehouse)
+    lake.primary_key(buckets=50)
+    lake.fill(2, rows=3000)
+    files = lake.on_disk()
+    output = tmp_path / "output"
+    with output.open("wb") as written:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "maintenance.cli", *COMMAND, "-w", str(warehouse)],
+            stdout=subprocess.DEVNULL,
+            stderr=written,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: lake.on_disk() != files, output.read_text)
+        (jvm,) = (pid for pid, command in in_session(driver.pid).items() if "java" in command)
+        os.kill(jvm, signal.SIGKILL)
+        assert driver.wait(PATIENCE) == 1
+    finally:
+        kill_session(driver)
+    told = output.read_text()
+    assert "Spark's JVM was killed (SIGKILL)" in told
+    assert "spark.driver.memory" in told
+    # Neither of these is the reason, and nobody should look there.
+    assert "check that a JDK" not in told
+    assert "storage" not in told
+    assert "Traceback" not in told
+    assert lake.table().snapshots.latest_id() == 2

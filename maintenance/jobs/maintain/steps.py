@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from maintenance.arguments import shown_arguments
+from maintenance.commit_user import commit_user
 from maintenance.exit_codes import is_refusal
 from maintenance.job import Committed, Job, RunContext, Steps
 from maintenance.jobs.maintain.parts import (
@@ -254,9 +255,10 @@ def _attempt(
     plan = steps.recheck(table, plan)
     done: list[Committed] = []
     for batch in steps.batches(plan):
-        user = f"caretaker-{part.job.name}-{context.env.new_uuid()}"
+        user = commit_user(part.job.name, context.run_id, context.env.new_uuid())
         fresh = replace(context, commit_user=user)
         result = steps.execute(table, plan, batch, fresh)
+        context.check_supervised()
         try:
             done.append(steps.commit(table, plan, result, fresh))
         except (CommitConflict, StalePlan) as e:

@@ -290,3 +290,14 @@ def test_maintain_takes_the_arguments_of_its_steps_along():
     assert by_name["expire_snapshots"]["options"] == {"tag.a": "1"}
     assert by_name["compact"]["partitions"] == ({"a": "1", "b": "2"}, {"a": "2"})
     assert by_name["compact"]["slice_bytes"] == 1024**3
+
+
+def test_a_policy_holds_no_options_of_the_store_and_no_secrets():
+    text = "version: 1\nstorage: { s3.secret-key: abc }\nrules: []\n"
+    with pytest.raises(InvalidArgument, match=r"does not configure the store.*CARETAKER_STORAGE"):
+        read_policy(text, "p.yaml")
+    url = "partition.mark-done-action.http.url"
+    text = f"version: 1\nrules: [{{tables: '*.*', options: {{{url}: 'https://me:abc@host/'}}}}]\n"
+    with pytest.raises(InvalidArgument, match="is secret") as caught:
+        read_policy(text, "p.yaml")
+    assert "abc" not in str(caught.value)

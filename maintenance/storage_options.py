@@ -1,0 +1,79 @@
+"""Options of the object store: which of them are secret, and where secret ones come from.
+
+A configuration file is reviewed, copied and serialised into DAGs, and an argument stands in the
+process list of its machine.  So neither may hold a secret.  Secrets come from the environment, from
+an Airflow connection, or from the store's own means (instance roles, workload identity).
+
+Nothing heavy is imported here: the DAG processor checks its settings with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_core.errors import InvalidArgument
+
+STORAGE_VARIABLE: Final = "CARETAKER_STORAGE"
+"""An environment variable with options as one JSON object; secret options are welcome there."""
+
+HOW_TO_PASS_SECRETS: Final = (
+    "pass secrets in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any options "
+    f"as JSON in {STORAGE_VARIABLE}) or in an Airflow connection (`storage_connection` in "
+    "caretaker.toml), or use an instance role"
+)
+
+_SECRET: Final = re.compile(
+    r"secret|passw|passphrase|token|credential|signature"
+    r"|(access|account|private|api|encryption|storage)[-_.]?key|connection[-_.]?string"
+    r"|(^|[-_.])(sas|key|pwd)$",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(
+    # The name of a file, a class or a switch, not the secret itself.
+    r"(provider|providers|path|file|enabled|class|type|endpoint|location)$"
+    # Secrets of Kubernetes that Spark mounts or turns into environment variables.
+    r"|^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.",
+    re.IGNORECASE,
+)
+_LOGIN_IN_URL: Final = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+
+
+def secret_keys(options: Mapping[str, object]) -> list[str]:
+    """The keys, sorted, whose values are secret by their names, or are URLs with a password."""
+    return sorted(
+        key
+        for key, value in options.items()
+        if (_SECRET.search(key) and not _REFERENCE.search(key)) or _LOGIN_IN_URL.search(str(value))
+    )
+
+
+def refuse_secrets(options: Mapping[str, object], where: str) -> None:
+    """InvalidArgument if an option is secret; `where` names the place it must not stand in."""
+    found = secret_keys(options)
+    if found:
+        raise InvalidArgument(
+            f"{where}: {', '.join(found)} must not be set here, because others can read it",
+            next_step=HOW_TO_PASS_SECRETS,
+        )
+
+
+def options_of_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The options in CARETAKER_STORAGE; InvalidArgument, without the value, if it is no object."""
+    text = environ.get(STORAGE_VARIABLE)
+    if not text:
+        return {}
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        # The value may hold secrets: neither it nor the parser's message is shown.
+        raise InvalidArgument(
+            f"the environment variable {STORAGE_VARIABLE} is not a JSON object",
+            next_step=f"""set it to options, as in {STORAGE_VARIABLE}='{{"s3.region": "..."}}'""",
+        ) from None
+    return {str(key): str(value) for key, value in options.items()}

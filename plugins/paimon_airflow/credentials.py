@@ -1,0 +1,55 @@
+"""Credentials: the store's, from a connection of Airflow, and errors that say they were refused."""
+
+from __future__ import annotations
+
+import re
+
+# Codes of S3 and of what speaks its protocol, and errors of botocore before any request.  Jobs
+# raise StorageAccessDenied for these; the texts count where only a text comes back from Spark.
+_REFUSED = re.compile(
+    r"\b(AccessDenied|AccessDeniedException|AccountProblem|AllAccessDisabled|ExpiredToken"
+    r"|ExpiredTokenException|InvalidAccessKeyId|InvalidClientTokenId|InvalidSecurity|InvalidToken"
+    r"|NotSignedUp|SignatureDoesNotMatch|TokenRefreshRequired|UnauthorizedAccess"
+    r"|UnrecognizedClientException|NoCredentialsError|PartialCredentialsError"
+    r"|CredentialRetrievalError|NoAuthTokenError|TokenRetrievalError|UnauthorizedSSOTokenError"
+    r"|SSOTokenLoadError|StorageAccessDenied|PermissionError)\b"
+    r"|Unable to locate credentials|Partial credentials found"
+)
+# What a connection calls an option of the store.
+_EXTRA_NAMES = {
+    "aws_session_token": "s3.session-token",
+    "endpoint_url": "s3.endpoint",
+    "region_name": "s3.region",
+}
+
+
+def are_refused(text: str) -> bool:
+    """Whether an error's text says that the store refused the credentials, or that there are none.
+
+    Another attempt ends the same way until somebody changes them.
+    """
+    return _REFUSED.search(text) is not None
+
+
+def storage_of_connection(connection: str | None) -> dict[str, str]:
+    """The options of the store that an Airflow connection holds; none without a connection.
+
+    Login and password are S3's access key and secret key; extras may hold `aws_session_token`,
+    `endpoint_url`, `region_name`, and any option under its own name ("fsspec.token").  It is read
+    when a task runs and kept nowhere.  AirflowNotFoundException if there is no such connection.
+    """
+    if not connection:
+        return {}
+    from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
+
+    found = BaseHook.get_connection(connection)
+    options = {
+        _EXTRA_NAMES.get(name, name): str(value)
+        for name, value in found.extra_dejson.items()
+        if name in _EXTRA_NAMES or "." in name
+    }
+    if found.login:
+        options["s3.access-key"] = found.login
+    if found.password:
+        options["s3.secret-key"] = found.password
+    return options
