@@ -1,4 +1,4 @@
-"""The documents hold together: links, numbers of decisions, names of files and of tests."""
+"""The documents hold together: links, numbers of decisions, names of files and of tests, rules of Java."""
 
 from __future__ import annotations
 
@@ -52,3 +52,22 @@ def test_every_benchmark_is_described() -> None:
     text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     scripts = sorted(file.name for file in (ROOT / "benchmarks").glob("*.py"))
     assert [name for name in scripts if f"`{name}`" not in text] == []
+
+
+RULES_OF_JAVA = ROOT / "docs" / "java-rules.md"
+RULE = re.compile(r"^<a id=\"(\w+)\"></a>\n\*\*([A-Z]\d+)\. ", re.MULTILINE)
+GROUP = re.compile(r"^## ([A-Z])\. ", re.MULTILINE)
+
+
+def test_every_rule_of_java_has_an_id_of_its_own_and_an_anchor() -> None:
+    text = RULES_OF_JAVA.read_text("utf-8")
+    rules = RULE.findall(text)
+    ids = [rule for _, rule in rules]
+    assert ids == re.findall(r"^\*\*([A-Z]\d+)\. ", text, re.MULTILINE)
+    assert [anchor for anchor, _ in rules] == [rule.lower() for rule in ids]
+    expected = [
+        f"{group}{n}"
+        for group in GROUP.findall(text)
+        for n in range(1, 1 + sum(rule[0] == group for rule in ids))
+    ]
+    assert ids == expected
