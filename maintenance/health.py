@@ -214,7 +214,7 @@ def _grouped(
 def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str, object]:
     """How many snapshots are past the table's own retention.
 
-    Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (JAVA_RULES H2).
+    Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (java-rules H2).
     """
     options = table.options
     most = options.value(SNAPSHOT_NUM_RETAINED_MAX)

@@ -78,7 +78,7 @@ class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
-    user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
+    user is what tells them apart (java-rules A5).  The runner has checked `guards` already; a job
     made of others checks them for each.  `ledger` has what the run changed so far.  `check_supervised` is
     called before each commit; it ends the process if the one that supervises it is gone
     (`maintenance.lifeline`).

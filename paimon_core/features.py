@@ -1,6 +1,6 @@
 """What of Paimon this version knows; everything else is refused by name before it is touched.
 
-Java: `CoreOptions`, `schema/SchemaValidation`; JAVA_RULES M.  A table that is silently read wrong
+Java: `CoreOptions`, `schema/SchemaValidation`; java-rules M1.  A table that is silently read wrong
 is worse than one that is refused, so each check is a list of what is *not* known, plus, for
 values of an enumeration, of what is.
 """

@@ -235,7 +235,7 @@ def least_level(table: FileStoreTable) -> int:
 
 
 def skips_level_0(table: FileStoreTable) -> bool:
-    """Whether a batch read waits for compaction to look at new files (JAVA_RULES G1).
+    """Whether a batch read waits for compaction to look at new files (java-rules G1).
 
     Append tables have no levels: all of their files say level 0, also with deletion vectors.
     """

@@ -21,7 +21,7 @@ _TAGS: Final = "trigger_tag_automatic_creation"
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     # A snapshot that a tag should have kept must not go.
     "expire_snapshots": (_TAGS,),
-    # Changelogs outlive snapshots, so snapshots go first (JAVA_RULES H5).
+    # Changelogs outlive snapshots, so snapshots go first (java-rules H5).
     "expire_changelogs": (_TAGS, "expire_snapshots"),
     # What a step left half done looks like an orphan to nobody but the next run of that step.
     "remove_orphan_files": (
