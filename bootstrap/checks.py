@@ -31,8 +31,17 @@ def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple
     ]
 
 
+def caches_folder() -> Path:
+    """Where tools keep their caches: beside the environment, or the user's own if that is another's."""
+    home = Path(os.environ["CARETAKER_HOME"])
+    if os.access(home, os.W_OK):
+        return home / "cache"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "caretaker" / "cache"
+
+
 def main(argv: list[str]) -> int:
-    caches = Path(os.environ["CARETAKER_HOME"]) / "cache"
+    caches = caches_folder()
     caches.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(caches / "hypothesis"))
     seconds: list[str] = []

@@ -54,6 +54,8 @@ def say(text: str) -> None:
 
 def main(argv: list[str]) -> int:
     root, home = Path(argv[0]), Path(argv[1])
+    # Whoever may read the checkout may use the environment; it holds nothing but packages.
+    os.umask(0o022)
     # Without this a TERM would leave pip running on its own.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -73,9 +75,15 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def ensure(root: Path, home: Path) -> Path:
-    """The environment of `root`'s lock under `home`, complete and made current."""
+    """The environment of `root`'s lock under `home`, complete and made current.
+
+    One that is ready needs no right to write anywhere: any user can use another one's.
+    """
     lock = (root / LOCK_NAME).read_text(encoding="utf-8")
     python = "{}.{}".format(*sys.version_info)
+    env = usable(home, lock)
+    if env is not None:
+        return env
     try:
         home.mkdir(parents=True, exist_ok=True)
         with exclusive(home / "lock") as lock_fd:
@@ -87,8 +95,30 @@ def ensure(root: Path, home: Path) -> Path:
                 _make_current(home, env)
             return env
     except PermissionError as error:
-        message = f"cannot write {error.filename}: set CARETAKER_HOME to a folder of your own"
-        raise BootstrapError(message) from error
+        message = why_not_usable(home, lock) or f"cannot write {error.filename}"
+        raise BootstrapError(f"{message}: set CARETAKER_HOME to a folder of your own") from error
+
+
+def why_not_usable(home: Path, lock: str) -> str:
+    """Why this user cannot use the environment that another one made; "" if there is none."""
+    try:
+        env = Path((home / "current").read_text(encoding="utf-8").strip())
+        python = env / "bin" / "python"
+        if (env / LOCK_NAME).read_text(encoding="utf-8") != lock:
+            return f"the environment {env} is of another {LOCK_NAME}, and not yours to change"
+        if env.parent != home or not python.is_symlink():
+            return ""
+        if os.access(python, os.X_OK):
+            return f"the Python of the environment {env} does not start"
+        where = os.readlink(python)
+    except OSError as error:
+        return (
+            f"this user cannot read {error.filename}" if isinstance(error, PermissionError) else ""
+        )
+    return (
+        f"this user cannot run {where}, with which the environment {env} was made (its owner can "
+        "make it with a Python for everybody: CARETAKER_PYTHON)"
+    )
 
 
 def usable(home: Path, lock: str) -> Path | None:

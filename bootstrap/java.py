@@ -111,14 +111,24 @@ MANAGERS = (
 def main(argv: list[str]) -> int:
     found = find(os.environ)
     if found is None:
-        # Two callers on a fresh machine must not both install.
-        with exclusive(Path(argv[0]) / "lock"):
-            found = find(os.environ) or get(MANAGERS)
+        found = _get_alone(Path(argv[0]))
     if found is None:
         say(advice(MANAGERS))
         return 1
     print(found)
     return 0
+
+
+def _get_alone(home: Path) -> str | None:
+    """Gets a JDK, as the only one who does: two callers on a fresh machine must not both install.
+
+    None for a user who may not write in `home`, and so did not make the environment there.
+    """
+    try:
+        with exclusive(home / "lock"):
+            return find(os.environ) or get(MANAGERS)
+    except PermissionError:
+        return None
 
 
 def find(environ: Mapping[str, str]) -> str | None:

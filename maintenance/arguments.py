@@ -45,7 +45,7 @@ _SCHEMA_TYPES: Final[Mapping[Kind, list[str]]] = {
     Kind.TEXT: ["string", "null"],
     Kind.CHOICE: ["string", "null"],
     Kind.INTEGER: ["integer", "null"],
-    Kind.BOOLEAN: ["boolean"],
+    Kind.BOOLEAN: ["boolean", "null"],
     Kind.DURATION: ["string", "null"],
     Kind.SIZE: ["string", "null"],
     Kind.PARTITIONS: ["array", "null"],
@@ -101,14 +101,17 @@ class Argument:
             raise InvalidArgument(f"argument {self.option}: {reason}") from e
 
     def json_schema(self) -> dict[str, object]:
-        """The JSON schema of a form field, as Airflow's Params take it (without the default)."""
+        """The JSON schema of a form field, as Airflow's Params take it (without the default).
+
+        Each may be null, which means that nothing was typed.
+        """
         schema: dict[str, object] = {
             "title": self.name.replace("_", " "),
             "description": self.help,
             "type": list(_SCHEMA_TYPES[self.kind]),
         }
         if self.choices and self.kind is Kind.CHOICE:
-            schema["enum"] = [*self.choices] if self.default is not None else [*self.choices, None]
+            schema["enum"] = [*self.choices, None]
         if self.kind in (Kind.PARTITIONS, Kind.TEXTS):
             schema["items"] = {"type": "string"}
             if self.choices:
@@ -119,8 +122,6 @@ class Argument:
             schema["additionalProperties"] = {"type": "string"}
         if self.example is not None:
             schema["examples"] = [self.example]
-        if len(schema["type"]) == 1:  # type: ignore[arg-type] # a list, made above
-            schema["type"] = schema["type"][0]  # type: ignore[index] # a list, made above
         return schema
 
     def json_default(self) -> object:

@@ -1,7 +1,7 @@
 """The users of a run's commits: each is fresh, and each tells which run it belongs to.
 
 Batch commits all carry the same identifier, so every commit needs a user of its own
-(JAVA_RULES A5).  The run's id in it lets others find the snapshots of a run that left no report.
+(java-rules A5).  The run's id in it lets others find the snapshots of a run that left no report.
 """
 
 from __future__ import annotations

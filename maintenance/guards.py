@@ -109,8 +109,8 @@ def _check_needed(plan: Plan) -> None:
             f"{needed[0]}",
             table=plan.table,
             file=needed[0],
-            next_step="nothing was changed, and --force does not override this: run `caretaker "
-            "verify` on the table, and report it as a defect of Caretaker",
+            next_step="--force does not override this: run `caretaker verify` on the table, and "
+            "report it as a defect of Caretaker",
         )
 
 

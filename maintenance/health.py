@@ -17,6 +17,7 @@ from paimon_core.errors import NotFound, PaimonError
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
+from paimon_core.known_options import similar_name, unknown_options, unreadable_options
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
@@ -213,7 +214,7 @@ def _grouped(
 def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str, object]:
     """How many snapshots are past the table's own retention.
 
-    Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (JAVA_RULES H2).
+    Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (java-rules H2).
     """
     options = table.options
     most = options.value(SNAPSHOT_NUM_RETAINED_MAX)
@@ -329,12 +330,23 @@ def _advice(
         yield from _advice_on_small_files(table, partitions, refused)
     yield from _advice_on_snapshots(table, facts)
     yield from _advice_on_buckets(table, whole, buckets)
+    yield from _advice_on_options(table)
     if not table.options.value(WRITE_ONLY):
         yield Advice(
             urgency="note",
             text="write-only is not set: writers compact and expire by themselves, and several "
             "writers, or a writer and this platform, may get into each other's way",
         )
+
+
+def _advice_on_options(table: FileStoreTable) -> Iterator[Advice]:
+    """Options of the table that have no effect, or that fail whoever reads them."""
+    for _, why in unreadable_options(table.schema.options):
+        yield Advice(urgency="soon", text=f"{why}; jobs that read it will fail")
+    for key in unknown_options(table.schema.options):
+        near = similar_name(key)
+        hint = "" if near is None else f"; is {near} meant?"
+        yield Advice(urgency="note", text=f"Paimon knows no option {key}, so it does nothing{hint}")
 
 
 def _advice_on_runs(

@@ -27,6 +27,7 @@ from maintenance.arguments import Argument, read_arguments
 if TYPE_CHECKING:
     from maintenance.engine import Engine
     from maintenance.guards import Guards
+    from maintenance.ledger import Ledger
     from maintenance.plan import Plan
     from maintenance.report import BucketChange, FailedUnit
     from paimon_core.environment import Environment
@@ -64,12 +65,12 @@ class Quiet:
         """Say nothing."""
 
 
-def unsupervised() -> None:
-    """Nobody supervises this run: it may go on."""
-
-
 def unfenced() -> None:
     """Let a job go on that needs no lease."""
+
+
+def unsupervised() -> None:
+    """Nobody supervises this run: it may go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +78,10 @@ class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
-    user is what tells them apart (JAVA_RULES A5).  The runner has checked `guards` already; a job
-    made of others checks them for each.  `check_supervised` is called before each commit; it ends
-    the process if the one that supervises it is gone (`maintenance.lifeline`).
+    user is what tells them apart (java-rules A5).  The runner has checked `guards` already; a job
+    made of others checks them for each.  `ledger` has what the run changed so far.  `check_supervised` is
+    called before each commit; it ends the process if the one that supervises it is gone
+    (`maintenance.lifeline`).
     """
 
     run_id: str
@@ -90,6 +92,7 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    ledger: Ledger | None = None
     lease_wait_millis: int = 0
     """How long a step of a job made of others waits for the lease on the table."""
     fence: Callable[[], None] = unfenced

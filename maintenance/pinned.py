@@ -1,7 +1,7 @@
 """Commits that replace exactly what was read of a partition, for rows that move between buckets.
 
 Nothing else may have come into the partition meanwhile, and no row of it may have been deleted
-(JAVA_RULES A8).
+(java-rules A8).
 """
 
 from __future__ import annotations

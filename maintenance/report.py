@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from maintenance.exit_codes import ExitCode, exit_code_of
+from maintenance.exit_codes import ExitCode, exit_code_of, is_refusal
+from maintenance.ledger import Changes, text_of
 from maintenance.plan import SnapshotPin, counted, human_bytes
 from paimon_core.errors import PaimonError, UnsupportedFeature
 
@@ -30,7 +31,14 @@ class Status(StrEnum):
     SUCCESS = "success"
     NOTHING_TO_DO = "nothing_to_do"
     DRY_RUN = "dry_run"
+    REFUSED = "refused"
+    """This version must not do the job on the table, or part of it; see `exit_codes.is_refusal`."""
     FAILED = "failed"
+
+    @classmethod
+    def of(cls, error: BaseException) -> Status:
+        """How a run ended that raised this."""
+        return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +130,8 @@ class Report:
 
     `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values),
     `parts` what each step of a job made of others did, `plan_lines` the plan for people where
-    nothing else tells of it (dry runs, nothing to do).
+    nothing else tells of it (dry runs, nothing to do).  `changes` is what the run did to the table,
+    however it ended; None: nobody watched.
     `before` and `after` speak of what the plan touched, not of the whole table.
     """
 
@@ -148,7 +157,17 @@ class Report:
     details: Mapping[str, object] = field(default_factory=dict)
     parts: tuple[Mapping[str, object], ...] = ()
     warnings: tuple[str, ...] = ()
+    changes: Changes | None = None
     error: BaseException | None = None
+
+    @property
+    def done_before(self) -> str:
+        """What a run that did not end well had changed before; "" for all others."""
+        if self.error is None or self.changes is None or self.status is Status.DRY_RUN:
+            return ""
+        if self.changes.is_nothing:
+            return "nothing of the table was changed"
+        return f"before that, the run changed the table: {self.changes.text()}"
 
     @property
     def exit_code(self) -> ExitCode:
@@ -183,6 +202,7 @@ class Report:
             "details": dict(self.details),
             "parts": [dict(p) for p in self.parts],
             "warnings": list(self.warnings),
+            "changes": None if self.changes is None else self.changes.to_json(),
             "plan": None if self.plan is None else dict(self.plan),
             "error": None if self.error is None else error_json(self.error),
         }
@@ -213,6 +233,8 @@ class Report:
         yield from (f"  {text}" for text in detail_texts(self.details))
         for part in self.parts:
             yield from _part_lines(part)
+        if self.done_before:
+            yield f"  {self.done_before}"
         for warning in self.warnings:
             yield f"  warning {warning}"
         if self.seconds:
@@ -259,6 +281,9 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
     if isinstance(error, Mapping):
         why = error.get("message")
     yield f"{text}: {why}" if why else text
+    changes = part.get("changes")
+    if error and isinstance(changes, Mapping) and (told := text_of(changes)):
+        yield f"    before that: {told}"
     if isinstance(details, Mapping):
         yield from (f"    {text}" for text in detail_texts(details))
 
@@ -285,4 +310,5 @@ def error_json(error: BaseException) -> dict[str, object]:
     }
     if isinstance(error, UnsupportedFeature):
         found["feature"] = error.feature
+        found["known"] = error.known
     return found

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from maintenance.arguments import shown_arguments
 from maintenance.commit_user import commit_user
 from maintenance.engine import Engine, LocalEngine
 from maintenance.environment import system_environment
+from maintenance.exit_codes import OnRefused, is_refusal
 from maintenance.guards import Guards
 from maintenance.history.entry import (
     Actor,
@@ -41,6 +43,7 @@ from maintenance.job import (
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
 from maintenance.lease import Holder, hold_lease
+from maintenance.ledger import Changes, Ledger
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan, counted
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
@@ -52,6 +55,7 @@ from paimon_core.errors import (
     InvalidArgument,
     PaimonError,
     StalePlan,
+    UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
@@ -75,8 +79,9 @@ class RunRequest:
     `arguments` are typed values (`Job.read_arguments`).  `default_options` are table options that
     hold where the table sets none.  `file_io_options` configure the store.
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
-    the run waits for another job that removes history or files of the table.  `run_id`: given by
-    whoever wrote the run's start into the history; None: a fresh one.
+    the run waits for another job that removes history or files of the table.  `on_refused` is the
+    policy's word on what a refused table means for a run over many.  `run_id`: given by whoever
+    wrote the run's start into the history; None: a fresh one.
     """
 
     job: Job
@@ -92,10 +97,14 @@ class RunRequest:
     guards: Guards = field(default_factory=Guards)
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
+    on_refused: OnRefused | None = None
     run_id: str | None = None
 
-    def open(self) -> FileStoreTable:
-        """The table under its newest schema, with the run's own options on top."""
+    def open(self, ledger: Ledger | None = None) -> FileStoreTable:
+        """The table under its newest schema, with the run's own options on top.
+
+        What is changed through it is noted in the ledger, if one is given.
+        """
         options = self.arguments.get("options")
         dynamic = (
             {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
@@ -106,6 +115,7 @@ class RunRequest:
             branch=self.branch,
             dynamic_options={**self.job.table_options, **dynamic},
             file_io_options=self.file_io_options,
+            watch=None if ledger is None else partial(ledger.watch, branch=self.branch),
         )
         supplied = lacking(opened.options, self.default_options)
         if dynamic or supplied:
@@ -140,6 +150,7 @@ def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
     except Exception as e:
         if isinstance(e, PaimonError) and not isinstance(e, InvalidArgument):
             e.table = e.table or request.table
+        run.look_up(e)
         _remember_plan(run, e)
         raise
     _remember_plan(run, plan)
@@ -154,6 +165,10 @@ def run_table(request: RunRequest, around: Surroundings | None = None) -> Report
         run.go()
     except Exception as e:  # noqa: BLE001 - every failure becomes a report
         run.fail(e)
+    except BaseException as e:
+        run.fail(e)
+        _remembered(run.report(), around)
+        raise
     report = _remembered(run.report(), around)
     around.metrics.record(report, now_millis=around.env.now_millis())
     logger.info(
@@ -215,6 +230,7 @@ class _Run:
         self.fence: Callable[[], None] = unfenced
         self.seconds: dict[str, float] = {}
         self.committed: list[Committed] = []
+        self.ledger = Ledger()
         self.findings: list[Finding] = []
         self.job_findings: list[Mapping[str, object]] = []
 
@@ -255,6 +271,7 @@ class _Run:
             self.status = Status.DRY_RUN
             # A plan made of several may show some though others could not be made.
             self.error = getattr(plan, "failure", None)
+            self.look_up(self.error)
             return True
         if self.attempts == 1:
             self.request.guards.check(plan, force=self.request.force)
@@ -289,7 +306,7 @@ class _Run:
         """The table as it is now, and what to do about it."""
         context = self.context()
         with self.phase("inspect"):
-            table = self.request.open()
+            table = self.request.open(self.ledger)
             if self.plan is None:
                 self.settle_lost_runs(table)
             if self.request.job.needs_line:
@@ -360,7 +377,8 @@ class _Run:
                 self.say("unit %s failed: %s", failed.label, failed.error)
         failed_units = [f for c in self.committed for f in c.failed_units]
         if failed_units:
-            raise failed_units[0].error
+            # What failed comes before what was refused, which is no failure by itself.
+            raise min(failed_units, key=lambda f: is_refusal(f.error)).error
         if left_out:
             return CommitConflict(
                 f"a concurrent commit replaced files of {counted(len(left_out), 'buckets')} that this run "
@@ -401,9 +419,10 @@ class _Run:
             progress=self.around.progress,
             guards=self.request.guards,
             force=self.request.force,
+            check_supervised=self.around.check_supervised,
+            ledger=self.ledger,
             lease_wait_millis=self.request.lease_wait_millis,
             fence=self.fence,
-            check_supervised=self.around.check_supervised,
         )
 
     def wait(self, attempt: int) -> None:
@@ -415,15 +434,33 @@ class _Run:
             )
         )
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Keep the error for the report, with the table's name in it."""
         if isinstance(error, PaimonError):
             error.table = error.table or self.request.table
+            self.look_up(error)
         else:
             # The report says what failed; the trace is for those who asked for a log.
             logger.info("unexpected failure", exc_info=error)
         self.error = error
-        self.status = Status.FAILED
+        self.status = Status.of(error)
+
+    def look_up(self, error: BaseException | None) -> None:
+        """Note on a refusal whether the history knows it already."""
+        if isinstance(error, UnsupportedFeature) and self.around.history is not None:
+            request = self.request
+            error.known = self.around.history.knows_refusal(
+                error, table=request.table, warehouse=request.warehouse, actor=Actor.here()
+            )
+
+    def changes(self) -> Changes:
+        """What the run changed, with the commits whose reply was lost but that were found again."""
+        seen = self.ledger.changes()
+        told = (s for c in self.committed for s in c.snapshots)
+        snapshots = tuple(dict.fromkeys((*told, *seen.snapshots)))
+        found = {f"snapshot {number}" for number in snapshots}
+        unsure = tuple(name for name in seen.unsure if name not in found)
+        return replace(seen, snapshots=snapshots, unsure=unsure)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -450,6 +487,8 @@ class _Run:
         for committed in self.committed:
             details = _joined(details, committed.details)
         failed: list[FailedUnit] = [f for c in self.committed for f in c.failed_units]
+        done = self.changes()
+        told = tuple(s for c in self.committed for s in c.snapshots)
         return Report(
             job=self.request.job.name,
             table=self.request.table,
@@ -464,7 +503,8 @@ class _Run:
             if self.plan and self.status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
             else (),
             pin=self.plan.pin if self.plan else None,
-            snapshots=tuple(s for c in self.committed for s in c.snapshots),
+            # Of a run that failed, also what a job committed before it raised.
+            snapshots=told if self.error is None else done.snapshots,
             attempts=self.attempts,
             before=total([c.before for c in changes]),
             after=total([c.after for c in changes]),
@@ -474,6 +514,7 @@ class _Run:
             findings=(*(f.to_json() for f in self.findings), *self.job_findings),
             details=details,
             parts=tuple(p for c in self.committed for p in c.parts),
+            changes=done,
             error=self.error,
         )
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, cast
 
 from maintenance.engine import WorkUnit
 from maintenance.job import RunContext
+from maintenance.ledger import without_ledger
 from maintenance.packing import SMALLEST_TASK_BYTES
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -36,7 +38,9 @@ def list_folders(
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
         return _list_here(table, folders)
-    return _on_engine(table, folders, _list_here, "list folders", context)
+    found: list[list[FileStat]] = []
+    _on_engine(table, folders, _list_here, "list folders", context, found)
+    return found
 
 
 def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContext) -> list[bool]:
@@ -48,7 +52,15 @@ def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContex
             deleted += _delete_here(table, paths[start : start + _PATHS_A_FENCE])
         return deleted
     context.fence()
-    return _on_engine(table, paths, _delete_here, "delete files", context)
+    found: list[bool] = []
+    try:
+        # Executors know no ledger, so it learns from here what they deleted.
+        direct = replace(table, io=without_ledger(table.io))
+        _on_engine(direct, paths, _delete_here, "delete files", context, found)
+    finally:
+        if context.ledger is not None:
+            context.ledger.deleted_elsewhere(sum(found), unsure=len(found) < len(paths))
+    return found
 
 
 def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileStat]]:
@@ -65,7 +77,9 @@ def _on_engine(
     work: Callable[[FileStoreTable, Sequence[str]], list[T]],
     what: str,
     context: RunContext,
-) -> list[T]:
+    found: list[T],
+) -> None:
+    """Add the results of all units that went through to `found`, then raise the first failure."""
     pieces = [paths[i : i + _PATHS_A_UNIT] for i in range(0, len(paths), _PATHS_A_UNIT)]
     units = [
         WorkUnit(
@@ -76,12 +90,13 @@ def _on_engine(
         )
         for i, piece in enumerate(pieces)
     ]
-    found: list[T] = []
+    failure: Exception | None = None
     for result in context.engine.run_units(units, partial(_run, table, work)):
-        if result.error is not None:
-            raise result.error
-        found += pickle.loads(cast("bytes", result.payload))  # noqa: S301 - our own
-    return found
+        if result.error is None:
+            found += pickle.loads(cast("bytes", result.payload))  # noqa: S301 - our own
+        failure = failure or result.error
+    if failure is not None:
+        raise failure
 
 
 def _run(

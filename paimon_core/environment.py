@@ -15,7 +15,7 @@ class Environment:
     """Clocks and ids.
 
     `now_millis`: milliseconds since the epoch.  `local_millis`: the wall clock of the configured
-    zone as if it were UTC, which is how Java stores a file's creation time (JAVA_RULES D5).
+    zone as if it were UTC, which is how Java stores a file's creation time (java-rules D5).
     `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
     [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: it is ahead of UTC
     always as much as now.  `machine_millis`: the clock of this machine, if `now_millis` is it; jobs

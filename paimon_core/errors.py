@@ -23,7 +23,8 @@
         `-- StalePlan              the table moved on since the plan was made
 
 A message says what is wrong and where (table, file, snapshot); `next_step` says what the operator
-does about it and ends the printed text.
+does about it and ends the printed text.  Neither says what a run has changed so far: no error knows
+that, the run's report does.
 """
 
 from __future__ import annotations
@@ -108,17 +109,18 @@ class SchemaError(PaimonError):
 
 
 class CorruptTable(PaimonError):
-    """Something stored contradicts itself or cannot be decoded; nothing was changed."""
+    """Something stored contradicts itself or cannot be decoded."""
 
-    default_next_step = "run `caretaker verify` on the table; nothing was changed"
+    default_next_step = "run `caretaker verify` on the table"
 
 
 class UnsupportedFeature(PaimonError):
-    """The table needs `feature`, which this version does not know; nothing was touched."""
+    """The table needs `feature`, which this version does not know.
 
-    default_next_step = (
-        "nothing was read or written; use Java Paimon for this table, or upgrade Caretaker"
-    )
+    `known`: the history shows that the table was refused for this before (set by the runner).
+    """
+
+    default_next_step = "use Java Paimon for this table, or upgrade Caretaker"
 
     def __init__(
         self,
@@ -138,6 +140,7 @@ class UnsupportedFeature(PaimonError):
             next_step=next_step,
         )
         self.feature = feature
+        self.known = False
 
 
 class StorageError(PaimonError, OSError):
@@ -189,19 +192,19 @@ class MaintenanceError(PaimonError):
 
 
 class ClockSkew(MaintenanceError):
-    """This machine's clock and the store's disagree, so ages are wrong; nothing was changed."""
+    """This machine's clock and the store's disagree, so ages are wrong."""
 
     default_next_step = "set this machine's clock (NTP), then run again"
 
 
 class GuardTripped(MaintenanceError):
-    """The plan would delete or rewrite more than the guards allow; nothing was changed."""
+    """The plan would delete or rewrite more than the guards allow."""
 
     default_next_step = "read the plan; if it is right, run again with --force"
 
 
 class LeaseHeld(MaintenanceError):
-    """Another job holds the lease on the table; nothing was changed."""
+    """Another job holds the lease on the table."""
 
     default_next_step = "wait for that job, or see `caretaker leases`; then run again"
 
@@ -213,6 +216,6 @@ class LeaseLost(MaintenanceError):
 
 
 class StalePlan(MaintenanceError):
-    """The table moved on since the plan was made; nothing was changed."""
+    """The table moved on since the plan was made."""
 
     default_next_step = "make a new plan"

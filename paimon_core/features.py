@@ -1,6 +1,6 @@
 """What of Paimon this version knows; everything else is refused by name before it is touched.
 
-Java: `CoreOptions`, `schema/SchemaValidation`; JAVA_RULES M.  A table that is silently read wrong
+Java: `CoreOptions`, `schema/SchemaValidation`; java-rules M1.  A table that is silently read wrong
 is worse than one that is refused, so each check is a list of what is *not* known, plus, for
 values of an enumeration, of what is.
 """
@@ -223,7 +223,7 @@ def check_compactable(table: FileStoreTable) -> None:
     """Nothing, or UnsupportedFeature naming what the table needs to be compacted."""
     found = list(uncompactable_features(table))
     clustered = len(found) == 1 and found[0].startswith(CLUSTERING_INCREMENTAL.key)
-    next_step = "nothing was read or written; run sort_compact instead" if clustered else None
+    next_step = "run sort_compact instead" if clustered else None
     _refuse(table, iter(found), "compacted", next_step=next_step)
 
 

@@ -71,6 +71,8 @@ _NANOS: Final = {
     "day": 86400 * 10**9,
     "days": 86400 * 10**9,
 }
+_WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _NUMBER_UNIT: Final = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
 
 
@@ -101,6 +103,20 @@ def parse_bool(text: str) -> bool:
     if lowered not in ("true", "false"):
         raise InvalidArgument(f"not a boolean: {text!r} (expected 'true' or 'false')")
     return lowered == "true"
+
+
+def parse_int(text: str) -> int:
+    """A whole number in plain digits (Java: `Integer.parseInt`, which knows no "1_000")."""
+    if not _WHOLE.fullmatch(text):
+        raise InvalidArgument("not a whole number")
+    return int(text)
+
+
+def parse_float(text: str) -> float:
+    """A number with or without fraction and exponent, not one that Python alone reads."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise InvalidArgument("not a number")
+    return float(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +166,7 @@ class Options(Mapping[str, str]):
             except ValueError as e:
                 why = e.message if isinstance(e, InvalidArgument) else str(e)
                 raise InvalidArgument(
-                    f"table option {key!r} has the unreadable value {text!r}: "
-                    f"{'not a whole number' if option.parse is int else why}",
+                    f"table option {key!r} has the unreadable value {text!r}: {why}",
                     next_step="correct the option, with ALTER TABLE ... SET or where it was given "
                     "for this run, and run again",
                 ) from e
@@ -185,26 +200,29 @@ def lacking(own: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]
 
 
 def _names_of(key: str) -> tuple[str, ...]:
-    return next((names for o in _known() if key in (names := (o.key, *o.fallback_keys))), (key,))
+    return next(
+        (names for o in all_options() if key in (names := (o.key, *o.fallback_keys))), (key,)
+    )
 
 
 def check_option(key: str, text: str) -> None:
     """Nothing; InvalidArgument if Caretaker knows the option and cannot read its value."""
-    for option in _known():
+    for option in all_options():
         if key in (option.key, *option.fallback_keys):
             Options({key: text}).value(option)
 
 
 def similar_option(key: str) -> str | None:
     """The option that was meant by a key that differs from it by a letter; None for others."""
-    names = [name for o in _known() for name in (o.key, *o.fallback_keys)]
+    names = [name for o in all_options() for name in (o.key, *o.fallback_keys)]
     if key in names:
         return None
     near = get_close_matches(key, names, n=1, cutoff=_MISTYPED)
     return near[0] if near and abs(len(near[0]) - len(key)) <= 1 else None
 
 
-def _known() -> Iterator[Option[Any]]:
+def all_options() -> Iterator[Option[Any]]:
+    """Every option that Caretaker acts on."""
     return (o for o in tuple(globals().values()) if isinstance(o, Option))
 
 
@@ -223,7 +241,7 @@ def _by_level(text: str) -> Mapping[int, str]:
 
 
 def _optional_int(text: str) -> int | None:
-    return int(text)
+    return parse_int(text)
 
 
 def _optional_size(text: str) -> int | None:
@@ -241,12 +259,13 @@ def _optional_text(text: str) -> str | None:
 MB: Final = 1024**2
 
 # --- layout -------------------------------------------------------------------------------------
-BUCKET: Final = Option("bucket", int, -1)
+BUCKET: Final = Option("bucket", parse_int, -1)
+SCAN_PLAN_SORT_PARTITION: Final = Option("scan.plan-sort-partition", parse_bool, False)
 BUCKET_FUNCTION: Final = Option("bucket-function.type", _lower, "default")
 PATH: Final = Option("path", _optional_text, None)
 FILE_FORMAT: Final = Option("file.format", _lower, "parquet")
 FILE_COMPRESSION: Final = Option("file.compression", _lower, "zstd")
-ZSTD_LEVEL: Final = Option("file.compression.zstd-level", int, 1)
+ZSTD_LEVEL: Final = Option("file.compression.zstd-level", parse_int, 1)
 FILE_FORMAT_PER_LEVEL: Final[Option[Mapping[int, str]]] = Option(
     "file.format.per.level", _by_level, {}
 )
@@ -291,19 +310,21 @@ PARTITION_LEGACY_NAME: Final = Option("partition.legacy-name", parse_bool, True)
 DATA_FILE_THIN_MODE: Final = Option("data-file.thin-mode", parse_bool, False)
 STATS_MODE: Final = Option("metadata.stats-mode", _lower, "truncate(16)")
 STATS_DENSE_STORE: Final = Option("metadata.stats-dense-store", parse_bool, True)
-STATS_KEEP_FIRST_N: Final = Option("metadata.stats-keep-first-n-columns", int, -1)
+STATS_KEEP_FIRST_N: Final = Option("metadata.stats-keep-first-n-columns", parse_int, -1)
 MANIFEST_FORMAT: Final = Option("manifest.format", _lower, "avro")
 MANIFEST_COMPRESSION: Final = Option("manifest.compression", _lower, "zstd")
 MANIFEST_TARGET_SIZE: Final = Option("manifest.target-file-size", parse_memory_size, 8 * MB)
-MANIFEST_MERGE_MIN_COUNT: Final = Option("manifest.merge-min-count", int, 30)
+MANIFEST_MERGE_MIN_COUNT: Final = Option("manifest.merge-min-count", parse_int, 30)
 MANIFEST_FULL_COMPACTION_SIZE: Final = Option(
     "manifest.full-compaction-threshold-size", parse_memory_size, 16 * MB
 )
 
 # --- clustering ---------------------------------------------------------------------------------
 SORT_RANGE_STRATEGY: Final = Option("sort-compaction.range-strategy", _lower, "size")
-SORT_SAMPLE_MAGNIFICATION: Final = Option("sort-compaction.local-sample.magnification", int, 1000)
-ZORDER_TEXT_BYTES: Final = Option("zorder.var-length-contribution", int, 8)
+SORT_SAMPLE_MAGNIFICATION: Final = Option(
+    "sort-compaction.local-sample.magnification", parse_int, 1000
+)
+ZORDER_TEXT_BYTES: Final = Option("zorder.var-length-contribution", parse_int, 8)
 CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     "clustering.columns", _names, (), ("sink.clustering.by-columns",)
 )
@@ -314,7 +335,7 @@ CLUSTERING_INCREMENTAL: Final = Option("clustering.incremental", parse_bool, Fal
 CLUSTERING_HISTORY_IDLE: Final = Option(
     "clustering.history-partition.idle-to-full-sort", _optional_duration, None
 )
-CLUSTERING_HISTORY_LIMIT: Final = Option("clustering.history-partition.limit", int, 5)
+CLUSTERING_HISTORY_LIMIT: Final = Option("clustering.history-partition.limit", parse_int, 5)
 
 # --- merging ------------------------------------------------------------------------------------
 MERGE_ENGINE: Final = Option("merge-engine", _lower, "deduplicate")
@@ -358,11 +379,11 @@ RECORD_LEVEL_TIME_FIELD: Final = Option("record-level.time-field", _optional_tex
 # --- writing and compaction ---------------------------------------------------------------------
 WRITE_ONLY: Final = Option("write-only", parse_bool, False, ("write.compaction-skip",))
 TARGET_FILE_SIZE: Final = Option("target-file-size", _optional_size, None)
-NUM_SORTED_RUN_TRIGGER: Final = Option("num-sorted-run.compaction-trigger", int, 5)
+NUM_SORTED_RUN_TRIGGER: Final = Option("num-sorted-run.compaction-trigger", parse_int, 5)
 NUM_LEVELS: Final = Option("num-levels", _optional_int, None)
-MAX_SIZE_AMPLIFICATION: Final = Option("compaction.max-size-amplification-percent", int, 200)
-SIZE_RATIO: Final = Option("compaction.size-ratio", int, 1)
-COMPACTION_MIN_FILE_NUM: Final = Option("compaction.min.file-num", int, 5)
+MAX_SIZE_AMPLIFICATION: Final = Option("compaction.max-size-amplification-percent", parse_int, 200)
+SIZE_RATIO: Final = Option("compaction.size-ratio", parse_int, 1)
+COMPACTION_MIN_FILE_NUM: Final = Option("compaction.min.file-num", parse_int, 5)
 COMPACTION_FORCE_UP_LEVEL_0: Final = Option("compaction.force-up-level-0", parse_bool, False)
 COMPACTION_TOTAL_SIZE_THRESHOLD: Final = Option(
     "compaction.total-size-threshold", _optional_size, None
@@ -370,10 +391,12 @@ COMPACTION_TOTAL_SIZE_THRESHOLD: Final = Option(
 COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Final = Option(
     "compaction.incremental-size-threshold", _optional_size, None
 )
-COMPACTION_OFF_PEAK_START: Final = Option("compaction.offpeak.start.hour", int, -1)
-COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", int, -1)
-COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", int, 0)
-COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option("compaction.delete-ratio-threshold", float, 0.2)
+COMPACTION_OFF_PEAK_START: Final = Option("compaction.offpeak.start.hour", parse_int, -1)
+COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", parse_int, -1)
+COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", parse_int, 0)
+COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option(
+    "compaction.delete-ratio-threshold", parse_float, 0.2
+)
 LOOKUP_COMPACT: Final = Option("lookup-compact", _lower, "radical")
 LOOKUP_COMPACT_MAX_INTERVAL: Final = Option("lookup-compact.max-interval", _optional_int, None)
 OPEN_FILE_COST: Final = Option("source.split.open-file-cost", parse_memory_size, 4 * MB)
@@ -384,28 +407,28 @@ COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
     "compaction.force-rewrite-all-files", parse_bool, False
 )
 COMMIT_TIMEOUT: Final = Option("commit.timeout", _optional_duration, None)
-COMMIT_MAX_RETRIES: Final = Option("commit.max-retries", int, 10)
+COMMIT_MAX_RETRIES: Final = Option("commit.max-retries", parse_int, 10)
 COMMIT_MIN_RETRY_WAIT: Final = Option("commit.min-retry-wait", parse_duration_millis, 10)
 COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_millis, 10_000)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse_bool, True)
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
-DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", int, 2_000_000)
+DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", parse_int, 2_000_000)
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
     "dynamic-bucket.initial-buckets", _optional_int, None
 )
-DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", int, -1)
-POSTPONE_DEFAULT_BUCKETS: Final = Option("postpone.default-bucket-num", int, 1)
+DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", parse_int, -1)
+POSTPONE_DEFAULT_BUCKETS: Final = Option("postpone.default-bucket-num", parse_int, 1)
 WRITE_BUFFER_SIZE: Final = Option("write-buffer-size", parse_memory_size, 256 * MB)
 WRITE_BUFFER_SPILLABLE: Final = Option("write-buffer-spillable", parse_bool, True)
 WRITE_BUFFER_MAX_DISK_SIZE: Final = Option("write-buffer-spill.max-disk-size", _optional_size, None)
-WRITE_MAX_WRITERS_TO_SPILL: Final = Option("write-max-writers-to-spill", int, 10)
+WRITE_MAX_WRITERS_TO_SPILL: Final = Option("write-max-writers-to-spill", parse_int, 10)
 
 # --- retention ----------------------------------------------------------------------------------
-SNAPSHOT_NUM_RETAINED_MIN: Final = Option("snapshot.num-retained.min", int, 10)
-SNAPSHOT_NUM_RETAINED_MAX: Final = Option("snapshot.num-retained.max", int, 2**31 - 1)
+SNAPSHOT_NUM_RETAINED_MIN: Final = Option("snapshot.num-retained.min", parse_int, 10)
+SNAPSHOT_NUM_RETAINED_MAX: Final = Option("snapshot.num-retained.max", parse_int, 2**31 - 1)
 SNAPSHOT_TIME_RETAINED: Final = Option("snapshot.time-retained", parse_duration_millis, 3_600_000)
-SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", int, 50)
+SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", parse_int, 50)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES: Final = Option(
     "snapshot.clean-empty-directories", parse_bool, False
 )
@@ -433,7 +456,7 @@ PARTITION_EXPIRATION_TIME: Final = Option("partition.expiration-time", _optional
 PARTITION_EXPIRATION_STRATEGY: Final = Option(
     "partition.expiration-strategy", _lower, "values-time"
 )
-PARTITION_EXPIRATION_MAX_NUM: Final = Option("partition.expiration-max-num", int, 100)
+PARTITION_EXPIRATION_MAX_NUM: Final = Option("partition.expiration-max-num", parse_int, 100)
 PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(
     "partition.expiration-batch-size", _optional_int, None
 )

@@ -274,7 +274,7 @@ class FileSlice:
 def compacted_changelog(path: str) -> FileSlice | None:
     """Where the bytes of a changelog file that Flink joined to others lie; None for other files.
 
-    Java: `CompactedChangelogPathResolver`; JAVA_RULES F6.  Changelog files of several buckets lie
+    Java: `CompactedChangelogPathResolver`; java-rules F6.  Changelog files of several buckets lie
     one after the other in the first one's folder.  `compacted-changelog-UUID$1-1024.cc-orc` is the
     first 1024 bytes of bucket 1's file of that name, `...$1-1024-4096-512.cc-orc`, in any bucket,
     the 512 bytes from 4096 on of the same file.
@@ -303,7 +303,7 @@ def spec_path(values: Mapping[str, str]) -> str:
 
 
 def escape_path_name(text: str) -> str:
-    """The text with every character that a path name must not hold as %XX (JAVA_RULES G6)."""
+    """The text with every character that a path name must not hold as %XX (java-rules G6)."""
     return _TO_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
 
 

@@ -70,8 +70,12 @@ class Lake:
     def from_the_future(self, name: str) -> None:
         """A table that no version of ours knows: its merge engine is not invented yet."""
         self.primary_key(name)
+        self.change_options(name, "merge-engine", "telepathy")
+
+    def change_options(self, name: str, key: str, value: str) -> None:
+        """Give the table an option in its schema's file, whatever we think of it."""
         schema = Path(self.table(name).root) / "schema" / "schema-0"
-        told = '"merge-engine" : "telepathy",'
+        told = f'"{key}" : "{value}",'
         schema.write_text(schema.read_text().replace('"options" : {', f'"options" : {{ {told}', 1))
 
     def table(self, name: str = "db.t", **options: str) -> FileStoreTable:

@@ -73,6 +73,7 @@ def _task(step: Step, shape: DagShape, settings: Settings, tasks: dict[str, Any]
         "policy": settings.policy,
         "schedule": shape.policy_schedule,
         "timezone": settings.timezone,
+        "defaults": dict(shape.defaults),
     }
     if step.kind is Kind.PLAN:
         on_spark = any(step.kind is Kind.ON_SPARK for step in shape.steps)

@@ -47,7 +47,8 @@ def _policy(job: Job, settings: Settings, tables: Sequence[str]) -> str:
 
 
 _BESIDE = """\
-Guards, options and arguments of `{file}` hold where the form says nothing. When it runs by itself
+Guards, options and arguments of `{file}` hold for whatever is left empty in the form, whose help
+texts say what that is. When it runs by itself
 is the policy's affair too: see the DAGs `caretaker_policy_{job}...`, if there are any."""
 
 _SERVES = """\
@@ -84,7 +85,8 @@ rewritten. `on_spark` is one Spark application a batch (connection `{connection}
 tables. `report` sums up: see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
-**When it fails.** `report` names each table that failed, and why; the others are done."""
+**When it fails.** `report` names each table that failed, why, and what was changed in it before;
+the others are done."""
 
 _RETRIED = """\
 What failed for a passing reason was already tried again, only with the tables that failed."""
@@ -95,7 +97,9 @@ Nothing was tried again by itself: look at the table first, it may have changed 
 _REASONS = """\
 | reason | what to do |
 |---|---|
-| `UnsupportedFeature` | Exclude the table, or upgrade Caretaker. Nothing was touched. |
+| `UnsupportedFeature` | The table is *refused*: exclude it, or upgrade Caretaker. The first run \
+that meets it is red; later ones go on without it, and `report` ends as skipped and lists it. The \
+policy's `on_refused` changes that. |
 | `GuardTripped` | Read the plan (dry run). If it is right, trigger again with *Force*. |
 | `CommitConflict`, `StalePlan` | Other writers kept winning. Run again at a quieter time. |
 | `CommitStateUnknown` | The store did not answer. Look at the newest snapshots first; then run \

@@ -11,6 +11,7 @@ from dataclasses import replace
 from maintenance.arguments import Argument
 from maintenance.arguments import Kind as ArgumentKind
 from maintenance.job import Job
+from maintenance.policy.model import Policy
 from paimon_airflow.batches import SIZE_PATTERN
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings
@@ -44,27 +45,48 @@ _WRITTEN = {
 
 
 def form_fields(
-    job: Job, page: Page, settings: Settings, defaults: Mapping[str, object]
+    job: Job,
+    page: Page,
+    settings: Settings,
+    defaults: Mapping[str, object],
+    *,
+    by_hand: bool,
+    policy: Policy | None = None,
 ) -> tuple[Field, ...]:
-    """The form's fields in their order, with these defaults where they differ from the job's."""
-    arguments = [_argument(argument, page) for argument in job.arguments]
+    """The form's fields in their order.
+
+    The job's arguments are empty: only what somebody typed comes before the policy.  Their help says
+    what holds otherwise, of which `defaults` are the DAG's own.  Other fields open with the values
+    of `defaults`.  `by_hand`: whether nothing else ever triggers the DAG.
+    """
+    arguments = [_argument(a, page, defaults, policy) for a in job.arguments]
     fields = [
-        *_tables(page, settings),
+        # What a page leaves to people never means all tables, on whatever schedule it is put.
+        *_tables(settings, by_hand=by_hand or page.by_hand),
         *(field for field in arguments if field.section is FIRST),
-        _DRY_RUN,
+        replace(_DRY_RUN, default=by_hand and page.deletes),
         *_NARROWER,
         *(field for field in arguments if field.section is not FIRST),
         *_limits(page, settings),
     ]
+    below = below_policy(job, defaults)
     return tuple(
-        replace(field, default=defaults[field.name]) if field.name in defaults else field
+        replace(field, default=defaults[field.name])
+        if field.name in defaults and field.name not in below
+        else field
         for field in fields
     )
 
 
+def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:
+    """Of a DAG's defaults those over which the policy has the word, and which no form may hold."""
+    names = {"max_rewrite", *(a.name for a in job.arguments)}
+    return {name: value for name, value in defaults.items() if name in names}
+
+
 def policy_fields(page: Page, settings: Settings, patterns: tuple[str, ...]) -> tuple[Field, ...]:
     """The form of a policy's DAG: which of its tables, and safety; arguments are the policy's."""
-    warehouse, tables = _tables(page, settings)
+    warehouse, tables = _tables(settings, by_hand=True)
     tables = replace(
         tables,
         help="One database.table or pattern a line. Of these, the run takes those for which the "
@@ -75,7 +97,7 @@ def policy_fields(page: Page, settings: Settings, patterns: tuple[str, ...]) -> 
     return (warehouse, tables, _DRY_RUN, *narrower, *_limits(page, settings))
 
 
-def _tables(page: Page, settings: Settings) -> list[Field]:
+def _tables(settings: Settings, *, by_hand: bool) -> list[Field]:
     return [
         Field(
             name="warehouse",
@@ -95,7 +117,7 @@ def _tables(page: Page, settings: Settings) -> list[Field]:
                 "items": {"type": "string", "pattern": r"^[^.\s]+\.\S+$"},
             },
             # A job by hand is about the tables that somebody has in mind, never about all.
-            default=None if page.by_hand else ["*.*"],
+            default=None if by_hand else ["*.*"],
         ),
     ]
 
@@ -135,22 +157,55 @@ _NARROWER = (
 )
 
 
-def _argument(argument: Argument, page: Page) -> Field:
+def _argument(
+    argument: Argument, page: Page, defaults: Mapping[str, object], policy: Policy | None
+) -> Field:
     schema = argument.json_schema()
     title, text = str(schema.pop("title")), str(schema.pop("description"))
     # Airflow turns the examples of a list into the only values that can be picked.
     schema.pop("examples", None)
-    if argument.name in page.required:
+    ruled = () if policy is None else policy.says_of(page.job, argument.name)
+    otherwise = _otherwise(argument, ruled, defaults)
+    if argument.name in page.required and not ruled and argument.name not in defaults:
         schema = _required(schema)
+    elif "enum" in schema:
+        # What the form's list of choices shows for "nothing typed".
+        schema["values_display"] = {"null": otherwise or "not set"}
+    if otherwise:
+        left = "Left alone" if argument.kind is ArgumentKind.BOOLEAN else "Empty"
+        otherwise = f" {left}: {otherwise}."
     return Field(
         name=argument.name,
         title=title.capitalize(),
-        help=_help(argument, text),
+        help=_help(argument, text) + otherwise,
         schema=schema,
-        default=_written(argument),
         section=FIRST if argument.name in page.first else _section(page),
         argument=True,
     )
+
+
+def _otherwise(
+    argument: Argument,
+    ruled: tuple[tuple[tuple[str, ...], object], ...],
+    defaults: Mapping[str, object],
+) -> str:
+    """What holds where nothing is typed: the policy's word, else the DAG's, else the job's."""
+    default = _shown(defaults[argument.name] if argument.name in defaults else _written(argument))
+    if not ruled:
+        return default
+    rules = "; ".join(f"{_shown(value)} for {', '.join(tables)}" for tables, value in ruled)
+    return f"as the policy says ({rules})" + (f", else {default}" if default else "")
+
+
+def _shown(value: object) -> str:
+    """A default for people; code would be set over the lines around it, so there is none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return "" if value is None else str(value).replace("`", "'")
 
 
 def _required(schema: dict[str, object]) -> dict[str, object]:

@@ -6,19 +6,20 @@ A job that never rewrites data has no Spark step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from maintenance.job import Job
 from maintenance.registry import JOBS, job_named
+from paimon_airflow.batches import parse_size
 from paimon_dags.docs import job_docs
-from paimon_dags.form import form_fields, policy_fields
+from paimon_dags.form import below_policy, form_fields, policy_fields
 from paimon_dags.pages import BY_HAND, Page, all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError
 from paimon_dags.shape import DagShape, Kind, Step
 
 if TYPE_CHECKING:
-    from maintenance.policy.model import Scheduled
+    from maintenance.policy.model import Policy, Scheduled
 
 PLAN_RETRIES = 2
 _WORDS = {"-": "to", "*": "x", "/": "by", ",": ".", "#": "nth", "?": "any", "@": ""}
@@ -33,15 +34,17 @@ def job_shapes(settings: Settings) -> Iterator[DagShape]:
         message = f"[jobs.{unknown[0]}]: no job is called so (there are: {', '.join(sorted(JOBS))})"
         raise SettingsError(message)
     pages = {page.job: page for page in all_pages(JOBS)}
-    for page in pages.values():
-        if settings.job(page.job).enabled:
-            yield job_shape(page, settings)
+    policy: Policy | None = None
     if settings.policy is not None:
         from maintenance.policy.load import load_policy  # noqa: PLC0415 - only where there is one
 
-        for scheduled in load_policy(settings.policy).schedules():
-            if settings.job(scheduled.job).enabled:
-                yield policy_shape(scheduled, pages[scheduled.job], settings)
+        policy = load_policy(settings.policy)
+    for page in pages.values():
+        if settings.job(page.job).enabled:
+            yield job_shape(page, settings, policy)
+    for scheduled in policy.schedules() if policy is not None else ():
+        if settings.job(scheduled.job).enabled:
+            yield policy_shape(scheduled, pages[scheduled.job], settings)
 
 
 def policy_shape(scheduled: Scheduled, page: Page, settings: Settings) -> DagShape:
@@ -71,21 +74,28 @@ def _slug(schedule: str) -> str:
     return re.sub(r"[^\w.-]+", "-", schedule.strip())
 
 
-def job_shape(page: Page, settings: Settings) -> DagShape:
-    """The DAG of the page's job under these settings."""
+def job_shape(page: Page, settings: Settings, policy: Policy | None = None) -> DagShape:
+    """The DAG of the page's job under these settings; its form tells what the policy says."""
     job = job_named(page.job)
     own = settings.job(page.job)
     schedule = page.schedule if own.schedule is None else own.schedule
     if settings.policy is not None and own.schedule is None:
         # The policy says when; this DAG stays, for triggering the job with its whole form.
         schedule = BY_HAND
+    by_hand = schedule == BY_HAND
+    defaults = {
+        **page.defaults,
+        **(page.by_hand_defaults if by_hand else {}),
+        **own.defaults,
+    }
     shape = DagShape(
         dag_id=page.dag_id,
         job=job.name,
         title=f"Caretaker: {job.name.replace('_', ' ')}",
         summary=job.summary,
         docs=job_docs(job, page, schedule=schedule, settings=settings),
-        fields=form_fields(job, page, settings, {**page.defaults, **own.defaults}),
+        fields=form_fields(job, page, settings, defaults, by_hand=by_hand, policy=policy),
+        defaults=below_policy(job, defaults),
         steps=_steps(job, page, own),
         schedule=schedule or None,
         tags=("caretaker", page.area),
@@ -95,11 +105,23 @@ def job_shape(page: Page, settings: Settings) -> DagShape:
     if unknown:
         message = f"[jobs.{page.job}] defaults: the form has no {', '.join(sorted(unknown))}"
         raise SettingsError(message)
+    _check_defaults(job, shape.defaults, where=f"[jobs.{page.job}] defaults")
     empty = [field.name for field in shape.fields if field.required and field.default is None]
     if shape.schedule and empty:
         message = f"[jobs.{page.job}] schedule: give defaults for {', '.join(empty)} as well"
         raise SettingsError(message)
     return shape
+
+
+def _check_defaults(job: Job, defaults: Mapping[str, object], *, where: str) -> None:
+    """SettingsError for a default that the job cannot read."""
+    try:
+        job.read_arguments({k: v for k, v in defaults.items() if k != "max_rewrite"})
+        if "max_rewrite" in defaults:
+            parse_size(str(defaults["max_rewrite"]))
+    except ValueError as e:  # InvalidArgument is one
+        message = f"{where}: {e}"
+        raise SettingsError(message) from e
 
 
 def _steps(job: Job, page: Page, own: JobSettings) -> tuple[Step, ...]:

@@ -17,8 +17,9 @@ class Page:
     """One job's DAG.
 
     `schedule` is a cron expression, "" for a job that only runs by hand; by hand, the form asks for
-    tables instead of meaning all.  `defaults` are the form's where a schedule wants others than
-    the procedure has.  `notes` is Markdown for the operator.
+    tables instead of meaning all.  `defaults` are the DAG's own arguments where it wants others than
+    the procedure has, `by_hand_defaults` those of a DAG that only runs by hand.  `notes` is Markdown
+    for the operator.
     """
 
     job: str
@@ -26,12 +27,16 @@ class Page:
     """A tag by which the DAGs are filtered in the UI."""
     schedule: str = BY_HAND
     defaults: Mapping[str, object] = field(default_factory=dict)
+    by_hand_defaults: Mapping[str, object] = field(default_factory=dict)
     first: tuple[str, ...] = ()
     """The arguments that the form opens with; the others wait in a section of their own."""
     required: tuple[str, ...] = ()
     """The arguments without which the job cannot run."""
     rewrites: bool = True
     """Whether the job may rewrite data; one that never does has no Spark step."""
+    deletes: bool = True
+    """Whether the job may take something away that nothing brings back: by hand, its form opens with
+    *Dry run* on.  So it is for a job that nobody has thought about."""
     retries: int = 2
     """How often a step is tried again after an error that may pass; 0 where the job must not run
     on anything that was committed since somebody looked."""
@@ -50,6 +55,7 @@ class Page:
 
 COMPACT = Page(
     job="compact",
+    deletes=False,
     area="compaction",
     schedule="*/30 * * * *",
     # Paimon's procedure means full where nothing is said; every half hour that would rewrite
@@ -65,6 +71,7 @@ deleted rows, makes reading fastest; for a quiet hour, or limited by *partitions
 )
 COMPACT_MANIFEST = Page(
     job="compact_manifest",
+    deletes=False,
     area="compaction",
     schedule="50 2 * * 0",
     rewrites=False,
@@ -76,6 +83,7 @@ manifests.
 )
 SORT_COMPACT = Page(
     job="sort_compact",
+    deletes=False,
     area="compaction",
     first=("order_strategy", "order_by", "partitions", "where"),
     notes="""\
@@ -140,6 +148,7 @@ step is not tried again by itself, as the partitions may have received new rows 
 )
 MARK_PARTITION_DONE = Page(
     job="mark_partition_done",
+    deletes=False,
     area="partitions",
     first=("partitions",),
     required=("partitions",),
@@ -147,6 +156,7 @@ MARK_PARTITION_DONE = Page(
 )
 CREATE_TAG = Page(
     job="create_tag",
+    deletes=False,
     area="tags",
     first=("tag", "snapshot", "time_retained"),
     required=("tag",),
@@ -165,6 +175,7 @@ REPLACE_TAG = Page(
 )
 RENAME_TAG = Page(
     job="rename_tag",
+    deletes=False,
     area="tags",
     first=("tag", "target_tag"),
     required=("tag", "target_tag"),
@@ -194,6 +205,7 @@ table that *Tables* matches. Leave it empty on a schedule.
 )
 AUTOMATIC_TAGS = Page(
     job="trigger_tag_automatic_creation",
+    deletes=False,
     area="tags",
     schedule="*/10 * * * *",
     first=("when_idle",),
@@ -241,18 +253,21 @@ REMOVE_ORPHAN_FILES = Page(
     job="remove_orphan_files",
     area="orphans",
     schedule="30 4 * * 0",
+    # A schedule takes the job's own default, which frees storage; a person can still undo this.
+    by_hand_defaults={"mode": "quarantine"},
     first=("mode", "older_than"),
     rewrites=False,
     notes="""\
 **Delete or quarantine?** `quarantine` moves files aside inside the table's folder, and can be
-undone: take it for the first time, and whenever a plan is larger than you expect. Storage shrinks
-only with `purge_orphan_files`. The report names the quarantine.
+undone; a DAG that only runs by hand does this unless *Mode* or the policy says otherwise. Storage
+shrinks only with `purge_orphan_files`. The report names the quarantine.
 
 **Never** switch *Allow young* on while anything writes to the table.
 """,
 )
 RESTORE_ORPHAN_FILES = Page(
     job="restore_orphan_files",
+    deletes=False,
     area="orphans",
     first=("quarantine",),
     required=("quarantine",),
@@ -279,6 +294,7 @@ history, unless later snapshots have to go. Runbook: `docs/runbooks/rollback-wro
 )
 ROLLBACK_TO_AS_LATEST = Page(
     job="rollback_to_as_latest",
+    deletes=False,
     area="versions",
     first=("snapshot", "tag", "timestamp", "watermark"),
     rewrites=False,
@@ -291,6 +307,7 @@ that the result names protects the files that came back; delete it once all olde
 )
 CREATE_BRANCH = Page(
     job="create_branch",
+    deletes=False,
     area="versions",
     first=("branch_name", "tag"),
     required=("branch_name",),
@@ -298,6 +315,7 @@ CREATE_BRANCH = Page(
 )
 RENAME_BRANCH = Page(
     job="rename_branch",
+    deletes=False,
     area="versions",
     first=("branch_name", "target_branch"),
     required=("branch_name", "target_branch"),
@@ -340,6 +358,7 @@ that might delete what it should have kept.
 )
 RESCALE = Page(
     job="rescale",
+    deletes=False,
     area="buckets",
     first=("bucket_num", "target_bytes", "partitions", "restore"),
     retries=0,
@@ -375,6 +394,7 @@ job gives their rows up. Older values of the same keys show again.
 
 ANALYZE = Page(
     job="analyze",
+    deletes=False,
     first=("columns", "all_columns"),
     notes="""\
 **Without columns** only rows and bytes are counted, as `ANALYZE TABLE ... COMPUTE STATISTICS` does.

@@ -7,7 +7,7 @@ built by the dozen without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 JsonSchema = Mapping[str, object]
@@ -83,6 +83,9 @@ class DagShape:
     parallel_batches: int | None = None
     policy_schedule: str | None = None
     """The schedule of the policy that this DAG serves: a run is about tables that have it."""
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    """The DAG's own arguments of the job, and its `max_rewrite`.  They are not in the form, where
+    nobody could tell them from what was typed: the policy comes before them."""
 
     def __post_init__(self) -> None:
         """Refuse a shape that Airflow could not run: double names, steps before what they need."""
@@ -96,16 +99,16 @@ class DagShape:
                 message = f"{self.dag_id}: step {step.id} is mapped over more than one step"
                 raise ValueError(message)
             seen.add(step.id)
-        names = [field.name for field in self.fields]
+        names = [one.name for one in self.fields]
         if len(names) != len(set(names)):
             message = f"{self.dag_id}: two fields of the form share a name"
             raise ValueError(message)
 
     def field(self, name: str) -> Field:
         """The form's field of this name; KeyError if it has none."""
-        return {field.name: field for field in self.fields}[name]
+        return {one.name: one for one in self.fields}[name]
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The fields that are arguments of the job."""
-        return tuple(field.name for field in self.fields if field.argument)
+        return tuple(one.name for one in self.fields if one.argument)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
+from maintenance.ledger import text_of
 from maintenance.plan import counted, human_bytes
 from maintenance.report import detail_texts
 from paimon_core.errors import NotFound
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 
 _TOLD_OTHERWISE: Final = frozenset(
-    {"why", "seconds", "effect", "process", "commit_user", "started_at_millis"}
+    {
+        "why",
+        "seconds",
+        "effect",
+        "feature",
+        "changes",
+        "process",
+        "commit_user",
+        "started_at_millis",
+    }
 )
 _LONGEST: Final = 120
 """Characters of what a run did; `--json` has more of it."""
@@ -38,7 +48,11 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     entries = history.newest(
         table=args.table,
         job=None if args.job is None else args.job.replace("-", "_"),
-        status=["failed", *map(str, LostOutcome)] if args.failed else None,
+        status=["failed", *map(str, LostOutcome)]
+        if args.failed
+        else ["refused"]
+        if args.refused
+        else None,
         run_id=args.run_id,
         limit=args.limit,
     )
@@ -56,6 +70,9 @@ def _lines(entries: list[Entry]) -> Iterator[str]:
             yield f"    {entry.error_type}: {entry.error}"
             if entry.next_step:
                 yield f"    -> {entry.next_step}"
+        changes = entry.details.get("changes")
+        if isinstance(changes, Mapping):
+            yield f"    before that: {text_of(changes)}"
 
 
 def _line(entry: Entry) -> str:

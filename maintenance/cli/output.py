@@ -56,8 +56,8 @@ class Output:
         return code
 
 
-def error_line(error: BaseException) -> str:
-    """What is wrong, and what to do about it, on one line."""
+def error_line(error: BaseException, done_before: str = "") -> str:
+    """What is wrong, what to do about it, and what was done before, on one line."""
     if isinstance(error, PaimonError):
         text = str(error)
     elif isinstance(error, OSError):
@@ -66,4 +66,4 @@ def error_line(error: BaseException) -> str:
         text = (
             f"{type(error).__name__}: {error} -> run again with -v for the trace; please report it"
         )
-    return "error: " + " ".join(text.split())
+    return "error: " + " ".join(f"{text} ({done_before})".split() if done_before else text.split())

@@ -225,6 +225,7 @@ def _read(commands: Commands[Parser]) -> None:
     parser.add_argument("--columns", metavar="A,B", help="only these columns, in this order")
     parser.add_argument("--where", metavar="SQL", help="only rows for which this condition holds")
     parser.add_argument("--limit", metavar="N", type=_not_negative, help="at most so many rows")
+    _timezone_option(parser)
 
 
 def _files(commands: Commands[Parser]) -> None:
@@ -316,7 +317,9 @@ def _history(commands: Commands[Parser]) -> None:
     parser.add_argument("table", metavar="TABLE", nargs="?", help="DATABASE.TABLE, or 'db.*'")
     parser.add_argument("--job", metavar="J", help="only this job")
     parser.add_argument("--run-id", metavar="ID", help="only this run")
-    parser.add_argument("--failed", action="store_true", help="only what failed")
+    ended = parser.add_mutually_exclusive_group()
+    ended.add_argument("--failed", action="store_true", help="only what failed")
+    ended.add_argument("--refused", action="store_true", help="only what was refused")
     parser.add_argument(
         "--limit", metavar="N", type=_not_negative, default=20, help="at most so many (default: 20)"
     )
@@ -358,6 +361,14 @@ def _policy_option(parser: Parser) -> None:
         metavar="FILE",
         help="the policy: arguments, guards and options for each table (default: "
         "$CARETAKER_POLICY, if set)",
+    )
+
+
+def _timezone_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--timezone",
+        metavar="ZONE",
+        help="zone of the writers' wall clock, as in Europe/Berlin (default: this machine's)",
     )
 
 
@@ -408,6 +419,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
     for argument in job.arguments:
         _job_option(own, argument)
     _policy_option(parser)
+    _timezone_option(parser)
     if command == "run":
         _run_options(parser)
 
@@ -488,11 +500,6 @@ def _run_options(parser: Parser) -> None:
     )
     run.add_argument(
         "--no-verify", action="store_true", help="do not look at the committed files again"
-    )
-    run.add_argument(
-        "--timezone",
-        metavar="ZONE",
-        help="zone of the writers' wall clock, as in Europe/Berlin (default: this machine's)",
     )
     run.add_argument(
         "--metrics-file", metavar="PATH", help="write Prometheus metrics of this run to a file"

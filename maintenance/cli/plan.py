@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from maintenance.cli.output import Output, error_line
-from maintenance.cli.request import requests_of
+from maintenance.cli.request import ended, environment_of, requests_of
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
 from maintenance.job import Job
 from maintenance.plan import Plan
@@ -22,9 +22,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
     job = job_named(args.job)
     many = is_pattern(args.table)
-    around = Surroundings(history=open_history())
+    around = Surroundings(env=environment_of(args), history=open_history())
     plans: list[tuple[str, Plan | Exception]] = []
-    codes: list[ExitCode] = []
+    codes: list[ExitCode | None] = []
     for request in requests_of(job, args, output):
         table = request.table
         try:
@@ -33,12 +33,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             if not many:
                 raise
             plans.append((table, e))
-            codes.append(exit_code_of(e))
+            codes.append(ended(request, e, exit_code_of(e)))
             output.note(f"{table}: {error_line(e)}")
         else:
             plans.append((table, plan))
-            codes.append(_code(plan))
-    code = combined(codes)
+            code = _code(plan)
+            codes.append(ended(request, getattr(plan, "failure", None), code) if many else code)
+    code = combined(c for c in codes if c is not None)
     shown = [_shown(job, table, plan) for table, plan in plans]
     output.result(
         {"job": job.name, "exit_code": int(code), "plans": shown} if many else shown[0],

@@ -97,7 +97,9 @@ def _table_lines(
         when = job.schedule or ("by hand, or as a step of maintain" if step else "by hand")
         arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
         guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
-        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in (arguments, guards) if t)
+        refused = "" if job.on_refused is None else f"on_refused={job.on_refused}"
+        told = (arguments, guards, refused)
+        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in told if t)
 
 
 def _typed(value: object) -> str:

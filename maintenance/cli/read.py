@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output
-from maintenance.cli.target import open_named, take_branch
+from maintenance.cli.target import open_named, take_branch, zone_of
 from maintenance.exit_codes import ExitCode
 from paimon_core.errors import InvalidArgument
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.table.batch import batch_of  # noqa: PLC0415 - fast start
 
     name = take_branch(args)
-    zone = machine_zone()
+    zone = zone_of(args) or machine_zone()
     batch = batch_of(open_named(args, options=_scan_options(args)), zone=zone)
     if name is not None:
         return _system_table(batch, name, args, output)
@@ -79,12 +79,13 @@ def _system_table(batch: Batch, name: str, args: argparse.Namespace, output: Out
         read_view,
     )
 
+    zone = zone_of(args) or machine_zone()
     if name in VIEWS:
-        row_type, batches = read_view(batch, name, zone=machine_zone())
+        row_type, batches = read_view(batch, name, zone=zone)
     elif args.incremental is not None:
         raise InvalidArgument(f"system table {name} is that of one snapshot")
     else:
-        row_type, batches = read_system_table(batch.table, name, batch.whole, zone=machine_zone())
+        row_type, batches = read_system_table(batch.table, name, batch.whole, zone=zone)
     wanted = row_type
     columns = _columns(args.columns)
     if columns is not None:

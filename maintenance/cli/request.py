@@ -1,4 +1,4 @@
-"""What `plan` and `run` ask of each table: what was typed, on top of what the policy says."""
+"""What `plan` and `run` ask of each table, and what its outcome means for the exit code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 from maintenance.cli.output import Output
 from maintenance.cli.parser import JOB_ARGUMENT_PREFIX
 from maintenance.cli.policy import policy_of
-from maintenance.cli.target import storage_of, tables_of, warehouse_of
+from maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
+from maintenance.exit_codes import ExitCode, refusal_fails
 from maintenance.job import Job
-from maintenance.policy.limits import guards_of
 from maintenance.policy.model import GuardPolicy, TablePolicy
+from maintenance.resolve import resolve
 from maintenance.tables import is_pattern
+from paimon_core.errors import UnsupportedFeature
 
 if TYPE_CHECKING:
     from maintenance.runner import RunRequest
+    from paimon_core.environment import Environment
 
 
 def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
@@ -39,30 +42,39 @@ def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
 def requests_of(job: Job, args: argparse.Namespace, output: Output) -> Iterator[RunRequest]:
     """A request for each table that is meant, in order.
 
-    The policy's word counts where nothing was typed.  Of many tables, those for which the policy
-    switches the job off are left out.
+    What was typed comes before the policy (`maintenance.resolve`).  Of many tables, those for which
+    the policy switches the job off are left out.
     """
-    from maintenance.runner import RunRequest  # noqa: PLC0415 - fast start
-
     typed = typed_arguments(job, args)
+    limits = GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None))
     policy = policy_of(args)
     many = is_pattern(args.table)
     warehouse, storage = warehouse_of(args), storage_of(args)
     for name in tables_of(args):
         table = TablePolicy(table=name) if policy is None else policy.for_table(name)
-        own = table.job(job.name)
-        if many and not own.enabled:
+        if many and not table.job(job.name).enabled:
             output.note(f"{name}: the policy switches {job.name} off")
             continue
-        yield RunRequest(
-            job=job,
-            warehouse=warehouse,
-            table=name,
-            arguments=job.read_arguments({**table.arguments_of(job.name), **typed}),
-            branch=args.branch,
-            file_io_options=storage,
-            default_options=table.options,
-            guards=guards_of(
-                own.guards.under(GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None)))
-            ),
+        yield resolve(job, table, typed=typed, limits=limits).request(
+            warehouse=warehouse, table=name, branch=args.branch, storage=storage
         )
+
+
+def environment_of(args: argparse.Namespace) -> Environment:
+    """The machine's clocks in the zone of --timezone; InvalidArgument for an unknown zone."""
+    from maintenance.environment import system_environment  # noqa: PLC0415 - fast start
+
+    zone = zone_of(args)
+    return system_environment(None if zone is None else zone.key)
+
+
+def ended(request: RunRequest, error: BaseException | None, code: ExitCode) -> ExitCode | None:
+    """What the table adds to the exit code of a command over many; None: nothing.
+
+    A refused table adds nothing where the policy skips refusals, or once the history knows it.
+    """
+    if isinstance(error, UnsupportedFeature) and not refusal_fails(
+        request.on_refused, known=error.known
+    ):
+        return None
+    return code

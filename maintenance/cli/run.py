@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from maintenance.cli.output import Output, error_line
 from maintenance.cli.parser import MASTER_VARIABLE
 from maintenance.cli.progress import progress_for
-from maintenance.cli.request import requests_of
+from maintenance.cli.request import ended, environment_of, requests_of
 from maintenance.engine import Engine, LocalEngine
 from maintenance.exit_codes import ExitCode, combined
 from maintenance.job import Progress
 from maintenance.registry import job_named
 from maintenance.tables import is_pattern
-from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from maintenance.metrics import Metrics
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the job on each table; one table's failure does not stop the others."""
-    from maintenance.environment import system_environment  # noqa: PLC0415 - fast start
     from maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from maintenance.metrics import Metrics  # noqa: PLC0415 - fast start
     from maintenance.runner import (  # noqa: PLC0415 - fast start
@@ -38,10 +36,11 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     requests = list(requests_of(job, args, output))
     many = is_pattern(args.table)
     metrics = Metrics()
-    env = system_environment(_zone(args.timezone))
+    env = environment_of(args)
     engine = _engine(args)
     history = open_history()
     reports: list[Report] = []
+    codes: list[ExitCode | None] = []
     try:
         for meant in requests:
             request = replace(
@@ -62,17 +61,19 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
                     ),
                 )
             reports.append(report)
+            codes.append(ended(request, report.error, report.exit_code))
             for warning in report.warnings:
                 output.note(f"warning: {warning}")
             if report.error is not None:
-                output.note((f"{table}: " if many else "") + error_line(report.error))
+                line = error_line(report.error, report.done_before)
+                output.note((f"{table}: " if many else "") + line)
             if many and not output.json:
                 output.result({}, _report_lines(report))
     finally:
         engine.close()
         if args.metrics_file:
             _write_metrics(metrics, args.metrics_file, output)
-    code = combined(r.exit_code for r in reports)
+    code = combined(c for c in codes if c is not None) if many else reports[0].exit_code
     if not many:
         output.result(reports[0].to_json(), _report_lines(reports[0]))
     elif output.json:
@@ -109,14 +110,3 @@ def _at_most(engine: Engine, parallelism: object) -> Engine:
     if hasattr(engine, "parallelism"):
         engine.parallelism = wanted
     return engine
-
-
-def _zone(name: str | None) -> str | None:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - fast start
-
-    if name is not None:
-        try:
-            ZoneInfo(name)
-        except (ValueError, OSError, LookupError) as e:
-            raise InvalidArgument(f"argument --timezone: no zone is called {name!r}") from e
-    return name

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from maintenance.cli.parser import WAREHOUSE_VARIABLE
 from maintenance.storage_options import options_of_environment, refuse_secrets
@@ -40,6 +41,16 @@ def storage_of(args: argparse.Namespace) -> dict[str, str]:
         options[key.strip()] = value
     refuse_secrets(options, "argument --storage")
     return {**options_of_environment(), **options}
+
+
+def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
+    """The zone of --timezone, None without it; InvalidArgument if there is no such zone."""
+    if args.timezone is None:
+        return None
+    try:
+        return ZoneInfo(args.timezone)
+    except (ValueError, OSError, LookupError) as e:
+        raise InvalidArgument(f"argument --timezone: no zone is called {args.timezone!r}") from e
 
 
 def take_branch(args: argparse.Namespace) -> str | None:

@@ -101,6 +101,7 @@ def chapters() -> tuple[Chapter, ...]:
         Chapter(
             title="A write failed two days ago; what it left behind is found and removed",
             job="remove_orphan_files",
+            arguments={"mode": "delete"},
             shows=("files on storage", "files of no snapshot"),
             in_airflow=True,
             before=_fail_a_write,
@@ -114,9 +115,10 @@ def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[
         chapter.before(warehouse)
     before = figures(warehouse)
     if chapter.in_airflow:
-        conf = {"warehouse": warehouse, "tables": [TABLE], "force": chapter.force}
+        conf = {"warehouse": warehouse, "tables": [TABLE], "force": chapter.force, "dry_run": False}
         report = in_airflow(chapter.job, {**conf, **chapter.arguments})
-        failed = report.get("failed") or ({} if report else {TABLE: "no report"})
+        failed = {**(report.get("failed") or {}), **(report.get("refused") or {})}
+        failed = failed or ({} if report else {TABLE: "no report"})
         if failed:
             raise MaintenanceError(f"{chapter.job}: {failed}", next_step="see the run in Airflow")
     else:

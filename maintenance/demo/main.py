@@ -182,7 +182,7 @@ def _tell(
 ) -> ExitCode:
     """Show before and after; FAILURE if the run failed or a row changed."""
     code = ExitCode.SUCCESS if state == "success" else ExitCode.FAILURE
-    for table, reason in (report.get("failed") or {}).items():
+    for table, reason in {**(report.get("failed") or {}), **(report.get("refused") or {})}.items():
         screen.warn(f"{table}: {reason}")
     for table, old in before.items():
         new = after[table]

@@ -20,12 +20,15 @@ from maintenance.commit_user import pattern_of_run
 from maintenance.exit_codes import exit_code_of
 from maintenance.plan import Plan
 from maintenance.process_identity import this_process
-from maintenance.report import error_json
+from maintenance.report import Status, error_json
+from paimon_core.errors import UnsupportedFeature
 
 Event = Literal["plan", "start", "run", "skip"]
 STARTED: Final = "started"
 """The status of a start."""
 Json = Mapping[str, object]
+AIRFLOW: Final = "airflow"
+"""The origin of what a DAG's run did."""
 _MOST_ITEMS: Final = 100
 _MOST_TEXT: Final = 4000
 
@@ -42,7 +45,7 @@ class Actor:
         """The actor of this process; Airflow's tasks know theirs from the environment."""
         run = environ.get("AIRFLOW_CTX_DAG_RUN_ID")
         if run:
-            return cls(origin="airflow", name=f"{environ.get('AIRFLOW_CTX_DAG_ID', '?')} {run}")
+            return cls(origin=AIRFLOW, name=f"{environ.get('AIRFLOW_CTX_DAG_ID', '?')} {run}")
         try:
             return cls(origin="cli", name=environ.get("CARETAKER_ACTOR") or getpass.getuser())
         except (OSError, KeyError):
@@ -102,6 +105,15 @@ class History(Protocol):
 
     def record(self, entries: Sequence[Entry]) -> str | None:
         """Keep the entries; None, or why they could not be kept."""
+
+    def knows_refusal(
+        self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        """Whether the table was refused for the same reason before, by any job.
+
+        What the actor itself recorded does not count if it is a DAG's run: its steps, and their
+        retries, all meet the same refusal.  False if the history cannot be read.
+        """
 
     def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
         """The starts on this table that have no end, oldest first; none if they cannot be read."""
@@ -165,12 +177,13 @@ def entry_of_failed_plan(
         table=table,
         warehouse=warehouse,
         branch=branch,
-        status="failed",
+        status=str(Status.of(error)),
         exit_code=int(exit_code_of(error)),
         run_id=run_id,
         origin=actor.origin,
         actor=actor.name,
         arguments=arguments,
+        details=_refusal(shown),
         error_type=str(shown["type"]),
         error=_text(shown["message"]),
         next_step=_text(shown["next_step"]),
@@ -230,6 +243,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     seconds = _object(report.get("seconds"))
     plan = _object(report.get("plan"))
     touched = before != after
+    changes = _object(report.get("changes"))
     return Entry(
         at_millis=at_millis,
         event="plan" if status == "dry_run" else "skip" if status == "nothing_to_do" else "run",
@@ -258,6 +272,9 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
             {
                 **_object(report.get("details")),
                 **({"effect": plan["effect"]} if "effect" in plan else {}),
+                **_refusal(error),
+                # What a run that went through did stands in its own details.
+                **({"changes": changes} if error and any(changes.values()) else {}),
                 **({"seconds": dict(seconds)} if seconds else {}),
             }
         ),
@@ -272,10 +289,16 @@ def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
         status = str(part["status"])
         error = _object(part.get("error"))
         why = part.get("why")
-        details = {**_object(part.get("details")), **({"why": why} if why else {})}
+        changes = _object(part.get("changes"))
+        details = {
+            **_object(part.get("details")),
+            **({"why": why} if why else {}),
+            **_refusal(error),
+            **({"changes": changes} if error and any(changes.values()) else {}),
+        }
         yield replace(
             whole,
-            event="run" if status in ("success", "failed") else "skip",
+            event="run" if status in ("success", "failed", "refused") else "skip",
             job=str(part["job"]),
             part_of=whole.job,
             status=status,
@@ -295,6 +318,11 @@ def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
             error=_text(error.get("message")),
             next_step=_text(error.get("next_step")),
         )
+
+
+def _refusal(error: Json) -> dict[str, object]:
+    """What the table was refused for: by this the history knows the refusal again."""
+    return {"feature": error["feature"]} if error.get("feature") else {}
 
 
 def _object(value: object) -> dict[str, object]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from maintenance.history.entry import Entry
+from maintenance.history.entry import AIRFLOW, Actor, Entry
 from maintenance.history.migrations import LATEST, migrate, version_of
-from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
+from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound, UnsupportedFeature
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ NONE: Final = "none"
 """The URL that turns the history off."""
 _BUSY_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 5
+_REFUSALS: Final = 200
+"""As many of a table's refusals are looked at for one that was met before."""
 _JSON: Final = frozenset({"snapshots", "arguments", "details"})
 
 
@@ -97,6 +99,44 @@ class SqlHistory:
                 f"the history at {_shown(self.url)} cannot be read: {_one_line(e)}",
                 next_step=f"see whether the database answers, or set {URL_VARIABLE} to another",
             ) from e
+
+    def knows_refusal(
+        self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        """Whether the table was refused for the same reason before (see `History`)."""
+        try:
+            return self._knows_refusal(error, table, warehouse, actor)
+        except Exception as e:  # noqa: BLE001 - whatever it is, the refusal counts as new
+            logger.warning("the history could not be read: %s", _one_line(e))
+            return False
+
+    def _knows_refusal(
+        self, error: UnsupportedFeature, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        entries = _entries_table()
+        columns = entries.c
+        query = (
+            sa.select(columns.details, columns.error)
+            .where(columns.table_name == table, columns.warehouse == warehouse)
+            .where(columns.error_type == type(error).__name__)
+            .order_by(columns.id.desc())
+            .limit(_REFUSALS)
+        )
+        if actor.origin == AIRFLOW:
+            query = query.where(sa.or_(columns.origin != actor.origin, columns.actor != actor.name))
+        engine = self._open()
+        if engine.dialect.name == "sqlite" and not _file_exists(engine):
+            return False
+        with engine.connect() as connection:
+            if version_of(connection) == 0:
+                return False
+            rows = connection.execute(query).mappings().all()
+        # Entries that are older than this question have no feature among their details.
+        return any(
+            json.loads(row["details"]).get("feature") == error.feature
+            or row["error"] == error.message
+            for row in rows
+        )
 
     def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
         """The starts on this table that have no end, oldest first.

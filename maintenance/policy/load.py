@@ -11,6 +11,7 @@
           snapshot.time-retained: 1 d
           tag.automatic-creation: process-time
         guards: { max_deleted_share: 0.3 }
+        on_refused: skip                   # or fail; without it: fail the first time only
         jobs:
           compact:
             schedule: "*/30 * * * *"
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Final
 
 from maintenance.arguments import with_underscores
+from maintenance.exit_codes import OnRefused
 from maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
 from maintenance.policy.place import Place, read_yaml
 from maintenance.policy.schedule import wrong_schedule
@@ -45,8 +47,8 @@ POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
 _TOP: Final = frozenset({"version", "rules"})
 _STORAGE: Final = "storage"
-_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "jobs"})
-_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards"})
+_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
+_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
 _GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
 _OPTIONS: Final = (
     "snapshot.",
@@ -121,6 +123,7 @@ def _rule(place: Place, index: int) -> Rule:
         excluding=_patterns(entries["excluding"]) if "excluding" in entries else (),
         options=_options(entries["options"]) if "options" in entries else {},
         guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
         jobs={
             name: _job(name, job)
             for name, job in (entries["jobs"].entries() if "jobs" in entries else {}).items()
@@ -200,6 +203,13 @@ def _size(entries: Mapping[str, Place], name: str) -> str | None:
     return at.text()
 
 
+def _on_refused(place: Place) -> OnRefused:
+    try:
+        return OnRefused(place.text())
+    except ValueError:
+        place.wrong(f"{place.text()!r} is not one of {', '.join(OnRefused)}")
+
+
 def _job(name: str, place: Place) -> JobRule:
     if name not in JOBS:
         try:
@@ -232,6 +242,7 @@ def _job(name: str, place: Place) -> JobRule:
         by_hand=by_hand,
         arguments=_arguments(name, entries["arguments"]) if "arguments" in entries else {},
         guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
     )
 
 

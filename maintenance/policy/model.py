@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
+from maintenance.exit_codes import OnRefused
+from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+
 MAINTAIN: Final = "maintain"
+_STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,8 @@ class JobPolicy:
     """One job on one table.
 
     `schedule` is a cron expression; None: it runs by hand, and as a step of `maintain`.
-    `arguments` are raw, under the job's own names, and have been checked.
+    `arguments` are raw, under the job's own names, and have been checked.  `on_refused` says
+    whether a refused table makes a run over many tables fail; None: only the first time.
     """
 
     job: str
@@ -50,6 +55,7 @@ class JobPolicy:
     schedule: str | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
 
     def to_json(self) -> dict[str, object]:
         """The job as `caretaker policy show` prints it."""
@@ -58,6 +64,7 @@ class JobPolicy:
             "schedule": self.schedule,
             "arguments": dict(self.arguments),
             "guards": self.guards.to_json(),
+            "on_refused": self.on_refused,
         }
 
 
@@ -71,6 +78,7 @@ class JobRule:
     by_hand: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
 
     def on(self, before: JobPolicy | None) -> JobPolicy:
         """What holds once this rule is added to those before it."""
@@ -82,6 +90,7 @@ class JobRule:
             schedule=kept if self.schedule is None else self.schedule,
             arguments={**before.arguments, **self.arguments},
             guards=before.guards.under(self.guards),
+            on_refused=self.on_refused or before.on_refused,
         )
 
 
@@ -99,6 +108,7 @@ class Rule:
     excluding: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
     jobs: Mapping[str, JobRule] = field(default_factory=dict)
 
     def matches(self, table: str) -> bool:
@@ -119,10 +129,18 @@ class TablePolicy:
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: Mapping[str, JobPolicy] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
 
     def job(self, name: str) -> JobPolicy:
         """What holds for this job, also if the policy does not name it."""
-        return self.jobs.get(name) or JobPolicy(job=name, guards=self.guards)
+        return self.jobs.get(name) or JobPolicy(
+            job=name, guards=self.guards, on_refused=self.on_refused
+        )
+
+    @property
+    def steps_switched_off(self) -> list[str]:
+        """The steps of `maintain` that are switched off as jobs, sorted."""
+        return sorted(j.job for j in self.jobs.values() if not j.enabled and j.job in _STEPS)
 
     def arguments_of(self, name: str) -> dict[str, object]:
         """The raw arguments of a run of this job.
@@ -139,7 +157,7 @@ class TablePolicy:
             }
             own = found.get("step_arguments")
             found["step_arguments"] = {**steps, **(own if isinstance(own, Mapping) else {})}
-            off = sorted(j.job for j in self.jobs.values() if not j.enabled)
+            off = self.steps_switched_off
             if off:
                 found["without"] = [*_listed(found.get("without")), *off]
         return found
@@ -195,10 +213,12 @@ class Policy:
         matching = [rule for rule in self.rules if rule.matches(table)]
         options: dict[str, str] = {}
         common = GuardPolicy()
+        on_refused: OnRefused | None = None
         jobs: dict[str, JobPolicy] = {}
         for rule in matching:
             options |= rule.options
             common = common.under(rule.guards)
+            on_refused = rule.on_refused or on_refused
             for name, job in rule.jobs.items():
                 jobs[name] = job.on(jobs.get(name))
         return TablePolicy(
@@ -206,6 +226,7 @@ class Policy:
             rules=tuple(rule.name for rule in matching),
             options=options,
             guards=common,
+            on_refused=on_refused,
             jobs={
                 name: JobPolicy(
                     job=name,
@@ -213,10 +234,34 @@ class Policy:
                     schedule=job.schedule,
                     arguments=job.arguments,
                     guards=common.under(job.guards),
+                    on_refused=job.on_refused or on_refused,
                 )
                 for name, job in jobs.items()
             },
         )
+
+    def says_of(self, job: str, argument: str) -> tuple[tuple[tuple[str, ...], object], ...]:
+        """What the rules say of an argument of the job: (patterns of tables, raw value), in order.
+
+        Of the steps of `maintain`, the arguments of those jobs count as its step arguments.
+        """
+        found: list[tuple[tuple[str, ...], object]] = []
+        for rule in self.rules:
+            own = rule.jobs.get(job)
+            if own is not None and argument in own.arguments:
+                found.append((rule.tables, own.arguments[argument]))
+            if job == MAINTAIN and argument == "step_arguments":
+                steps = {
+                    f"{name}.{key}": _as_text(value)
+                    for name, step in rule.jobs.items()
+                    if name in _STEPS
+                    for key, value in step.arguments.items()
+                }
+                found += [(rule.tables, steps)] if steps else []
+            if job == MAINTAIN and argument == "without":
+                off = [n for n, step in rule.jobs.items() if step.enabled is False and n in _STEPS]
+                found += [(rule.tables, off)] if off else []
+        return tuple(found)
 
     def schedules(self) -> tuple[Scheduled, ...]:
         """Every job and schedule that some rule names, with the patterns of all rules on the job.

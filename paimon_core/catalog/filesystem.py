@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,12 +13,14 @@ from paimon_core.errors import (
     InvalidArgument,
     NotFound,
     PaimonError,
+    SchemaError,
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.options import Options
+from paimon_core.known_options import check_values, similar_name, unknown_options
+from paimon_core.options import PATH, Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.changes import apply_changes
 from paimon_core.schema.create import normalized
@@ -27,6 +30,8 @@ from paimon_core.schema.table_schema import TableSchema
 from paimon_core.schema.validation import check_fallback_branch, validate_schema
 from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
+
+log = logging.getLogger(__name__)
 
 DATABASE_SUFFIX: Final = ".db"
 TABLE_DEFAULT: Final = "table-default."
@@ -105,7 +110,8 @@ class FileSystemCatalog:
         """Create the table with `schema` as its first; AlreadyExists unless `if_not_exists`.
 
         Catalog options `table-default.KEY` stand in for options that the schema does not set.
-        NotFound for the database, SchemaError or UnsupportedFeature for a schema that is refused.
+        NotFound for the database, SchemaError or UnsupportedFeature for a schema that is refused:
+        also one with the option `path`, as in Java, whose catalog leaves no choice either.
         """
         io, root = self._open()
         database, _ = split_identifier(identifier)
@@ -115,6 +121,7 @@ class FileSystemCatalog:
         if store.latest() is None:
             with _named(identifier):
                 first = normalized(self._with_default_options(schema))
+                self._check_options(identifier, first.options)
                 validate_schema(first)
                 check_fallback_branch(
                     first.options, lambda name: store.of_branch(name).latest() is not None
@@ -185,6 +192,20 @@ class FileSystemCatalog:
             table=identifier,
             next_step="run again",
         )
+
+    def _check_options(self, identifier: str, options: Options) -> None:
+        path = options.value(PATH)
+        if path is not None:
+            raise SchemaError(
+                f"table {identifier} cannot be created at {path}: a filesystem catalog says where "
+                f"its tables lie, here {self.table_path(identifier)}",
+                next_step=f"leave the option {PATH.key} out, or choose another warehouse",
+            )
+        check_values(options)
+        for key in unknown_options(options):
+            near = similar_name(key)
+            hint = "" if near is None else f"; is {near} meant?"
+            log.warning("table=%s option %r is unknown to Paimon%s", identifier, key, hint)
 
     def _with_default_options(self, schema: TableSchema) -> TableSchema:
         defaults = Options(self.options).matching(TABLE_DEFAULT)

@@ -69,7 +69,7 @@ def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
         raise unknown("it is the only snapshot that is left")
     removal = Removal(table.snapshots, Side.END)
     try:
-        remove_newest(removal, [made])
+        remove_newest(removal, [made], back_to=made.id - 1)
     except StalePlan as e:
         raise unknown(e.message) from e
     left = table.snapshots.ids()

@@ -39,7 +39,7 @@ class Changes:
         )
 
     def deletes_something(self) -> bool:
-        """Whether an append with these changes has to be an OVERWRITE (JAVA_RULES A1)."""
+        """Whether an append with these changes has to be an OVERWRITE (java-rules A1)."""
         return any(e.kind is FileKind.DELETE for e in self.files) or any(
             e.index_file.index_type == DELETION_VECTORS_INDEX for e in self.index_files
         )
@@ -77,7 +77,7 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
     """What the messages replace by compaction.
 
     Of each message every DELETE comes before every ADD: expiry walks the entries in order, and the
-    reverse order would make it delete an upgraded file that is still live (JAVA_RULES A4).
+    reverse order would make it delete an upgraded file that is still live (java-rules A4).
     """
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []

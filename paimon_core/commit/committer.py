@@ -1,4 +1,4 @@
-"""Commits (Java: `operation/FileStoreCommitImpl`; JAVA_RULES A).
+"""Commits (Java: `operation/FileStoreCommitImpl`; java-rules A).
 
 One attempt: read the newest snapshot, check that the changes still fit, write manifests and
 manifest lists, then create `snapshot/snapshot-N`, which must not exist yet.  Everything before the
@@ -113,7 +113,7 @@ def commit(
 def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:
     """The identifiers that `user` has not committed yet: those above its newest snapshot's.
 
-    For a streaming writer that replays after a failure (JAVA_RULES A6).  The input must be sorted
+    For a streaming writer that replays after a failure (java-rules A6).  The input must be sorted
     upwards, without repetition.
     """
     if any(a >= b for a, b in pairwise(identifiers)):

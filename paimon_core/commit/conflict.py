@@ -1,12 +1,12 @@
 """Whether changes still fit onto the newest snapshot (Java: `operation/commit/ConflictDetection`).
 
-Checked, in this order (JAVA_RULES A2):
+Checked, in this order (java-rules A2):
 
 1. total buckets of a partition stay the same (an OVERWRITE may change them);
 2. the changes themselves neither add nor delete a file twice;
 3. every deleted file is still there;
 4. files of one bucket and level >= 1 do not overlap in keys (touching counts);
-5. for an exact replacement: nothing else came into the partitions meanwhile (JAVA_RULES A8).
+5. for an exact replacement: nothing else came into the partitions meanwhile (java-rules A8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index manifest after a commit (Java: `manifest/IndexManifestFileHandler`; JAVA_RULES C)."""
+"""The index manifest after a commit (Java: `manifest/IndexManifestFileHandler`; java-rules C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which manifests become one (Java: `operation/ManifestFileMerger`; JAVA_RULES B).
+"""Which manifests become one (Java: `operation/ManifestFileMerger`; java-rules B).
 
 The base list of a new snapshot names the manifests of the previous base and delta, merged when
 they became many or hold many deletions:

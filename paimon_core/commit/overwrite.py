@@ -1,6 +1,6 @@
 """Overwrites: replace whatever partitions hold *when the commit wins* (Java: `overwritePartition`).
 
-An overwrite removes concurrent appends too, as in Java (JAVA_RULES A8).  What must replace exactly
+An overwrite removes concurrent appends too, as in Java (java-rules A8).  What must replace exactly
 the files it read uses `CommitRequest.exact` instead.
 """
 
@@ -165,7 +165,7 @@ def replace_partitions(
 def moved_up(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
     """New files of a primary-key table moved to the top level where they do not overlap.
 
-    Java: `FileStoreCommitImpl.tryUpgrade` (JAVA_RULES K).
+    Java: `FileStoreCommitImpl.tryUpgrade` (java-rules K3).
     """
     if (
         not table.has_primary_key

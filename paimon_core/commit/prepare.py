@@ -1,7 +1,7 @@
 """The files of a snapshot to be, all but the snapshot file itself.
 
 What is written here is garbage until the snapshot names it.  When preparing fails, it is deleted
-again; after that it never is (JAVA_RULES A7).
+again; after that it never is (java-rules A7).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def prepare_snapshot(
     """The snapshot that follows `latest`, with its manifests and lists written.
 
     Its schema id is the newest schema's; total = previous + delta; the watermark never goes back;
-    statistics are carried on only while the schema stays (JAVA_RULES A10).
+    statistics are carried on only while the schema stays (java-rules A10).
     """
     written = _Written(table)
     try:
@@ -173,7 +173,7 @@ def _prepare(
         statistics=request.statistics or _carried_statistics(table, latest, schema.id),
         properties=dict(request.properties) if request.properties else None,
         next_row_id=next_row_id,
-        # Which Java a table lives with is told by its newest snapshot (JAVA_RULES, Choices).
+        # Which Java a table lives with is told by its newest snapshot (java-rules N1).
         extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
     )
 

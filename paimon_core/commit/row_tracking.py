@@ -1,4 +1,4 @@
-"""Row ids of new files (Java: `operation/commit/RowTrackingCommitUtils`; JAVA_RULES L)."""
+"""Row ids of new files (Java: `operation/commit/RowTrackingCommitUtils`; java-rules L1)."""
 
 from __future__ import annotations
 

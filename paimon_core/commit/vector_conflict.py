@@ -1,4 +1,4 @@
-"""Whether data files and deletion vectors still fit together after a commit (JAVA_RULES A2, C1).
+"""Whether data files and deletion vectors still fit together after a commit (java-rules A2, C1).
 
 Two things must not happen.  A file is rewritten while another commit marks rows of it as deleted:
 these rows would come back.  And a row of a file is marked as deleted while another commit rewrites

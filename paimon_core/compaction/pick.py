@@ -9,7 +9,7 @@ alone: that moves up as well.  A file that would move is rewritten instead
 - to the top level, if it holds deletes, or may hold some;
 - if it holds expired records;
 - if the table says so (`compaction.force-rewrite-all-files`);
-- from level 0, where lookups are needed (JAVA_RULES E4): if the levels have different formats, if
+- from level 0, where lookups are needed (java-rules E4): if the levels have different formats, if
   it holds deletes that deletion vectors are to drop, or if records above could have to be merged
   into its own.
 

@@ -107,7 +107,7 @@ def _never() -> Never:
 
 
 def output_level(table: FileStoreTable) -> int:
-    """The level of rewritten files: the top, as Java moves what an overwrite writes (JAVA_RULES K).
+    """The level of rewritten files: the top, as Java moves what an overwrite writes (java-rules K3).
 
     Without `overwrite-upgrade` level 0, unless batch reads skip that.
     """

@@ -1,4 +1,4 @@
-"""Cuts the compaction of a huge bucket into several units by key range (JAVA_RULES E7).
+"""Cuts the compaction of a huge bucket into several units by key range (java-rules E7).
 
 ::
 

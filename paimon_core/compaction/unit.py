@@ -11,11 +11,11 @@ so that carrying it out needs no rule::
 
 A bucket too large for one task is cut into several units with a `key_range` each.  All of them
 read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
-results of a bucket must be committed together (JAVA_RULES E7).
+results of a bucket must be committed together (java-rules E7).
 
 In a table with deletion vectors a unit also names the vectors of the files that it reads, and the
 levels `above` its output, where rows may lie that its own rows supersede; the result names these
-rows, and `vectors` makes index files of what a whole bucket's results say (JAVA_RULES E8).
+rows, and `vectors` makes index files of what a whole bucket's results say (java-rules E8).
 """
 
 from __future__ import annotations

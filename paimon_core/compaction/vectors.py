@@ -12,7 +12,7 @@ elsewhere the one index file of the bucket is, or goes if it would hold nothing 
 empty one).
 
 The commit names the index files that were read as deleted, so it fails if a vector changed since
-the plan (JAVA_RULES C1, C2).
+the plan (java-rules C1, C2).
 """
 
 from __future__ import annotations

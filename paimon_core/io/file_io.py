@@ -131,8 +131,10 @@ def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
     """Delete files of work that failed, and that nobody will ever name.
 
     For clean-up after a failure, which is what the caller has to report: what cannot be deleted is
-    logged, and is an orphan.
+    logged, and is an orphan.  Such files were never part of the table, so a storage that records
+    changes of the table is asked for the one below it, its attribute `unrecorded`.
     """
+    io = getattr(io, "unrecorded", io)
 
     def delete(path: str) -> None:
         try:

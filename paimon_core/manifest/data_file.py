@@ -71,7 +71,7 @@ class DataFileMeta:
     write_cols: tuple[str, ...] | None = None
 
     def upgraded(self, level: int) -> DataFileMeta:
-        """The same file at a higher level: nothing but the level changes (JAVA_RULES E6)."""
+        """The same file at a higher level: nothing but the level changes (java-rules E6)."""
         if level <= self.level:
             raise ValueError(f"cannot upgrade {self.file_name} from {self.level} to {level}")
         return replace(self, level=level)

@@ -2,7 +2,7 @@
 
 Java: `LeafFunction.test(type, rowCount, min, max, nullCount, literals)`.  The answer may be a wrong
 yes but never a wrong no: what is unknown counts as yes.  Bounds need not be attained (long strings
-are cut, JAVA_RULES G5).
+are cut, java-rules G5).
 """
 
 from __future__ import annotations

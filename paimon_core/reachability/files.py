@@ -183,7 +183,7 @@ def _missing(table: FileStoreTable, path: str) -> CorruptTable:
         f"metadata file {path} of table {table.name} is missing",
         table=table.name,
         file=path,
-        next_step="nothing was deleted; if it expired meanwhile, run again, "
+        next_step="if it expired meanwhile, run again, "
         "otherwise run `caretaker verify` on the table",
     )
 
@@ -214,7 +214,7 @@ def is_appended(entry: ManifestEntry) -> bool:
 
 
 def appended_is_changelog(reference: Reference) -> bool:
-    """Whether the changelog of a reference is what writers appended (JAVA_RULES H4)."""
+    """Whether the changelog of a reference is what writers appended (java-rules H4)."""
     producer = reference.table.options.value(CHANGELOG_PRODUCER)
     return reference.snapshot.changelog_manifest_list is None and producer == "none"
 
@@ -224,7 +224,7 @@ def listed_names(reference: Reference) -> list[tuple[str, int | None]]:
 
     A tag needs no changelog, and a changelog only its own list; without one, and without a
     changelog producer, the rows that were appended are the changelog, and base and delta lists
-    stay (JAVA_RULES H4).
+    stay (java-rules H4).
     """
     s = reference.snapshot
     changelog = (s.changelog_manifest_list, s.changelog_manifest_list_size)

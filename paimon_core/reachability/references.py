@@ -72,13 +72,18 @@ class Reference:
 def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
     """The table's handle on another branch, under that branch's newest schema.
 
-    CorruptTable for a branch without schema: nobody can tell what it needs, so whoever deletes
-    has to stop (Java's orphan job does too).
+    CorruptTable for a branch without schema: nobody can tell what its snapshots need, so whoever
+    deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
+    Java 1.4 leaves when it makes a branch at a tag whose snapshot has expired: it copies main's
+    tag, then fails.  Its tags keep what they name, read under main's schemas.
     """
     if branch == table.branch:
         return table
     schemas = table.schemas.of_branch(branch)
     latest = schemas.latest()
+    if latest is None and _holds_only_tags(table, branch):
+        schemas = table.schemas.of_branch(MAIN_BRANCH)
+        latest = schemas.latest()
     if latest is None:
         raise CorruptTable(
             f"branch {branch} of table {table.name} has no schema",
@@ -99,6 +104,12 @@ def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
         branches=replace(table.branches, paths=paths),
         consumers=replace(table.consumers, paths=paths),
     )
+
+
+def _holds_only_tags(table: FileStoreTable, branch: str) -> bool:
+    paths = table.paths.of_branch(branch)
+    snapshots = replace(table.snapshots, paths=paths).ids()
+    return not snapshots and not replace(table.changelogs, paths=paths).ids()
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
@@ -136,7 +147,7 @@ def settled_snapshots(branch: FileStoreTable) -> list[Snapshot]:
     raise CorruptTable(
         f"the snapshots of table {branch.name} change faster than they can be read",
         table=branch.name,
-        next_step="nothing was deleted; run again",
+        next_step="run again",
     )
 
 

@@ -26,7 +26,7 @@ from paimon_core.options import CHANGELOG_PRODUCER, Option
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.incremental import merged_files
 from paimon_core.read.table_read import read_table
-from paimon_core.scan.scan import scan_delta
+from paimon_core.scan.scan import in_plan_order, scan_delta
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.types.buffers import int8_array
@@ -151,8 +151,9 @@ class StreamScan:
         told = self.table.options.flag(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
         if snapshot.commit_kind is not CommitKind.OVERWRITE or not told:
             changes = changes_of(self.table, snapshot) or ()
-            return StreamPlan(next_snapshot=following, changes=tuple(changes))
-        entries = scan_delta(self.table, snapshot)
+            ordered = in_plan_order(self.table, changes)
+            return StreamPlan(next_snapshot=following, changes=tuple(ordered))
+        entries = in_plan_order(self.table, scan_delta(self.table, snapshot))
         return StreamPlan(
             next_snapshot=following,
             changes=tuple(e for e in entries if e.kind is FileKind.ADD),

@@ -34,7 +34,7 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.versions import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -108,7 +108,8 @@ def _read(
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
-    entries = [e for e in scan_files(table, snapshot, predicate=predicate) if keep(e)]
+    found = (e for e in scan_files(table, snapshot, predicate=predicate) if keep(e))
+    entries = in_plan_order(table, found)
     needed = set(wanted.names) | (fields_of(predicate) if predicate is not None else set())
     buckets: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
@@ -234,7 +235,7 @@ def least_level(table: FileStoreTable) -> int:
 
 
 def skips_level_0(table: FileStoreTable) -> bool:
-    """Whether a batch read waits for compaction to look at new files (JAVA_RULES G1).
+    """Whether a batch read waits for compaction to look at new files (java-rules G1).
 
     Append tables have no levels: all of their files say level 0, also with deletion vectors.
     """

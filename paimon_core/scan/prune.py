@@ -1,4 +1,4 @@
-"""Which files may hold matching rows, by statistics and embedded indexes (JAVA_RULES G2 to G4).
+"""Which files may hold matching rows, by statistics and embedded indexes (java-rules G2 to G4).
 
 Java: `operation/KeyValueFileStoreScan`, `operation/AppendOnlyFileStoreScan`.
 

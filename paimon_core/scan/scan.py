@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.options import SCAN_PLAN_SORT_PARTITION
 from paimon_core.predicate import Predicate, conjunction, fields_of, matches_row, split_conjuncts
 from paimon_core.scan.manifests import (
     changelog_manifests,
@@ -18,6 +19,7 @@ from paimon_core.scan.manifests import (
 from paimon_core.scan.prune import prune_by_statistics
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
+from paimon_core.types.data_types import DataType
 
 PartitionFilter = Callable[[bytes], bool]
 
@@ -88,6 +90,26 @@ def scan_files(
     if predicate is not None:
         entries = prune_by_statistics(table, entries, predicate)
     return entries
+
+
+def in_plan_order(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The entries as a plan hands them out: by partition if the table asks for that, nulls first.
+
+    Java: `SnapshotReaderImpl.read` with `scan.plan-sort-partition`.  Within a partition, and
+    without the option, their order stays.
+    """
+    found = list(entries)
+    if not table.options.value(SCAN_PLAN_SORT_PARTITION):
+        return found
+    types = [f.type for f in table.schema.partition_type.fields]
+    places = {row: _sort_key(row, types) for row in {e.partition for e in found}}
+    return sorted(found, key=lambda e: places[e.partition])
+
+
+def _sort_key(row: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
+    values = decode_row(row, types)
+    # Java orders NaN behind all numbers, and compares nothing with a null.
+    return tuple((v is not None, v != v, 0 if v is None or v != v else v) for v in values)  # noqa: PLR0124
 
 
 def scan_delta(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:

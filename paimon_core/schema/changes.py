@@ -8,6 +8,7 @@ from itertools import count
 from typing import Final
 
 from paimon_core.errors import SchemaError
+from paimon_core.known_options import check_value
 from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
 from paimon_core.schema.create import check_default_value, is_blob, normalized, with_new_ids
 from paimon_core.schema.nested_columns import (
@@ -128,6 +129,7 @@ class _Edit:
         match change:
             case SetOption(key, value):
                 self._check_option(key)
+                check_value(key, value)
                 if self.has_snapshots:
                     _check_set(self.old.options, key, value)
                 self.options[key] = value

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.errors import PaimonError, SchemaError
+from paimon_core.known_options import check_values
 from paimon_core.options import Options, parse_bool
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER_ID, TableSchema
 from paimon_core.schema.validation import validate_schema
@@ -71,6 +72,7 @@ def create_schema(
     Keys may also come as the options `primary-key` and `partition`; key columns become NOT NULL.
     """
     options = dict(options or {})
+    check_values(options)
     if parse_bool(options.get("auto-create", "false")):
         raise SchemaError("the option auto-create must be false")
     ids = count()

@@ -6,7 +6,7 @@
 
 Hints spare a listing and may be stale, for they are written after the fact and by several
 processes.  So LATEST = n holds only if n exists and n + 1 does not, EARLIEST = n only if n exists
-and n - 1 does not; else the folder is listed.  (JAVA_RULES I1 asks for a little less: Java does not
+and n - 1 does not; else the folder is listed.  (java-rules I1 asks for a little less: Java does not
 look whether the snapshot of LATEST exists, and after a fast-forward it takes no notice of older
 snapshots that came from the branch, because EARLIEST stands above them.)
 """

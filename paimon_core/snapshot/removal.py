@@ -152,25 +152,29 @@ class Removal:
 
 
 def remove_newest(
-    removal: Removal, going: Iterable[Snapshot], *, prove: Prove = always, settle: Prove = always
+    removal: Removal,
+    going: Iterable[Snapshot],
+    *,
+    back_to: int,
+    prove: Prove = always,
+    settle: Prove = always,
 ) -> None:
     """Remove these snapshots, newest first.  StalePlan, and all is put back, if a proof fails.
 
-    `prove` says whether what the table goes back to is alive.  `settle` waits until commits that
+    `back_to` is the id of the snapshot that is then the newest.  `prove` says whether what the table goes back to is alive.  `settle` waits until commits that
     began before the first removal have ended: one that lands afterwards is found by a listing.
     """
     snapshots = removal.snapshots
     ordered = sorted(going, key=lambda s: -s.id)
-    prove()
     try:
+        prove()
         for snapshot in ordered:
             _check_not_followed(snapshots, snapshot)
             removal.remove([snapshot])
             _check_not_followed(snapshots, snapshot)
             prove()
         settle()
-        if ordered:
-            check_no_straggler(snapshots, ordered[-1].id - 1)
+        check_no_straggler(snapshots, back_to)
         prove()
     except StalePlan as e:
         raise undone(removal, e) from e

@@ -60,5 +60,5 @@ class Snapshot:
 
     @property
     def written_by_2_0(self) -> bool:
-        """Whether Java 2.0 made it, so that its reading rules apply (JAVA_RULES, Choices)."""
+        """Whether Java 2.0 made it, so that its reading rules apply (java-rules N1)."""
         return "uuid" in self.extra

@@ -5,7 +5,7 @@ A filesystem warehouse needs no catalog object to be read: `warehouse/DB.db/TABL
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
@@ -40,17 +40,20 @@ def open_table(
     branch: str | None = None,
     dynamic_options: Mapping[str, str | None] | None = None,
     file_io_options: Mapping[str, str] | None = None,
+    watch: Callable[[FileIO, str], FileIO] | None = None,
 ) -> FileStoreTable:
     """The table `identifier` ("db.t") of a filesystem warehouse, under its newest schema.
 
-    `dynamic_options` hold for this handle only; None removes an option.  NotFound if there is no
-    such table or branch.
+    `dynamic_options` hold for this handle only; None removes an option.  `watch` is given the
+    storage and the table's folder, and returns the storage to use.  NotFound if there is no such
+    table or branch.
     """
     database, name = split_identifier(identifier)
     io, root = open_file_io(warehouse, file_io_options)
+    folder = f"{root.rstrip('/')}/{database}.db/{name}"
     return open_table_at(
-        io,
-        f"{root.rstrip('/')}/{database}.db/{name}",
+        io if watch is None else watch(io, folder),
+        folder,
         identifier,
         branch=branch,
         dynamic_options=dynamic_options,

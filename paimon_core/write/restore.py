@@ -64,7 +64,7 @@ class ExistingBuckets:
         return self._known[partition]
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
-        """One more than the greatest sequence number in the bucket (JAVA_RULES D2)."""
+        """One more than the greatest sequence number in the bucket (java-rules D2)."""
         return self.partition(partition).newest.get(bucket, -1) + 1
 
     def _hash_indexes(self) -> dict[bytes, dict[int, IndexFileMeta]]:

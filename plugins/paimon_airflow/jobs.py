@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
@@ -17,8 +17,10 @@ from paimon_airflow.batches import parse_size
 from paimon_airflow.results import TableResult, from_error, from_report, lost
 
 if TYPE_CHECKING:
+    from maintenance.history.store import SqlHistory
     from maintenance.plan import Plan
-    from maintenance.policy.model import GuardPolicy, Policy, TablePolicy
+    from maintenance.policy.model import Policy, TablePolicy
+    from maintenance.resolve import Resolved
     from maintenance.runner import RunRequest, Surroundings
 
 logger = logging.getLogger(__name__)
@@ -52,9 +54,10 @@ Where = Literal["nowhere", "in_process", "spark"]
 class Request:
     """What the form asks for, on the storage of the settings.
 
-    `arguments` are raw, under the job's own names.  `timezone` is what partitions' idle times and
-    the like are measured in; None: the process's own.  What the policy says of a table holds where
-    nothing is given here; with `schedule`, only tables take part for which it names that schedule.
+    `arguments` are what was typed, raw, under the job's own names; `defaults` those of the DAG.
+    Whose word counts for a table: see `maintenance.resolve`.  `timezone` is what partitions' idle
+    times and the like are measured in; None: the process's own.  With `schedule`, only tables take
+    part for which the policy names that schedule.
     """
 
     job: str
@@ -64,9 +67,11 @@ class Request:
     excluding: tuple[str, ...] = ()
     branch: str | None = None
     arguments: Mapping[str, object]
+    defaults: Mapping[str, object] = field(default_factory=dict)
     dry_run: bool = False
     force: bool = False
     max_rewrite: str | None = None
+    default_max_rewrite: str | None = None
     batch_bytes: int
     storage: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
@@ -87,35 +92,20 @@ class Request:
             return self.policy.runs_on(table, self.job, self.schedule)
         return by_name or self.of_table(table).job(self.job).enabled
 
-    def given(self, table: str) -> TableRun:
-        """What one run on the table is given: the form's word, else the policy's."""
-        policy = self.of_table(table)
-        guards = policy.job(self.job).guards
-        if self.max_rewrite:
-            guards = replace(guards, max_rewrite=self.max_rewrite)
-        return TableRun(
-            arguments={**policy.arguments_of(self.job), **self.arguments},
-            default_options=policy.options,
-            guards=guards,
+    def resolved(self, table: str) -> Resolved:
+        """What one run on the table is given."""
+        from maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - only when a task runs
+        from maintenance.registry import job_named  # noqa: PLC0415
+        from maintenance.resolve import resolve  # noqa: PLC0415
+
+        return resolve(
+            job_named(self.job),
+            self.of_table(table),
+            typed=self.arguments,
+            defaults=self.defaults,
+            limits=GuardPolicy(max_rewrite=self.max_rewrite),
+            default_limits=GuardPolicy(max_rewrite=self.default_max_rewrite),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRun:
-    """What differs from table to table within one request."""
-
-    arguments: Mapping[str, object]
-    default_options: Mapping[str, str]
-    guards: GuardPolicy
-
-    def to_json(self) -> dict[str, object]:
-        """The parts that say something, as a batch's runs have them."""
-        parts = {
-            "arguments": dict(self.arguments),
-            "default_options": dict(self.default_options),
-            "guards": self.guards.to_json(),
-        }
-        return {name: value for name, value in parts.items() if value not in (None, {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +127,12 @@ def request_from(
     timezone: str | None,
     policy: str | None = None,
     schedule: str | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Request:
     """The request that the DAG run's params make; InvalidArgument if they make none.
+
+    A param that holds nothing was not typed: the form's arguments are empty until somebody fills
+    them in.  `defaults` are those of the DAG.
 
     The form's schema was checked before; what only the job knows is checked here, and that there is
     nothing else: Airflow passes on whatever `conf` of the REST API holds, so a misspelt `dry_run`
@@ -146,6 +140,7 @@ def request_from(
     """
     from maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
     from maintenance.registry import job_named  # noqa: PLC0415
+    from maintenance.resolve import is_given  # noqa: PLC0415
     from maintenance.storage_options import options_of_environment  # noqa: PLC0415
     from paimon_core.errors import InvalidArgument
 
@@ -157,12 +152,11 @@ def request_from(
     }
     arguments = {
         argument: params[name]
-        for argument, own in names.items()
-        # Another name of it comes from `conf`, and so before what the form fills in by itself.
-        for name in own
-        if params.get(name) is not None
+        for argument, spellings in names.items()
+        for name in spellings
+        if is_given(params.get(name))
     }
-    accepted = {name for own in names.values() for name in own} | COMMON_PARAMS
+    accepted = {name for known in names.values() for name in known} | COMMON_PARAMS
     unknown = sorted(params.keys() - accepted)
     if unknown:
         raise InvalidArgument(
@@ -179,8 +173,9 @@ def request_from(
     try:
         # The form of a job that never needs Spark asks for neither.
         batch_bytes = parse_size(str(params.get("batch_size") or "0"))
-        limit = params.get("max_rewrite")
-        max_rewrite = f"{parse_size(str(limit))} b" if limit else None
+        max_rewrite = _limit(params.get("max_rewrite"))
+        own = dict(defaults or {})
+        default_max_rewrite = _limit(own.pop("max_rewrite", None))
     except ValueError as e:
         raise InvalidArgument(str(e)) from e
     return Request(
@@ -191,15 +186,22 @@ def request_from(
         excluding=_texts(params, "excluding"),
         branch=cast("str | None", params.get("branch")) or None,
         arguments=arguments,
+        defaults=own,
         dry_run=bool(params.get("dry_run")),
         force=bool(params.get("force")),
         max_rewrite=max_rewrite,
+        default_max_rewrite=default_max_rewrite,
         batch_bytes=batch_bytes,
         storage={**options_of_environment(), **storage},
         timezone=timezone,
         policy=None if policy is None else load_policy(policy),
         schedule=schedule,
     )
+
+
+def _limit(text: object) -> str | None:
+    """The size in the core's spelling, which knows no fractions."""
+    return f"{parse_size(str(text))} b" if text else None
 
 
 def _texts(params: Mapping[str, object], name: str) -> tuple[str, ...]:
@@ -242,7 +244,7 @@ def _plan(request: Request, table: str) -> Planned:
         plan = plan_table(asked, _surroundings(request))
         asked.guards.check(plan, force=request.force or request.dry_run)
     except Exception as e:  # noqa: BLE001 - the other tables go on
-        return Planned(table=table, where="nowhere", result=from_error(table, e))
+        return Planned(table=table, where="nowhere", result=_failed_plan(request, table, e))
     if plan.is_empty:
         why = plan.kept[0].line()[:_LONGEST_REASON] if plan.kept else ""
         nothing = TableResult(table=table, outcome="nothing", summary=why)
@@ -256,6 +258,16 @@ def _plan(request: Request, table: str) -> Planned:
         bytes=plan.effect.rewritten_bytes,
         lines=lines,
     )
+
+
+def _failed_plan(request: Request, table: str, error: Exception) -> TableResult:
+    from maintenance.exit_codes import OnRefused  # noqa: PLC0415 - only when a task runs
+
+    try:
+        on_refused = request.of_table(table).job(request.job).on_refused
+    except Exception:  # noqa: BLE001 - a policy that cannot be asked skips nothing
+        on_refused = OnRefused.FAIL
+    return from_error(table, error, on_refused=on_refused)
 
 
 def needs_spark(plan: Plan) -> bool:
@@ -279,27 +291,23 @@ def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableRes
 
     around = replace(_surroundings(request), check_supervised=ends_with_parent())
     for table in tables:
-        yield from_report(run_table(_run_request(request, table), around).to_json())
+        yield result_of(request, run_table(_run_request(request, table), around).to_json())
+
+
+def result_of(request: Request, report: Mapping[str, object]) -> TableResult:
+    """The result that the report of a table's run makes, as the policy counts refusals."""
+    table = request.of_table(str(report["table"]))
+    return from_report(report, on_refused=table.job(request.job).on_refused)
 
 
 def _run_request(request: Request, table: str) -> RunRequest:
-    from maintenance.policy.limits import guards_of  # noqa: PLC0415 - only when a task runs
-    from maintenance.registry import job_named  # noqa: PLC0415
-    from maintenance.runner import RunRequest  # noqa: PLC0415
-
-    job = job_named(request.job)
-    given = request.given(table)
-    return RunRequest(
-        job=job,
+    return request.resolved(table).request(
         warehouse=request.warehouse,
         table=table,
-        arguments=job.read_arguments(given.arguments),
-        default_options=given.default_options,
         branch=request.branch,
-        file_io_options=request.storage,
+        storage=request.storage,
         dry_run=request.dry_run,
         force=request.force,
-        guards=guards_of(given.guards),
     )
 
 
@@ -365,7 +373,7 @@ def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun
             table=table,
             warehouse=request.warehouse,
             branch=request.branch,
-            arguments=dict(request.given(table).arguments),
+            arguments=dict(request.resolved(table).raw),
             run_id=run_id,
             snapshot_before=before,
             at_millis=env.now_millis(),
@@ -387,7 +395,11 @@ def batch_json(request: Request, runs: Sequence[StartedRun]) -> str:
         "timezone": request.timezone,
         "force": request.force,
         "runs": [
-            {"table": run.table, "run_id": run.run_id, **request.given(run.table).to_json()}
+            {
+                "table": run.table,
+                "run_id": run.run_id,
+                **_run_on_spark(request.resolved(run.table)),
+            }
             for run in runs
         ],
     }
@@ -430,6 +442,16 @@ def lost_run(request: Request, run: StartedRun, reason: str, *, ended: bool) -> 
     )
 
 
+def _run_on_spark(given: Resolved) -> dict[str, object]:
+    """What is special about one table's run, as the Spark application takes it."""
+    parts = {
+        "arguments": dict(given.raw),
+        "default_options": dict(given.default_options),
+        "guards": given.limits.to_json(),
+    }
+    return {name: value for name, value in parts.items() if value not in (None, {})}
+
+
 def read_reports(
     request: Request, folder: str, tables: Sequence[str]
 ) -> dict[str, Mapping[str, object]]:
@@ -442,19 +464,41 @@ def read_reports(
         file = f"{root}/{table}.json"
         if io.exists(file):
             reports[table] = json.loads(io.read_bytes(file))
-    _remember(reports.values())
-    return reports
+    return _remembered(reports)
 
 
-def _remember(reports: Iterable[Mapping[str, object]]) -> None:
-    """Put the reports of an application into this worker's history: a cluster has none."""
+def _remembered(
+    reports: dict[str, Mapping[str, object]],
+) -> dict[str, Mapping[str, object]]:
+    """Put the reports of an application into this worker's history: a cluster has none.
+
+    What comes back says of refusals whether the history knew them.
+    """
     from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
     from maintenance.history.entry import Actor, entries_of_report  # noqa: PLC0415
     from maintenance.history.store import open_history  # noqa: PLC0415
 
     history = open_history()
     if history is None:
-        return
+        return reports
     now, actor = system_environment().now_millis(), Actor.here()
-    for report in reports:
+    looked_up = {table: _looked_up(history, report) for table, report in reports.items()}
+    for report in looked_up.values():
         history.record(entries_of_report(report, at_millis=now, actor=actor))
+    return looked_up
+
+
+def _looked_up(history: SqlHistory, report: Mapping[str, object]) -> Mapping[str, object]:
+    from maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
+    from paimon_core.errors import UnsupportedFeature
+
+    error = report.get("error")
+    if report.get("status") != "refused" or not isinstance(error, Mapping):
+        return report
+    known = history.knows_refusal(
+        UnsupportedFeature(str(error.get("feature")), str(error.get("message"))),
+        table=str(report["table"]),
+        warehouse=str(report["warehouse"]),
+        actor=Actor.here(),
+    )
+    return {**report, "error": {**error, "known": known}}

@@ -35,11 +35,12 @@ from paimon_airflow.results import (
     count_text,
     detail_lines,
     failure_text,
-    from_report,
     lost,
     ordered,
+    refusal_text,
     report_text,
     retry_helps,
+    summary_of_changes,
     table_lines,
     totals,
 )
@@ -59,6 +60,7 @@ class _JobStep(BaseOperator):
 
     `storage` is stored with the DAG and holds no secrets; those are in `storage_connection`.
     `policy` is a file; with `schedule` the step is about tables that have this schedule in it.
+    `defaults` are the DAG's own arguments of the job, for what neither form nor policy says.
     """
 
     def __init__(
@@ -70,10 +72,12 @@ class _JobStep(BaseOperator):
         timezone: str | None = None,
         policy: str | None = None,
         schedule: str | None = None,
+        defaults: Mapping[str, object] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.job = job
+        self.defaults = dict(defaults or {})
         self.policy = policy
         self.schedule = schedule
         self.storage = dict(storage or {})
@@ -91,6 +95,7 @@ class _JobStep(BaseOperator):
                 timezone=self.timezone,
                 policy=self.policy,
                 schedule=self.schedule,
+                defaults=self.defaults,
             )
 
 
@@ -175,12 +180,14 @@ class _TableWork(_JobStep):
         self.ended(results)
         written = [result.to_json() for result in results]
         context["ti"].xcom_push(key=RESULTS, value=written)
-        failures = [result for result in results if result.outcome == "failed"]
+        failures = [result for result in results if result.is_red]
         if failures:
             _keep(context, written)
             if any(result.wants_retry for result in failures):
                 raise AirflowException(failure_text(failures))
             raise AirflowFailException(failure_text(failures))
+        if all(result.outcome == "refused" for result in results):
+            raise AirflowSkipException(refusal_text(results))
         return results
 
 
@@ -258,7 +265,7 @@ class RunOnSpark(_TableWork):
     def ended(self, results: Sequence[TableResult]) -> None:
         """Set the end of the label: files before and after, or how many tables failed."""
         self.outcome = count_text(results)
-        if not any(result.outcome == "failed" for result in results):
+        if not any(result.outcome in ("failed", "refused") for result in results):
             files = {k: v for k, v in totals(results).items() if k == "files"}
             self.outcome = change_text(files) or self.outcome
 
@@ -287,7 +294,7 @@ class RunOnSpark(_TableWork):
                 reason = failure or "the Spark application left no result for it"
                 yield jobs.lost_run(request, run, reason, ended=ended)
             else:
-                yield from_report(report)
+                yield jobs.result_of(request, report)
 
     def _results_folder(self, target: spark.Target, scratch: Path, name: str) -> str:
         try:
@@ -385,6 +392,9 @@ class RunOnSpark(_TableWork):
 class ReportRun(BaseOperator):
     """Says what happened to every table, and fails the run if a table failed.
 
+    Where nothing failed but tables were refused, which the history knows or the policy skips, the
+    task ends as skipped: neither green nor red, and its log names them.
+
     The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
     *Rendered Templates*: `report` is no template, but what is shown there is taken once more after
     the task ran.
@@ -409,16 +419,19 @@ class ReportRun(BaseOperator):
         heading, *lines = table_lines(results)
         self.log.info("%s", heading)
         for result, line in zip(results, lines, strict=True):
-            self.log.log(ERROR if result.outcome == "failed" else INFO, "%s", line)
+            self.log.log(ERROR if result.is_red else INFO, "%s", line)
             for detail in detail_lines(result):
                 self.log.info("    %s", detail)
         summary = _summary(results)
         self.report = report_text(results)
         self.log.info("%s. %s", summary["outcome"], summary["change"])
         ti.xcom_push(key="return_value", value=summary)
-        failures = [result for result in results if result.outcome == "failed"]
+        failures = [result for result in results if result.is_red]
         if failures:
             raise AirflowFailException(failure_text(failures))
+        refused = [result for result in results if result.outcome == "refused"]
+        if refused:
+            raise AirflowSkipException(refusal_text(refused))
 
     def _results(self, context: Context) -> list[TableResult]:
         """One result a table; tables that a task was to do and left no result for are lost."""
@@ -441,14 +454,13 @@ class ReportRun(BaseOperator):
 
 def _summary(results: Sequence[TableResult]) -> dict[str, object]:
     """The report as XCom keeps it."""
-    done = any(result.outcome == "done" for result in results)
     return {
         "outcome": count_text(results),
-        "change": change_text(totals(results))
-        or ("no data was rewritten" if done else "nothing was changed"),
+        "change": summary_of_changes(results),
         "counts": dict(count(results)),
         "totals": totals(results),
         "failed": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "failed"},
+        "refused": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "refused"},
         "tables": [r.to_json() for r in results if r.outcome != "nothing"][:_MOST_REPORTED],
     }
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from paimon_airflow.batches import size_text
 from paimon_airflow.credentials import are_refused
 
-Outcome = Literal["done", "nothing", "planned", "failed"]
+if TYPE_CHECKING:
+    from maintenance.exit_codes import OnRefused
 
-_ORDER: dict[Outcome, int] = {"failed": 0, "done": 1, "planned": 2, "nothing": 3}
+Outcome = Literal["done", "nothing", "planned", "refused", "failed"]
+
+_ORDER: dict[Outcome, int] = {"failed": 0, "refused": 1, "done": 2, "planned": 3, "nothing": 4}
 _WORDS: dict[Outcome, str] = {
     "failed": "FAILED",
+    "refused": "refused",
     "done": "done",
     "planned": "planned",
     "nothing": "nothing to do",
@@ -56,6 +60,7 @@ _OUTCOMES: dict[str, Outcome] = {
     "success": "done",
     "nothing_to_do": "nothing",
     "dry_run": "planned",
+    "refused": "refused",
     "failed": "failed",
 }
 
@@ -74,6 +79,8 @@ class TableResult:
     """What happened to one table.
 
     `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
+    `fails` says of a refused table that it makes its task and the run fail, as one that failed does;
+    `changed` of one that did not end well that it may have been changed before.
     """
 
     table: str
@@ -84,6 +91,13 @@ class TableResult:
     snapshot: int | None = None
     figures: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    fails: bool = False
+    changed: bool = False
+
+    @property
+    def is_red(self) -> bool:
+        """Whether the task and the run fail because of this table."""
+        return self.outcome == "failed" or (self.outcome == "refused" and self.fails)
 
     @property
     def wants_retry(self) -> bool:
@@ -101,6 +115,8 @@ class TableResult:
             "snapshot": self.snapshot,
             "figures": {name: list(pair) for name, pair in self.figures.items()},
             "lines": list(self.lines),
+            "fails": self.fails or None,
+            "changed": self.changed or None,
         }
         return {name: value for name, value in parts.items() if value not in (None, "", {}, [])}
 
@@ -122,38 +138,64 @@ class TableResult:
         return "  ".join(told)
 
 
-def from_report(report: Mapping[str, object]) -> TableResult:
+def from_report(
+    report: Mapping[str, object], *, on_refused: OnRefused | None = None
+) -> TableResult:
     """The result that a report of `maintenance` comes down to (its `to_json`)."""
     error = cast("Mapping[str, object] | None", report.get("error"))
     units = cast("Sequence[Mapping[str, object]]", report.get("failed_units") or ())
     if error is None and units:
         error = cast("Mapping[str, object]", units[0]["error"])
-    outcome: Outcome = "failed" if error else _OUTCOMES[str(report["status"])]
+    refused = error is not None and bool(error.get("feature"))
+    outcome: Outcome = _OUTCOMES[str(report["status"])]
+    if error is not None:
+        outcome = "refused" if refused else "failed"
     snapshots = cast("Sequence[int]", report.get("snapshots") or ())
     parts = cast("Sequence[Mapping[str, object]]", report.get("parts") or ())
     return TableResult(
         table=str(report["table"]),
         outcome=outcome,
         error=str(error["type"]) if error else None,
-        summary=_reason(error, len(units)) if error else _told(report.get("details")),
+        summary=_reason(error, len(units), report.get("changes"))
+        if error
+        else _told(report.get("details")),
         seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
         lines=[line for part in parts if (line := _part(part))],
+        changed=error is not None and _may_have_changed(report),
+        fails=error is not None and refused and _fails(on_refused, known=bool(error.get("known"))),
     )
 
 
-def from_error(table: str, error: BaseException) -> TableResult:
+def from_error(
+    table: str, error: BaseException, *, on_refused: OnRefused | None = None
+) -> TableResult:
     """The result of a table on which something was raised before there was a report."""
+    from maintenance.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
+
+    refused = is_refusal(error)
     return TableResult(
         table=table,
-        outcome="failed",
+        outcome="refused" if refused else "failed",
         error=type(error).__name__,
         summary=str(error) or type(error).__name__,
+        fails=refused and _fails(on_refused, known=bool(getattr(error, "known", False))),
     )
 
 
-def _reason(error: Mapping[str, object], failed_units: int) -> str:
+def _may_have_changed(report: Mapping[str, object]) -> bool:
+    changes = report.get("changes")
+    return not isinstance(changes, Mapping) or any(changes.values())
+
+
+def _fails(on_refused: OnRefused | None, *, known: bool) -> bool:
+    from maintenance.exit_codes import refusal_fails  # noqa: PLC0415 - only when a task runs
+
+    return refusal_fails(on_refused, known=known)
+
+
+def _reason(error: Mapping[str, object], failed_units: int, changes: object = None) -> str:
     parts = [str(error["message"])]
     # Which file, which snapshot: the table has a column of its own.
     where = [f"{name} {at}" for name in ("snapshot", "file") if (at := error.get(name)) is not None]
@@ -162,16 +204,27 @@ def _reason(error: Mapping[str, object], failed_units: int) -> str:
         parts.append(f"[{', '.join(where)}]")
     if failed_units > 1:
         parts.append(f"and {failed_units - 1} more units of work")
+    if isinstance(changes, Mapping):
+        parts.append(f"({_done_before(changes)})")
     if error.get("next_step"):
         parts.append(f"-> {error['next_step']}")
     return " ".join(parts)
+
+
+def _done_before(changes: Mapping[str, object]) -> str:
+    """What a run that did not end well had changed before."""
+    from maintenance.ledger import text_of  # noqa: PLC0415 - only when a task runs
+
+    told = text_of(changes)
+    return f"before that: {told}" if told else "nothing of the table was changed"
 
 
 def _part(part: Mapping[str, object]) -> str:
     """What one step of a job made of others did; "" if nothing."""
     error = cast("Mapping[str, object] | None", part.get("error"))
     if error:
-        return f"{part['job']} FAILED: {_reason(error, 0)}"
+        word = "refused" if part.get("status") == "refused" else "FAILED"
+        return f"{part['job']} {word}: {_reason(error, 0, part.get('changes'))}"
     if part.get("status") == "skipped":
         return f"{part['job']} skipped: {part.get('why')}"
     if part.get("status") != "success":
@@ -226,7 +279,12 @@ def lost(table: str, reason: str, *, snapshot: int | None = None) -> TableResult
     `snapshot` is the newest that it had committed all the same.
     """
     return TableResult(
-        table=table, outcome="failed", error=SPARK_LOST, summary=reason, snapshot=snapshot
+        table=table,
+        outcome="failed",
+        error=SPARK_LOST,
+        summary=reason,
+        snapshot=snapshot,
+        changed=True,
     )
 
 
@@ -305,9 +363,24 @@ def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -
 
 def failure_text(failures: Sequence[TableResult]) -> str:
     """Why the run failed: each table with its reason, on lines of their own."""
-    head = "1 table failed" if len(failures) == 1 else f"{len(failures)} tables failed"
-    reasons = (f"  {result.table}: {result.error}: {result.summary}" for result in failures)
+    return _reasons(failures, "failed")
+
+
+def refusal_text(refused: Sequence[TableResult]) -> str:
+    """Why tables were left out that are refused: each with its reason, on lines of their own."""
+    return _reasons(refused, "refused")
+
+
+def _reasons(results: Sequence[TableResult], what: str) -> str:
+    head = f"1 table {what}" if len(results) == 1 else f"{len(results)} tables {what}"
+    reasons = (f"  {r.table}: {r.error}: {r.summary}{_how_to_skip(r)}" for r in results)
     return "\n".join([f"{head}:", *reasons])
+
+
+def _how_to_skip(result: TableResult) -> str:
+    if result.outcome != "refused" or not result.fails:
+        return ""
+    return " (a refusal fails a run until the history knows it; policy: on_refused)"
 
 
 def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
@@ -318,6 +391,17 @@ def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
             before, after = sums.get(name, [0, 0])
             sums[name] = [before + pair[0], after + pair[1]]
     return sums
+
+
+def summary_of_changes(results: Sequence[TableResult]) -> str:
+    """What changed, in figures if there are any; "nothing was changed" only where that is known."""
+    figures = change_text(totals(results))
+    if figures:
+        return figures
+    if any(result.changed for result in results):
+        return "tables that did not end well may have been changed: see each of them"
+    done = any(result.outcome == "done" for result in results)
+    return "no data was rewritten" if done else "nothing was changed"
 
 
 def change_text(figures: Mapping[str, Sequence[int]]) -> str:

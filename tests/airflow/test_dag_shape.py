@@ -148,7 +148,10 @@ def test_a_pool_for_all_and_one_of_its_own():
 
 
 def test_the_scheduled_compaction_is_minor():
-    assert job_shape(COMPACT, Settings()).field("strategy").default == "minor"
+    dag = job_shape(COMPACT, Settings())
+    assert dag.defaults == {"strategy": "minor"}
+    assert dag.field("strategy").default is None
+    assert dag.field("strategy").help.endswith("Empty: minor.")
 
 
 class TestShape:
@@ -197,9 +200,9 @@ class TestSettings:
         assert {f.name: f.default for f in dag.fields if f.default}.items() >= {
             "warehouse": "s3://lake",
             "batch_size": "5 gb",
-            "strategy": "full",
             "tables": ["sales.*"],
         }.items()
+        assert dag.defaults == {"strategy": "full"}
         on_spark = next(s for s in dag.steps if s.kind is Kind.ON_SPARK)
         assert (on_spark.pool, on_spark.retries) == ("spark", 1)
 

@@ -70,7 +70,8 @@ def test_its_form_is_about_tables_and_its_page_names_the_file(shapes, policy):
     assert dag.arguments == ()
     assert dag.field("tables").default == ["*.*", "archive.*"]
     assert f"`{policy}` names this schedule" in dag.docs
-    assert f"`{policy}` hold where the form says nothing" in shapes["caretaker_compact"].docs
+    beside = f"`{policy}` hold for whatever is left empty in the form"
+    assert beside in shapes["caretaker_compact"].docs
 
 
 def test_a_schedule_of_the_settings_still_counts(policy):

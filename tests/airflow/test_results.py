@@ -106,16 +106,16 @@ def test_the_steps_of_a_job_made_of_others_are_told_one_by_one():
 
 
 def test_every_status_of_a_report_has_an_outcome():
+    errors_of = {Status.FAILED: OSError("x"), Status.REFUSED: errors.UnsupportedFeature("x")}
     outcomes = {
-        status: from_report(
-            report(status=status, error=OSError("x") if status is Status.FAILED else None)
-        ).outcome
+        status: from_report(report(status=status, error=errors_of.get(status))).outcome
         for status in Status
     }
     assert outcomes == {
         Status.SUCCESS: "done",
         Status.NOTHING_TO_DO: "nothing",
         Status.DRY_RUN: "planned",
+        Status.REFUSED: "refused",
         Status.FAILED: "failed",
     }
 

@@ -1,4 +1,4 @@
-"""Changelog files that Flink joined: one file of one bucket holds those of all (JAVA_RULES F6)."""
+"""Changelog files that Flink joined: one file of one bucket holds those of all (java-rules F6)."""
 
 from __future__ import annotations
 

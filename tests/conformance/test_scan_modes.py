@@ -133,3 +133,20 @@ def test_batches_are_javas(name: str, oracle: Oracle, tmp_path: Path) -> None:
             wrong.append((asked, java["rows"], mine))
     assert not wrong, "\n".join(map(str, wrong))
     assert refused < len(options) / 2
+
+
+def test_partitions_in_the_order_of_a_sorted_plan(oracle: Oracle, tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    columns = [{"name": "k", "type": "INT"}, {"name": "p", "type": "INT"}]
+    columns.append({"name": "s", "type": "STRING"})
+    options = {"bucket": "-1", "scan.plan-sort-partition": "true"}
+    oracle.one("create_table", columns=columns, partition_keys=["s", "p"], options=options)
+    for s in ("b", "a", None, "é", "ab"):
+        for p in (10, 9, None, -1):
+            oracle.one("write", rows=[[0, p, s]], compact=False)
+    theirs = [r[2:] for r in oracle.rows(sorted=False)]
+    table = open_table(str(tmp_path), "db.t")
+    ours_ = [r[2:] for r in rows_of(read_batch(batch_of(table)), table.schema.row_type, bits=False)]
+    assert ours_ == theirs
+    assert theirs[0] == [None, None]

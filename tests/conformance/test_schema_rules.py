@@ -397,3 +397,17 @@ def test_changes(oracle_1_4_2: Oracle, tmp_path: Path, kind: str, filled: bool) 
         if ours != theirs:
             differences.append((changes, answer.get("error"), ours, theirs))
     assert not differences, "\n".join(map(json.dumps, differences))
+
+
+def test_a_path_is_refused_by_both(oracle: Oracle, tmp_path: Path) -> None:
+    """A filesystem catalog says where its tables lie."""
+    options = {"path": str(tmp_path / "elsewhere")}
+    step = {"op": "create_table", **PLAIN, "options": options, "table": "t"}
+    (java,) = oracle.defaults(warehouse=tmp_path / "java", database="db")([step], check=False)
+    assert "does not support specifying the table path" in java["error"]
+    catalog = FileSystemCatalog(str(tmp_path / "ours"))
+    catalog.create_database("db")
+    schema = create_schema([column_from_object(c) for c in COLUMNS], now_millis=0, options=options)
+    with pytest.raises(PaimonError, match="cannot be created at"):
+        catalog.create_table("db.t", schema)
+    assert not (tmp_path / "elsewhere").exists()

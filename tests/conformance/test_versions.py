@@ -455,3 +455,20 @@ def test_files_that_change_their_level_again(oracle: Oracle, tmp_path: Path) -> 
     assert moved != levels
     assert len(oracle.rows()) == 50
     assert_whole(tmp_path)
+
+
+def test_a_branch_that_java_failed_to_make_blocks_nothing(
+    oracle_1_4_2: Oracle, tmp_path: Path
+) -> None:
+    """Java 1.4 copies the tag, then fails as the tag's snapshot has expired."""
+    table = Table(tmp_path)
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    (answer,) = oracle_1_4_2(
+        [{"op": "create_branch", **table.at, "name": "b", "tag": "t2"}], check=False
+    )
+    assert "NoSuchFile" in answer["cause_type"]
+    assert oracle_1_4_2.defaults(**table.at).one("branches")["branches"] == ["b"]
+    table.do("write", rows=[[5, "y"]])
+    table.do("expire_snapshots", retain_max=1, retain_min=1)
+    assert len(table.snapshots()) == 1
+    assert [r[1:] for r in oracle_1_4_2.rows(tag="t2")] == [[0, "x"], [1, "x"]]

@@ -214,6 +214,8 @@ class Case:
     """Renaming copies and deletes, as on object stores."""
     parts: bool = False
     """Whether a failed run may commit some of its work, so that there are more snapshots in all."""
+    passing: frozenset[str] = frozenset()
+    """Problems that there may be for one change, until a second run."""
     least: int = 1
     """How many changes there are at least."""
 
@@ -265,7 +267,9 @@ class Origin:
         assert errors(failed) == self.errors_after, what
 
     def _check_whole(self, failed: Path, what: Trigger) -> None:
-        assert errors(failed) <= self.errors_before | self.errors_after, what
+        broken = errors(failed) - self.errors_before - self.errors_after
+        # Between a tag that is revived and the last of the snapshots that go.
+        assert {problem for problem, _ in broken} <= self.case.passing, what
         found, before, after = self.case.state(failed), self.before, self.after
         assert found["rows"] in (before["rows"], after["rows"], *self.steps), what
         for kind in ("tags", "branches"):

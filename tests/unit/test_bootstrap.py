@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import tomllib
 import zipfile
@@ -420,6 +422,133 @@ class TestLauncher:
             assert process.wait(60) == 130
             assert "the next call goes on" in process.stderr.read()
             process.stderr.close()
+
+
+def run_as_nobody(*command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command as the user nobody, who may write next to nowhere."""
+    return subprocess.run(
+        [
+            *("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"),
+            *("env", "-i", "PATH=/usr/bin:/bin", "HOME=/nonexistent"),
+            *(f"{name}={value}" for name, value in environ.items()),
+            *map(str, command),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+
+
+def python_of_everybody() -> str | None:
+    """A Python of this version that the user nobody can run, and the checkout with it."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return None
+    own = os.path.realpath(sys.executable)
+    for python in (own, f"/usr/bin/{Path(own).name}", "/usr/bin/python3", "/usr/local/bin/python3"):
+        try:
+            ran = run_as_nobody(python, "-c", "import sys; print(*sys.version_info[:2])")
+        except OSError:
+            continue
+        readable = run_as_nobody("cat", ROOT / "caretaker").returncode == 0
+        if ran.stdout.split() == [str(n) for n in sys.version_info[:2]] and readable:
+            return os.path.realpath(python)
+    return None
+
+
+class TestAnotherUser:
+    """An environment that root made, and nobody uses: nothing of it is written to."""
+
+    @pytest.fixture
+    def home(self):
+        python = python_of_everybody()
+        if python is None:
+            pytest.skip("needs root, setpriv, and a Python and checkout that nobody can read")
+        # Not pytest's own folder, which only its user may enter.
+        folder = Path(tempfile.mkdtemp(prefix="caretaker-"))
+        folder.chmod(0o755)
+        env = folder / "env-made"
+        environment.make_environment_by_hand(env, python)
+        shutil.copy(ROOT / "requirements.lock", env / "requirements.lock")
+        (folder / "current").write_text(f"{env}\n")
+        (folder / "lock").touch(mode=0o644)
+        yield folder
+        shutil.rmtree(folder)
+
+    def snapshot(self, home: Path) -> set[tuple[str, int]]:
+        return {(str(p), p.lstat().st_mtime_ns) for p in (home, *home.rglob("*"))}
+
+    def test_runs_in_it(self, home):
+        before = self.snapshot(home)
+        code = "import os, sys; print(os.getuid(), sys.prefix)"
+        ran = run_as_nobody(ROOT / "caretaker", "python", "-c", code, CARETAKER_HOME=str(home))
+        assert ran.stderr == ""
+        assert ran.stdout.split() == [str(pwd.getpwnam("nobody").pw_uid), str(home / "env-made")]
+        assert self.snapshot(home) == before
+
+    def test_needs_no_lock_where_the_front_door_cannot_tell_that_all_is_ready(self, home):
+        """Without `cmp` on PATH, the bootstrap is asked each time."""
+        python = str((home / "env-made" / "bin" / "python").readlink())
+        before = self.snapshot(home)
+        ran = run_as_nobody(
+            *(python, "-P", "-s", "-m", "bootstrap.environment", ROOT, home), PYTHONPATH=str(ROOT)
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert self.snapshot(home) == before
+
+    def test_without_java_hears_how_to_get_one(self, home):
+        python = home / "env-made" / "bin" / "python"
+        ran = run_as_nobody(
+            *(python, "-P", "-m", "bootstrap.java", home),
+            PYTHONPATH=str(ROOT),
+            CARETAKER_JAVA_PLACES="/nowhere",
+            PATH="/nonexistent",
+        )
+        assert ran.returncode == 1
+        assert ran.stderr.startswith("caretaker: Spark needs Java 17 or newer")
+        assert ran.stderr.count("\n") == 1
+
+    def test_hears_why_an_environment_is_of_no_use(self, home):
+        private = home / "private"
+        private.mkdir(mode=0o700)
+        link = home / "env-made" / "bin" / "python"
+        python = str(link.readlink())
+        (private / "python").symlink_to(python)
+        link.unlink()
+        link.symlink_to(private / "python")
+        ran = run_as_nobody(
+            *(ROOT / "caretaker", "python", "-V"),
+            CARETAKER_HOME=str(home),
+            CARETAKER_PYTHON=python,
+        )
+        assert ran.returncode == 1
+        assert f"this user cannot run {private}/python, with which the environment" in ran.stderr
+        assert ran.stderr.endswith("set CARETAKER_HOME to a folder of your own\n")
+
+    def test_keeps_caches_of_checks_to_itself(self, home, monkeypatch, tmp_path):
+        monkeypatch.setenv("CARETAKER_HOME", str(home))
+        assert checks.caches_folder() == home / "cache"
+        code = "from bootstrap import checks; print(checks.caches_folder())"
+        ran = run_as_nobody(
+            *(home / "env-made" / "bin" / "python", "-P", "-c", code),
+            PYTHONPATH=str(ROOT),
+            CARETAKER_HOME=str(home),
+            XDG_CACHE_HOME="/somewhere",
+        )
+        assert ran.stdout == "/somewhere/caretaker/cache\n"
+
+
+def test_what_is_installed_can_be_read_by_others_whatever_the_umask(tmp_path):
+    (tmp_path / "requirements.lock").write_text("")
+    code = (
+        "import os; from bootstrap import environment; os.umask(0o077)\n"
+        "environment.ensure = lambda root, home: print(oct(os.umask(0)))\n"
+        f"environment.main([{str(tmp_path)!r}, {str(tmp_path)!r}])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout == "0o22\n"
 
 
 class TestChecks:

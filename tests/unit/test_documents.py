@@ -1,8 +1,9 @@
-"""The documents hold together: links, numbers of decisions, names of files and of tests."""
+"""The documents hold together: links, numbers of decisions, names of files and of tests, rules of Java."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,55 @@ def test_every_benchmark_is_described() -> None:
     text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     scripts = sorted(file.name for file in (ROOT / "benchmarks").glob("*.py"))
     assert [name for name in scripts if f"`{name}`" not in text] == []
+
+
+RULES_OF_JAVA = ROOT / "docs" / "java-rules.md"
+RULE = re.compile(r"^<a id=\"(\w+)\"></a>\n\*\*([A-Z]\d+)\. ", re.MULTILINE)
+GROUP = re.compile(r"^## ([A-Z])\. ", re.MULTILINE)
+CITATION = re.compile(r"java-rules(?!\.md)((?:,? (?:(?:to|and) )?[A-Z]\d*\b)*)")
+# Where the rules were before they came into this repository; nobody else can read that file.
+OLD_CITATION = re.compile("JAVA" + "_RULES|shared" + "/design")
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Name and text of every file of the checkout; not of the tables under tests/golden."""
+    tops = [p for p in ROOT.iterdir() if p.name == ".ci" or not p.name.startswith(".")]
+    for top in sorted(tops):
+        for file in [top] if top.is_file() else sorted(top.rglob("*")):
+            if not file.is_file() or "warehouse" in file.parts or "__pycache__" in file.parts:
+                continue
+            try:
+                yield str(file.relative_to(ROOT)), file.read_text("utf-8")
+            except UnicodeDecodeError:
+                continue  # not a text
+
+
+def test_every_rule_of_java_has_an_id_of_its_own_and_an_anchor() -> None:
+    text = RULES_OF_JAVA.read_text("utf-8")
+    rules = RULE.findall(text)
+    ids = [rule for _, rule in rules]
+    assert ids == re.findall(r"^\*\*([A-Z]\d+)\. ", text, re.MULTILINE)
+    assert [anchor for anchor, _ in rules] == [rule.lower() for rule in ids]
+    expected = [
+        f"{group}{n}"
+        for group in GROUP.findall(text)
+        for n in range(1, 1 + sum(rule[0] == group for rule in ids))
+    ]
+    assert ids == expected
+
+
+def test_every_rule_of_java_that_is_cited_exists() -> None:
+    text = RULES_OF_JAVA.read_text("utf-8")
+    known = {*GROUP.findall(text), *(rule for _, rule in RULE.findall(text))}
+    cited = [
+        (name, re.findall(r"[A-Z]\d*", match[1]))
+        for name, body in _texts()
+        if ROOT / name != Path(__file__)
+        for match in CITATION.finditer(body)
+    ]
+    assert len(cited) > 40
+    assert [(name, ids) for name, ids in cited if not ids or not known.issuperset(ids)] == []
+
+
+def test_nothing_cites_rules_that_only_their_authors_can_read() -> None:
+    assert [name for name, body in _texts() if OLD_CITATION.search(body)] == []

@@ -33,7 +33,7 @@ Plan = MetadataPlan[tuple[Move, ...]]
 
 
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """The consumers whose file is older than the time allowed (JAVA_RULES H6)."""
+    """The consumers whose file is older than the time allowed (java-rules H6)."""
     allowed = cast("int | None", arguments.get("expiration_time"))
     if allowed is None:
         allowed = table.options.value(CONSUMER_EXPIRATION_TIME)

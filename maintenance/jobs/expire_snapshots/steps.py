@@ -1,4 +1,4 @@
-"""Plans and executes the expiry of snapshots (Java: `ExpireSnapshotsImpl`; JAVA_RULES H)."""
+"""Plans and executes the expiry of snapshots (Java: `ExpireSnapshotsImpl`; java-rules H)."""
 
 from __future__ import annotations
 

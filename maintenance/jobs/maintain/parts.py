@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from maintenance.arguments import shown_arguments
+from maintenance.exit_codes import is_refusal
 from maintenance.job import Job
 from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
 from maintenance.plan import Effect, Kept, Once, Plan, SnapshotPin
@@ -20,7 +21,7 @@ _TAGS: Final = "trigger_tag_automatic_creation"
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     # A snapshot that a tag should have kept must not go.
     "expire_snapshots": (_TAGS,),
-    # Changelogs outlive snapshots, so snapshots go first (JAVA_RULES H5).
+    # Changelogs outlive snapshots, so snapshots go first (java-rules H5).
     "expire_changelogs": (_TAGS, "expire_snapshots"),
     # What a step left half done looks like an orphan to nobody but the next run of that step.
     "remove_orphan_files": (
@@ -37,8 +38,17 @@ class PartStatus(StrEnum):
     NOT_DUE = "not_due"
     NOTHING_TO_DO = "nothing_to_do"
     SUCCESS = "success"
+    REFUSED = "refused"
     FAILED = "failed"
     SKIPPED = "skipped"
+
+    @classmethod
+    def of(cls, error: BaseException) -> PartStatus:
+        """How a step ended that raised this."""
+        return cls.REFUSED if is_refusal(error) else cls.FAILED
+
+
+_NOT_DONE: Final = frozenset({PartStatus.FAILED, PartStatus.REFUSED, PartStatus.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +67,7 @@ class Part:
     @property
     def has_work(self) -> bool:
         """Whether the step would do something, or could not be planned."""
-        return self.status in (PartStatus.DUE, PartStatus.FAILED)
+        return self.status in (PartStatus.DUE, PartStatus.FAILED, PartStatus.REFUSED)
 
     def to_json(self) -> dict[str, object]:
         """The step as plans print it."""
@@ -75,7 +85,8 @@ class Part:
         if self.plan is not None:
             yield from self.plan.lines()
         elif self.error is not None:
-            yield f"{self.job.name}: cannot be planned: {self.error}"
+            what = "refused" if self.status is PartStatus.REFUSED else "cannot be planned"
+            yield f"{self.job.name}: {what}: {self.error}"
         else:
             yield f"{self.job.name}: {str(self.status).replace('_', ' ')}: {self.why}"
         if self.guard:
@@ -92,11 +103,7 @@ class Progress:
 
     def why_not(self, name: str, *, deletes: bool) -> str:
         """Why the step must not run after what happened before; "" if it may."""
-        failed = [
-            step
-            for step in NEEDS.get(name, ())
-            if self.outcomes.get(step) in (PartStatus.FAILED, PartStatus.SKIPPED)
-        ]
+        failed = [step for step in NEEDS.get(name, ()) if self.outcomes.get(step) in _NOT_DONE]
         if failed:
             return f"{failed[0]} did not end well, and this step may delete what it would keep"
         if self.unknown and deletes:
@@ -106,7 +113,11 @@ class Progress:
     def note(self, name: str, status: PartStatus, error: Exception | None = None) -> None:
         """Remember what became of a step."""
         self.outcomes[name] = status
-        self.changed = self.changed or status in (PartStatus.SUCCESS, PartStatus.FAILED)
+        self.changed = self.changed or status in (
+            PartStatus.SUCCESS,
+            PartStatus.FAILED,
+            PartStatus.REFUSED,
+        )
         self.unknown = self.unknown or isinstance(error, CommitStateUnknown)
 
 
@@ -128,8 +139,9 @@ class MaintainPlan:
 
     @property
     def failure(self) -> Exception | None:
-        """The first reason why a step could not be planned."""
-        return next((p.error for p in self.parts if p.error is not None), None)
+        """The first reason why a step could not be planned; a refusal only if nothing failed."""
+        errors = [p.error for p in self.parts if p.error is not None]
+        return min(errors, key=is_refusal, default=None)
 
     @property
     def effect(self) -> Effect:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from maintenance.arguments import shown_arguments
 from maintenance.commit_user import commit_user
+from maintenance.exit_codes import is_refusal
 from maintenance.job import Committed, Job, RunContext, Steps
 from maintenance.jobs.maintain.parts import (
     MaintainPlan,
@@ -24,6 +25,7 @@ from maintenance.jobs.maintain.parts import (
     why_not_due,
 )
 from maintenance.lease import hold_lease
+from maintenance.ledger import Changes
 from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan, counted
 from maintenance.report import FailedUnit, error_json
@@ -51,6 +53,7 @@ class Outcome:
     seconds: float = 0.0
     attempts: int = 1
     plan: Plan | None = None
+    changes: Changes | None = None
 
     @property
     def snapshots(self) -> tuple[int, ...]:
@@ -71,6 +74,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "details": details,
             "kept": kept,
+            "changes": None if self.changes is None else self.changes.to_json(),
             "error": None if self.error is None else error_json(self.error),
         }
 
@@ -118,7 +122,7 @@ def _planned(
             return replace(part, status=PartStatus.NOT_DUE, why=why)
         plan = _plan_step(own, part, context)
     except Exception as e:  # noqa: BLE001 - the other steps' plans are shown all the same
-        return replace(part, status=PartStatus.FAILED, error=e)
+        return replace(part, status=PartStatus.of(e), error=e)
     guards = context.guards
     return replace(
         part,
@@ -163,8 +167,11 @@ def _execute(table: FileStoreTable, plan: MaintainPlan, part: Part, context: Run
         outcome = Outcome(part=part, status=PartStatus.NOT_DUE, why=part.why)
     elif not why_not:
         started = time.perf_counter()
+        before = None if context.ledger is None else context.ledger.changes()
         outcome = _run_leased(table, part, context, reuse=not progress.changed)
         outcome = replace(outcome, seconds=time.perf_counter() - started)
+        if context.ledger is not None and before is not None:
+            outcome = replace(outcome, changes=context.ledger.changes().since(before))
     progress.note(part.job.name, outcome.status, outcome.error)
     return outcome
 
@@ -218,17 +225,15 @@ def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: 
             plan = None
     except Exception as e:  # noqa: BLE001 - the other steps go on
         return Outcome(
-            part=part, status=PartStatus.FAILED, committed=tuple(committed), error=e, plan=plan
+            part=part, status=PartStatus.of(e), committed=tuple(committed), error=e, plan=plan
         )
-    failed = [f for c in committed for f in c.failed_units]
+    errors = [f.error for c in committed for f in c.failed_units]
+    error = min(errors, key=is_refusal, default=None)
+    well = PartStatus.SUCCESS if committed else PartStatus.NOTHING_TO_DO
     return Outcome(
         part=part,
-        status=PartStatus.FAILED
-        if failed
-        else PartStatus.SUCCESS
-        if committed
-        else PartStatus.NOTHING_TO_DO,
-        error=failed[0].error if failed and isinstance(failed[0].error, Exception) else None,
+        status=well if error is None else PartStatus.of(error),
+        error=error if isinstance(error, Exception) else None,
         committed=tuple(committed),
         findings=tuple(findings),
         attempts=attempt,

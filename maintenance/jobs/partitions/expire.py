@@ -1,4 +1,4 @@
-"""expire_partitions (Java: `operation/PartitionExpire`; JAVA_RULES K)."""
+"""expire_partitions (Java: `operation/PartitionExpire`; java-rules K1)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 For each sorting column the values from the least to the greatest are cut into sixteen ranges (of equal
 width where they are numbers; else where files begin and end), and each is asked for once: on average
 so many files, and bytes, may hold such a value.  Of a primary-key table, a bucket of several sorted runs
-is read whole for the sake of one file, unless a key is asked for (JAVA_RULES G2).
+is read whole for the sake of one file, unless a key is asked for (java-rules G2).
 """
 
 from __future__ import annotations

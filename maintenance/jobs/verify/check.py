@@ -245,7 +245,7 @@ class _Walk:
         return added
 
     def changelog(self, reference: Reference) -> None:
-        """Check a changelog that outlived its snapshot (JAVA_RULES H4)."""
+        """Check a changelog that outlived its snapshot (java-rules H4)."""
         snapshot = reference.snapshot
         if snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)

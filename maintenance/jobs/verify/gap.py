@@ -70,6 +70,7 @@ class GapFix:
         remove_newest(
             Removal(branch.snapshots, Side.END),
             beyond,
+            back_to=newest.id,
             prove=snapshot_reference(branch, newest).prove_alive,
         )
         branch.snapshots.write_latest_hint(newest.id)

@@ -1,4 +1,4 @@
-"""What must hold among the live files of one snapshot (JAVA_RULES A2, A9, D4)."""
+"""What must hold among the live files of one snapshot (java-rules A2, A9, D4)."""
 
 from __future__ import annotations
 

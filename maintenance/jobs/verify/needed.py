@@ -26,7 +26,7 @@ class Needed:
     """A file, the first reference that needs it, and what is known of it.
 
     `size` and `rows` are None where nobody wrote them down.  `path` is what the manifest names;
-    with `part` its bytes are these of another file (JAVA_RULES F6).
+    with `part` its bytes are these of another file (java-rules F6).
     """
 
     path: str

@@ -156,7 +156,7 @@ def _fixes(
 
 
 def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
-    """Whether moving files to level 0 leaves their rows visible (JAVA_RULES G1)."""
+    """Whether moving files to level 0 leaves their rows visible (java-rules G1)."""
     options = branch.options
     if (
         options.value(MERGE_ENGINE) == "first-row"

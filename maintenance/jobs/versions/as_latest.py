@@ -16,7 +16,7 @@ from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between, moves_files, names_file_twice
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
-from paimon_core.errors import CommitStateUnknown, PaimonError
+from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind
@@ -107,10 +107,22 @@ def apply_as_latest(
     keeper = _keeper(table, plan.work)
     if tag is not None:
         details["protecting_tag"] = tag.name
+
+    def provide(latest: Snapshot | None) -> Changes:
+        changes = changes_between(table, latest, target)
+        if keeper is None and any(e.kind is FileKind.ADD for e in changes.files):
+            raise StalePlan(
+                f"table {table.name} changed since the plan: files of snapshot {target.id} are no "
+                f"longer part of the newest one",
+                table=table.name,
+                snapshot=target.id,
+            )
+        return changes
+
     try:
         snapshot = commit_changes(
             merging,
-            lambda latest: changes_between(table, latest, target),
+            provide,
             CommitRequest(user=context.commit_user, kind=CommitKind.OVERWRITE),
             env=context.env,
         )

@@ -266,7 +266,9 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None
     if going:
         context.fence()
         table.snapshots.delete_latest_hint()
-    remove_newest(removal, going, prove=work.newest.prove_alive)
+    if going:
+        first = min(s.id for s in going)
+        remove_newest(removal, going, back_to=first - 1, prove=work.newest.prove_alive)
     schemas = SchemaCopy(table, work.branch, fence=context.fence)
     try:
         schemas.copy()

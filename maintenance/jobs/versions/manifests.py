@@ -1,4 +1,4 @@
-"""compact_manifest (Java: `FileStoreCommitImpl.compactManifest`; JAVA_RULES B4)."""
+"""compact_manifest (Java: `FileStoreCommitImpl.compactManifest`; java-rules B4)."""
 
 from __future__ import annotations
 

@@ -228,30 +228,33 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
     Java cannot read the table; without a hint, readers list the folder.
     """
     target = work.target
+    by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
+    going = sorted((r.snapshot for r in by_kind[RefKind.SNAPSHOT]), key=lambda s: s.id)
     removal = Removal(table.snapshots, Side.END, fence=context.fence)
-    if work.revives:
-        # Back to a tag whose snapshot expired before the plan was made.
-        removal.add(without_lost_changelog(table.io, table.paths, target))
-        if not work.source.is_alive():
-            removal.put_back()
-            work.source.prove_alive()
-        if target.id == min(table.snapshots.ids()):
-            table.snapshots.write_earliest_hint(target.id)
     context.fence()
     table.snapshots.delete_latest_hint()
+    if work.revives:
+        # Back to a tag whose snapshot expired before the plan was made.  The oldest snapshot that
+        # goes stays until the target is there: a table must not be without any.
+        if going[1:]:
+            remove_newest(removal, going[1:], back_to=going[0].id, prove=work.source.prove_alive)
+        removal.add(without_lost_changelog(table.io, table.paths, target))
+        going = going[:1]
     alive = snapshot_reference(table, target)
 
     def prove() -> None:
         work.source.prove_alive()
         alive.prove_alive()
 
-    by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
     remove_newest(
         removal,
-        [r.snapshot for r in by_kind[RefKind.SNAPSHOT]],
+        going,
+        back_to=target.id,
         prove=prove,
         settle=partial(settle, table, work.latest, context.env),
     )
+    if work.revives:
+        table.snapshots.write_earliest_hint(target.id)
     Metadata(table).prove_readable(target)
     table.snapshots.write_latest_hint(target.id)
     for reference in sorted(by_kind[RefKind.CHANGELOG], key=lambda r: -r.snapshot.id):

@@ -1,4 +1,4 @@
-"""The conflict rules, one by one (JAVA_RULES A2)."""
+"""The conflict rules, one by one (java-rules A2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of JAVA_RULES E3, E5, and what options add."""
+"""The cases of java-rules E3, E5, and what options add."""
 
 from __future__ import annotations
 

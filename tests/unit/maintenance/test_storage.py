@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from maintenance import storage
 from maintenance.engine import LocalEngine
 from maintenance.environment import system_environment
 from maintenance.job import RunContext
+from maintenance.ledger import Changes, Ledger
 from maintenance.storage import delete_paths, list_folders
 from paimon_core.table.open import open_table
 
@@ -53,6 +55,25 @@ def test_units_of_an_engine_do_what_this_process_does(
     ]
     assert delete_paths(table, [*paths[:5], "/nowhere/at/all"], context) == [True] * 5 + [False]
     assert [Path(p).exists() for p in paths[:6]] == [False] * 5 + [True]
+
+
+def test_the_ledger_learns_what_executors_deleted(
+    lake: Lake, context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger()
+    table = open_table(str(lake.warehouse), "db.t", watch=partial(ledger.watch, branch=None))
+    paths = sorted(map(str, Path(table.root).rglob("bucket-*/*")))
+    monkeypatch.setattr(storage, "FROM_FILES", 1)
+    monkeypatch.setattr(storage, "_PATHS_A_UNIT", 1)
+    watched = replace(context, ledger=ledger)
+    delete_paths(table, [*paths[:3], "/nowhere/at/all"], watched)
+    assert ledger.changes() == Changes(deleted_files=3)
+    with pytest.raises(OSError, match="snapshot"):
+        delete_paths(table, [paths[3], f"{table.root}/snapshot", paths[4]], watched)
+    assert not any(Path(p).exists() for p in paths[:5])
+    assert ledger.changes() == Changes(
+        deleted_files=5, unsure=("files that executors were to delete",)
+    )
 
 
 def test_the_first_failure_is_raised(

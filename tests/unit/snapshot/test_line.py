@@ -52,7 +52,7 @@ def test_a_gap_is_refused_with_what_to_do(store: SnapshotStore) -> None:
 
 
 def test_what_is_removed_at_the_end_leaves_the_rest(store: SnapshotStore) -> None:
-    remove_newest(Removal(store, Side.END), some(store, 5, 6))
+    remove_newest(Removal(store, Side.END), some(store, 5, 6), back_to=4)
     assert store.ids() == [1, 2, 3, 4]
 
 
@@ -64,7 +64,7 @@ def test_a_proof_that_fails_puts_everything_back(store: SnapshotStore) -> None:
             raise StalePlan("the target is gone")
 
     with pytest.raises(StalePlan, match="the target is gone; snapshots 5 to 6 were put back"):
-        remove_newest(Removal(store, Side.END), some(store, 4, 5, 6), prove=prove)
+        remove_newest(Removal(store, Side.END), some(store, 4, 5, 6), back_to=3, prove=prove)
     assert {i: Path(store.paths.snapshot(i)).read_bytes() for i in store.ids()} == before
     assert store.hints() == (1, 6)
 
@@ -79,7 +79,7 @@ def test_a_commit_on_top_of_what_goes_gets_its_base_back(store: SnapshotStore) -
             another(store, 6)
 
     with pytest.raises(StalePlan, match=r"6 of table db.t was committed on top of 5") as stopped:
-        remove_newest(Removal(store, Side.END), going, prove=prove)
+        remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
     assert "snapshots 6 are gone" in stopped.value.message
     assert store.ids() == [1, 2, 3, 4, 5, 6]
     assert store.get(6).commit_user.startswith("another-")
@@ -88,7 +88,10 @@ def test_a_commit_on_top_of_what_goes_gets_its_base_back(store: SnapshotStore) -
 def test_a_straggler_gets_its_whole_line_back(store: SnapshotStore) -> None:
     with pytest.raises(StalePlan, match=r"snapshot 7 .*; snapshots 4 to 6 were put back"):
         remove_newest(
-            Removal(store, Side.END), some(store, 4, 5, 6), settle=lambda: another(store, 7)
+            Removal(store, Side.END),
+            some(store, 4, 5, 6),
+            back_to=3,
+            settle=lambda: another(store, 7),
         )
     assert unbroken_ids(store) == [1, 2, 3, 4, 5, 6, 7]
 
@@ -99,13 +102,15 @@ def test_a_straggler_behind_a_new_commit_is_reported_as_a_gap(store: SnapshotSto
         another(store, 7)
 
     with pytest.raises(StalePlan, match=r"gap between 4 and 7.*close_gap"):
-        remove_newest(Removal(store, Side.END), some(store, 4, 5, 6), settle=settle)
+        remove_newest(Removal(store, Side.END), some(store, 4, 5, 6), back_to=3, settle=settle)
     # 5 and 6 do not build on the new 4: in line with it they would hide its rows.
     assert store.ids() == [1, 2, 3, 4, 7]
 
 
 def test_new_commits_after_a_rollback_are_fine(store: SnapshotStore) -> None:
-    remove_newest(Removal(store, Side.END), some(store, 5, 6), settle=lambda: another(store, 5))
+    remove_newest(
+        Removal(store, Side.END), some(store, 5, 6), back_to=4, settle=lambda: another(store, 5)
+    )
     assert unbroken_ids(store) == [1, 2, 3, 4, 5]
 
 
@@ -114,7 +119,7 @@ def test_another_snapshot_of_the_number_is_not_removed(store: SnapshotStore) -> 
     store.delete(6)
     another(store, 6)
     with pytest.raises(StalePlan, match=r"6 of table db.t is another one"):
-        remove_newest(Removal(store, Side.END), going)
+        remove_newest(Removal(store, Side.END), going, back_to=5)
     assert store.exists(6)
 
 
@@ -162,7 +167,7 @@ def test_what_expired_because_others_follow_is_not_put_back(store: SnapshotStore
             raise StalePlan("the target expired")
 
     with pytest.raises(StalePlan):
-        remove_newest(Removal(store, Side.END), going, prove=prove)
+        remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
     assert store.ids() == [6]
 
 
@@ -178,6 +183,8 @@ def test_the_newest_may_grow_and_its_past_may_expire(lake: Lake, store: Snapshot
 def test_a_fence_is_asked_before_every_change(store: SnapshotStore) -> None:
     asked: list[list[int]] = []
     remove_newest(
-        Removal(store, Side.END, fence=lambda: asked.append(store.ids())), some(store, 5, 6)
+        Removal(store, Side.END, fence=lambda: asked.append(store.ids())),
+        some(store, 5, 6),
+        back_to=4,
     )
     assert asked == [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5]]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,6 +117,8 @@ def test_what_was_mistyped_is_named_with_the_help_of_its_job(lake):
         ("files", "db.nothing", "-w", "/nowhere"),
         ("run", "compact", "db.t", "-w", "/w", "--strategy", "all"),
         ("run", "compact", "db.t", "-w", "/w", "--timezone", "Moon/Base", "--engine", "local"),
+        ("plan", "compact", "db.t", "-w", "/w", "--timezone", "Moon/Base"),
+        ("read", "db.t", "-w", "/w", "--timezone", "Moon/Base"),
         ("run", "compact", "db.t", "-w", "/w", "--max-rewrite", "lots", "--engine", "local"),
         ("plan", "compact", "db.t", "-w", "/w", "--storage", "x"),
         ("test",),
@@ -508,3 +511,28 @@ def test_damage_found_after_the_commit_says_that_it_is_committed(lake, monkeypat
     assert "what was committed is there" in ran.err
     assert "nothing was changed" not in ran.err
     assert lake.table().snapshots.latest_id() == 4
+
+
+def test_a_plan_goes_by_the_clock_of_the_zone_that_is_named(lake):
+    """What is 12:00 in one zone is still to come in another."""
+    newest = lake.table().snapshots.latest()
+    assert newest is not None
+    at = datetime.fromtimestamp(newest.time_millis / 1000, UTC)
+    older_than = f"{at + timedelta(hours=3):%Y-%m-%d %H:%M:%S}"
+
+    def going(zone: str) -> list[int]:
+        words = ("--older-than", older_than, "--retain-min", "1", "--timezone", zone, "--json")
+        plan = caretaker("plan", "expire_snapshots", "db.t", "-w", lake.warehouse, *words)
+        return [n for action in plan.json["actions"] for n in action["snapshots"]]
+
+    assert going("UTC") == [1, 2]
+    # There, that time of day was twelve hours ago.
+    assert going("Pacific/Auckland") == []
+
+
+def test_rows_are_read_by_the_clock_of_the_zone_that_is_named(lake):
+    def committed(zone: str) -> str:
+        words = ("--columns", "commit_time", "--limit", "1", "--timezone", zone)
+        return caretaker("read", "db.t$snapshots", "-w", lake.warehouse, *words).rows[0][1]
+
+    assert committed("Asia/Tokyo") != committed("UTC")

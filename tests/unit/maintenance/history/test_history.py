@@ -194,7 +194,7 @@ def test_failures_are_remembered(url, tmp_path):
     with pytest.raises(Exception, match="telepathy"):
         plan_table(request(lake, "compact"), around)
     run_table(request(lake, "compact"), around)
-    ran, planned = history.newest(status="failed")
+    ran, planned = history.newest(status="refused")
     assert (planned.event, ran.event) == ("plan", "run")
     assert planned.exit_code == ran.exit_code == 4
     assert "telepathy" in str(ran.error)

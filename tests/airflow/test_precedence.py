@@ -1,0 +1,214 @@
+"""What was typed, the policy, defaults: command line, forms and Spark resolve the same for all jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from maintenance.arguments import Argument, Kind
+from maintenance.cli.output import Output
+from maintenance.cli.parser import build_parser
+from maintenance.cli.request import requests_of
+from maintenance.job import Job
+from maintenance.registry import JOBS, job_named
+from maintenance.runner import RunRequest
+from maintenance.spark_app import _request
+from paimon_airflow import jobs
+from paimon_dags.job_shape import job_shapes
+from paimon_dags.settings import JobSettings, Settings
+from paimon_dags.shape import DagShape
+
+TABLE = "db.t"
+EVERY_JOB = pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
+_SAMPLES: dict[Kind, tuple[object, object]] = {
+    Kind.TEXT: ("one", "two"),
+    Kind.INTEGER: (7, 9),
+    Kind.DURATION: ("3 d", "5 h"),
+    Kind.SIZE: ("5 mb", "7 gb"),
+    Kind.PARTITIONS: (["dt=1"], ["dt=2"]),
+    Kind.OPTIONS: ({"a.b": "1"}, {"c.d": "2"}),
+    Kind.TEXTS: (["one"], ["two"]),
+}
+
+
+def samples(argument: Argument) -> tuple[object, object]:
+    """Two values that are not the default, the second another one than the first if possible."""
+    if argument.name == "step_arguments":
+        return {"expire_snapshots.retain_max": "5"}, {"compact.slice_bytes": "1 gb"}
+    if argument.kind is Kind.BOOLEAN:
+        return not argument.default, bool(argument.default)
+    if argument.choices:
+        others = [c for c in argument.choices if c != argument.default]
+        several = argument.kind is Kind.TEXTS
+        first, second = others[0], others[-1]
+        return ([first], [second]) if several else (first, second)
+    return _SAMPLES[argument.kind]
+
+
+def policy_file(folder: Path, job: Job, arguments: dict[str, object]) -> str:
+    rule = {
+        "tables": "db.*",
+        "options": {"snapshot.num-retained.min": "3"},
+        "guards": {"max_deleted_share": 0.4, "max_rewrite": "10 gb"},
+        "on_refused": "skip",
+        "jobs": {job.name: {"arguments": arguments}},
+    }
+    file = folder / "policy.yaml"
+    file.write_text(yaml.safe_dump({"version": 1, "rules": [rule]}))
+    return str(file)
+
+
+def words(argument: Argument, value: object) -> list[str]:
+    """How the value is typed on the command line."""
+    if isinstance(value, bool):
+        return [argument.option if value else f"--no-{argument.option.removeprefix('--')}"]
+    if isinstance(value, dict):
+        return [w for k, v in value.items() for w in (argument.option, f"{k}={v}")]
+    if isinstance(value, list):
+        return [w for v in value for w in (argument.option, v)]
+    return [argument.option, str(value)]
+
+
+def by_command_line(job: Job, folder: Path, policy: str, *typed: str) -> RunRequest:
+    args = build_parser().parse_args(
+        ["run", job.name, TABLE, "-w", str(folder), "--policy", policy, *typed]
+    )
+    (request,) = requests_of(job, args, Output())
+    return request
+
+
+def shape_of(job: Job, policy: str) -> DagShape:
+    shapes = job_shapes(Settings(policy=policy))
+    return next(s for s in shapes if s.dag_id == f"caretaker_{job.name}")
+
+
+def by_form(job: Job, folder: Path, policy: str, **typed: object) -> jobs.Request:
+    """As the task gets it when the form was opened, filled in so far, and sent."""
+    untouched = {field.name: field.default for field in shape_of(job, policy).fields}
+    params = {**untouched, "warehouse": str(folder), "tables": [TABLE], "dry_run": False, **typed}
+    return jobs.request_from(job.name, params, storage={}, timezone=None, policy=policy)
+
+
+def assert_same(one: RunRequest, other: RunRequest) -> None:
+    for name in ("arguments", "default_options", "guards", "on_refused", "branch", "table"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+@EVERY_JOB
+def test_an_untouched_form_leaves_every_argument_to_the_policy(job, tmp_path):
+    given = {a.name: samples(a)[0] for a in job.arguments}
+    policy = policy_file(tmp_path, job, given)
+    run = jobs._run_request(by_form(job, tmp_path, policy), TABLE)
+    read = job.read_arguments(given)
+    for argument in job.arguments:
+        assert run.arguments[argument.name] == read[argument.name], argument.name
+    assert_same(run, by_command_line(job, tmp_path, policy))
+
+
+@EVERY_JOB
+def test_what_is_typed_beats_the_policy_on_the_command_line_in_the_form_and_on_spark(job, tmp_path):
+    policy = policy_file(tmp_path, job, {a.name: samples(a)[0] for a in job.arguments})
+    for argument in job.arguments:
+        typed = samples(argument)[1]
+        if isinstance(typed, bool) and not argument.default:
+            continue  # the command line has no word that takes back such a switch
+        asked = by_form(job, tmp_path, policy, **{argument.name: typed})
+        run = jobs._run_request(asked, TABLE)
+        value, read = run.arguments[argument.name], argument.read(typed)
+        if isinstance(read, dict):
+            assert isinstance(value, dict)
+            assert value.items() >= read.items()
+        elif argument.name == "without":
+            assert set(value) >= set(read)
+        else:
+            assert value == read, argument.name
+        assert_same(run, by_command_line(job, tmp_path, policy, *words(argument, typed)))
+        batch = json.loads(jobs.application_args(asked, [TABLE], "/results")[1])
+        on_spark = _request(batch, batch["runs"][0])
+        assert isinstance(on_spark, RunRequest), on_spark
+        for name in ("arguments", "default_options", "guards"):
+            assert getattr(on_spark, name) == getattr(run, name), (argument.name, name)
+
+
+@EVERY_JOB
+def test_every_field_says_what_the_policy_says(job, tmp_path):
+    policy = policy_file(tmp_path, job, {a.name: samples(a)[0] for a in job.arguments})
+    for field in shape_of(job, policy).fields:
+        if field.argument:
+            assert field.default is None, field.name
+            assert not field.required, field.name
+            assert "as the policy says (" in field.help, field.name
+            assert "for db.*" in field.help, field.name
+            shown = field.schema.get("values_display", {"null": "as the policy says"})
+            assert str(shown["null"]).startswith("as the policy says"), field.name
+
+
+@EVERY_JOB
+def test_defaults_of_a_dag_come_below_the_policy_and_above_those_of_the_job(job, tmp_path):
+    policy = policy_file(tmp_path, job, {a.name: samples(a)[0] for a in job.arguments})
+    for argument in job.arguments:
+        default = {argument.name: samples(argument)[1]}
+        common = {
+            "params": {"warehouse": str(tmp_path), "tables": [TABLE]},
+            "storage": {},
+            "timezone": None,
+            "defaults": {**default, "max_rewrite": "1.5 kb"},
+        }
+        ruled = jobs._run_request(jobs.request_from(job.name, policy=policy, **common), TABLE)
+        if argument.kind is not Kind.OPTIONS:
+            read = argument.read(samples(argument)[0])
+            assert ruled.arguments[argument.name] == read, argument.name
+        assert ruled.guards.max_rewrite_bytes == 10 * 1024**3
+        free = jobs._run_request(jobs.request_from(job.name, policy=None, **common), TABLE)
+        assert free.arguments[argument.name] == argument.read(default[argument.name])
+        assert free.guards.max_rewrite_bytes == 1536
+
+
+def test_a_quarantine_of_the_policy_is_not_beaten_by_an_untouched_form(tmp_path):
+    job = job_named("remove_orphan_files")
+    policy = policy_file(tmp_path, job, {"mode": "quarantine"})
+    assert (
+        jobs._run_request(by_form(job, tmp_path, policy), TABLE).arguments["mode"] == "quarantine"
+    )
+    dag = shape_of(job, policy)
+    mode = dag.field("mode")
+    assert mode.schema["values_display"] == {
+        "null": "as the policy says (quarantine for db.*), else quarantine"
+    }
+    asked = by_form(job, tmp_path, policy, mode="delete")
+    assert jobs._run_request(asked, TABLE).arguments["mode"] == "delete"
+
+
+DELETING = {
+    *("maintain", "expire_snapshots", "expire_changelogs", "expire_partitions", "drop_partition"),
+    *("replace_tag", "delete_tag", "expire_tags", "expire_consumers", "reset_consumer"),
+    *("clear_consumers", "remove_orphan_files", "purge_orphan_files", "rollback"),
+    *("delete_branch", "fast_forward", "repair", "remove_unexisting_files"),
+}
+
+
+@EVERY_JOB
+def test_by_hand_a_deleting_job_opens_without_tables_and_with_dry_run_on(job, tmp_path):
+    dag = shape_of(job, policy_file(tmp_path, job, {}))
+    assert dag.schedule is None
+    assert dag.field("tables").default is None
+    assert dag.field("dry_run").default is (job.name in DELETING)
+
+
+def test_by_hand_orphans_are_put_aside_and_on_a_schedule_they_go():
+    by_hand = Settings(jobs={"remove_orphan_files": JobSettings(schedule="")})
+    for settings, own in ((by_hand, {"mode": "quarantine"}), (Settings(), {})):
+        dags = {s.dag_id: s for s in job_shapes(settings)}
+        assert dags["caretaker_remove_orphan_files"].defaults == own
+    assert dags["caretaker_remove_orphan_files"].field("dry_run").default is False
+
+
+def test_a_wrong_default_in_the_settings_is_named():
+    from paimon_dags.settings import SettingsError
+
+    wrong = Settings(jobs={"compact": JobSettings(defaults={"strategy": "most"})})
+    with pytest.raises(SettingsError, match=r"\[jobs.compact\] defaults: .*'most' is not one of"):
+        list(job_shapes(wrong))

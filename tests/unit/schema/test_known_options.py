@@ -1,0 +1,113 @@
+"""Options that Paimon does not know, and values that it cannot read."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from command_line import caretaker
+from lakes import ENV, Lake
+
+from paimon_core import known_options
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.errors import SchemaError
+from paimon_core.known_options import check_value, similar_name, unknown_options
+from paimon_core.options import all_options
+from paimon_core.schema.create import Column, create_schema
+
+COLUMNS = [Column("k", "INT")]
+
+
+def test_every_option_that_caretaker_reads_is_known() -> None:
+    keys = {o.key for o in all_options()}
+    assert unknown_options(dict.fromkeys(keys, "")) == []
+    assert len(known_options._NAMES) > 400
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("snapshot.num-retained.max", "many"),
+        ("snapshot.num-retained.max", "1_0"),
+        ("snapshot.time-retained", "long"),
+        ("target-file-size", "big"),
+        ("write-only", "yes"),
+        ("lookup.cache-max-disk-size", "much"),  # Caretaker never reads it
+        ("sink.parallelism", "four"),
+        ("compaction.delete-ratio-threshold", "nan"),
+        ("lookup.cache.bloom.filter.fpp", "1_0.5"),
+        ("caretaker.orc-time-zone.x", None),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_refused_at_creation(key: str, value: str | None) -> None:
+    if value is None:
+        create_schema(COLUMNS, now_millis=0, options={key: "anything"})
+        return
+    with pytest.raises(SchemaError, match=key) as refused:
+        create_schema(COLUMNS, now_millis=0, options={key: value})
+    assert repr(value) in refused.value.message
+    assert refused.value.next_step
+    with pytest.raises(SchemaError, match=key):
+        check_value(key, value)
+
+
+def test_a_change_to_such_a_value_is_refused_and_a_way_out_of_one_is_not(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    catalog = FileSystemCatalog(str(tmp_path))
+    schema = Path(lake.table().root) / "schema" / "schema-0"
+    schema.write_text(
+        schema.read_text().replace('"options" : {', '"options" : { "sink.parallelism" : "four",', 1)
+    )
+    change = {"change": "set_option", "key": "scan.parallelism", "value": "two"}
+    with pytest.raises(SchemaError, match=r"scan\.parallelism"):
+        catalog.alter_table("db.t", [change], now_millis=ENV.now_millis())
+    change = {"change": "set_option", "key": "sink.parallelism", "value": "4"}
+    changed = catalog.alter_table("db.t", [change], now_millis=ENV.now_millis())
+    assert changed.options["sink.parallelism"] == "4"
+
+
+def test_an_unknown_key_is_warned_of_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java accepts it, and connectors keep words of their own among the options."""
+    lake = Lake(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        lake.primary_key(**{"snapshot.num-retaind.max": "5", "fields.v.aggregate-function": "max"})
+    assert lake.table().options["snapshot.num-retaind.max"] == "5"
+    (record,) = [r.getMessage() for r in caplog.records if "unknown to Paimon" in r.getMessage()]
+    assert "'snapshot.num-retaind.max'" in record
+    assert "is snapshot.num-retained.max meant?" in record
+
+
+def test_inspect_names_both(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key(**{"compaction.min-file-num": "5", "snapshot.num-retaind.max": "5"})
+    schema = Path(lake.table().root) / "schema" / "schema-0"
+    schema.write_text(
+        schema.read_text().replace('"options" : {', '"options" : { "sink.parallelism" : "four",', 1)
+    )
+    ran = caretaker("inspect", "db.t", "-w", tmp_path)
+    assert ran.code == 0
+    assert "no option snapshot.num-retaind.max, so it does nothing" in ran.out
+    assert "the option sink.parallelism cannot have the value 'four'" in ran.out
+
+
+def test_names_that_are_alike() -> None:
+    assert similar_name("snapshot.num-retaind.max") == "snapshot.num-retained.max"
+    assert similar_name("something.else") is None
+
+
+@pytest.mark.parametrize("where", ["table", "catalog"])
+def test_a_path_is_refused_as_in_java(where: str, tmp_path: Path) -> None:
+    elsewhere = str(tmp_path / "elsewhere")
+    defaults = {"table-default.path": elsewhere} if where == "catalog" else {}
+    catalog = FileSystemCatalog(str(tmp_path / "lake"), defaults)
+    catalog.create_database("db")
+    options = {"path": elsewhere} if where == "table" else {}
+    schema = create_schema(COLUMNS, now_millis=0, options=options)
+    with pytest.raises(SchemaError, match="cannot be created at") as refused:
+        catalog.create_table("db.t", schema)
+    assert refused.value.table == "db.t"
+    assert catalog.list_tables("db") == []
