@@ -27,6 +27,7 @@ from typing import Any
 from disk import on_disk, referenced
 from failing_io import FailingFileIO, Trigger
 from harness import attempt, do, remove_orphans
+from replay import run_step
 
 import maintenance.runner
 from maintenance.jobs.verify.check import check_table
@@ -34,7 +35,6 @@ from maintenance.jobs.verify.findings import Finding, Problem, Severity
 from maintenance.registry import JOBS, job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, run_table
-from oracle import Oracle
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
@@ -48,6 +48,15 @@ DAYS = ("2024-01-01", "2999-01-01")
 ACKNOWLEDGED, LATER = 1001, 2002
 """Keys that B writes, and that Java writes after each round."""
 Rows = tuple[str, ...]
+Asked = Callable[..., list[dict[str, Any]]]
+"""Java, or `ours_alone`: a list of the oracle's steps, and their answers."""
+
+
+def ours_alone(steps: Sequence[Mapping[str, Any]], *, check: bool = True) -> list[dict[str, Any]]:
+    """The answers of `paimon_core`, where no Java is at hand."""
+    answers = [run_step(dict(step)) for step in steps]
+    assert not (check and any("error" in answer for answer in answers)), answers
+    return answers
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -305,7 +314,7 @@ def count_changes(of: Pristine, a: str, place: Path) -> int:
     return of.changes[a]
 
 
-def run_round(of: Pristine, what: Round, oracle: Oracle, place: Path) -> None:
+def run_round(of: Pristine, what: Round, oracle: Asked, place: Path) -> None:
     """One round; AssertionError tells which, and what does not hold."""
     warehouse = of.copy(place)
     at = {"warehouse": str(warehouse), "database": "db", "table": "t"}
@@ -342,7 +351,7 @@ def _check_table(
     of: Pristine,
     what: Round,
     warehouse: Path,
-    oracle: Oracle,
+    oracle: Asked,
     at: Mapping[str, str],
     answers: Sequence[Any],
 ) -> None:
@@ -402,11 +411,13 @@ def _check_versions(of: Pristine, what: Round, rows: Sequence[Sequence[Any]]) ->
     assert own in of.versions, f"main holds {own}, which is no version of it"
 
 
-def rounds_of(of: Pristine, pairs: Sequence[tuple[str, str]], place: Path) -> Iterator[Round]:
+def rounds_of(
+    of: Pristine, pairs: Sequence[tuple[str, str]], place: Path, *, leased: bool = True
+) -> Iterator[Round]:
     """Every k of every pair."""
     for a, b in pairs:
         for k in range(count_changes(of, a, place)):
-            yield Round(table=of.name, a=a, b=b, k=k)
+            yield Round(table=of.name, a=a, b=b, k=k, leased=leased)
 
 
 def sampled(rounds: Sequence[Round], count: int, seed: int) -> list[Round]:
