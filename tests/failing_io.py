@@ -42,7 +42,7 @@ class Trigger:
     """Whether it is reads that count, and fail, instead of changes."""
     copies: bool = False
     """Whether a file is renamed as object stores do it: copied, then deleted."""
-    action: Callable[[], None] | None = None
+    action: Callable[[], object] | None = None
     """What is done before the change instead of failing it: something else that comes between."""
     calls: list[str] = field(default_factory=list)
     """The names of those that counted."""

@@ -209,6 +209,10 @@ class SnapshotStore:
         try:
             if self.io.read_bytes(path) == content:
                 return True
+        except FileNotFoundError:
+            # Rolled back already: a hint that names it would make the table unreadable for Java.
+            self.delete_latest_hint()
+            return True
         except OSError as e:
             log.debug("table=%s snapshot=%d not read back: %s", self.table, snapshot_id, e)
             return True
@@ -222,7 +226,10 @@ class SnapshotStore:
         return self.io.delete(self.paths.snapshot(snapshot_id))
 
     def write_latest_hint(self, snapshot_id: int) -> None:
+        """Set LATEST, unless the snapshot is gone: Java cannot read a table whose hint lies."""
         self._files.write_hint(LATEST, snapshot_id)
+        if not self.exists(snapshot_id):
+            self.delete_latest_hint()
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
         self._files.write_hint(EARLIEST, snapshot_id)

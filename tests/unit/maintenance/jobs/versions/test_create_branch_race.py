@@ -10,7 +10,7 @@ import pytest
 from command_line import caretaker
 from disk import assert_no_leftovers, assert_whole
 from failing_io import Trigger
-from known_holes import Meanwhile, each_call
+from known_holes import each_call
 from lakes import Lake
 
 from maintenance.jobs.verify.check import check_table
@@ -93,7 +93,7 @@ def test_a_branch_is_whole_or_not_there_when_its_tag_goes(
 
 
 def test_a_tag_that_was_moved_since_the_plan_makes_no_branch(lake: Lake) -> None:
-    report = create_branch(lake, Meanwhile(other=lambda: run(lake, "replace_tag", tag="t"), at=0))
+    report = create_branch(lake, Trigger(action=lambda: run(lake, "replace_tag", tag="t"), at=0))
     assert isinstance(report.error, StalePlan)
     assert lake.table().branches.names() == []
     assert_no_leftovers(lake.warehouse)
@@ -119,7 +119,7 @@ def test_a_writer_that_comes_too_early_keeps_its_commit(lake: Lake) -> None:
         early.write_bytes(Path(lake.table().paths.snapshot(other.id)).read_bytes())
 
     # The marker, then the schema, then the tag, then the snapshot.
-    report = create_branch(lake, Meanwhile(at=3, other=write))
+    report = create_branch(lake, Trigger(at=3, action=write))
     assert isinstance(report.error, AlreadyExists)
     snapshots = Path(lake.table().paths.branch_dir("b")) / "snapshot"
     assert [p.name for p in snapshots.iterdir()] == ["snapshot-1"]
@@ -129,7 +129,7 @@ def test_an_unfinished_branch_is_found_and_can_be_deleted(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed right after its references were written, while its tag and their files went."""
-    trigger = Meanwhile(at=3, other=lambda: run(lake, "delete_tag", tag=["t"]))
+    trigger = Trigger(at=3, action=lambda: run(lake, "delete_tag", tag=["t"]))
     with monkeypatch.context() as patch:
         patch.setattr("paimon_core.refs.branches.BranchStore._take_back", _killed)
         with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,23 @@
+"""Runs that need no lease on their table, as if Java, or another version of ours, were at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import maintenance.runner
+
+
+@contextmanager
+def _free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
+    yield SimpleNamespace(check=lambda: None), False
+
+
+@contextmanager
+def without_lease() -> Iterator[None]:
+    """Jobs that run inside neither take the lease nor wait for it."""
+    with patch.object(maintenance.runner, "hold_lease", _free):
+        yield
