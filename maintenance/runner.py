@@ -42,7 +42,7 @@ from maintenance.job import (
 )
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
-from maintenance.lease import Holder, hold_lease
+from maintenance.lease import Holder, check_line, hold_lease
 from maintenance.ledger import Changes, Ledger
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan, counted
@@ -297,6 +297,19 @@ class _Run:
             finally:
                 self.fence = unfenced
 
+    def check_line(self, table: FileStoreTable) -> None:
+        """CorruptTable if the line of snapshots has a gap."""
+        if self.fence is not unfenced:
+            unbroken_ids(table.snapshots)  # with the lease, nobody else is about to close it
+            return
+        check_line(
+            table,
+            job=self.request.job.name,
+            run_id=self.run_id,
+            env=self.around.env,
+            wait_millis=self.request.lease_wait_millis,
+        )
+
     def waits_for(self, holder: Holder | None) -> None:
         """Say who holds the lease."""
         who = "another job" if holder is None else holder.label
@@ -310,7 +323,7 @@ class _Run:
             if self.plan is None:
                 self.settle_lost_runs(table)
             if self.request.job.needs_line:
-                unbroken_ids(table.snapshots)
+                self.check_line(table)
             state = self.steps.inspect(table, self.request.arguments, context)
         with self.phase("plan"):
             plan = self.steps.plan(table, state, self.request.arguments, context)

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from maintenance.effects import history_effect
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.versions.settle import settle
+from maintenance.jobs.versions.settle import check_quiet, settle
 from maintenance.jobs.versions.target import target_of
 from maintenance.jobs.versions.told import in_words
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
@@ -208,6 +208,8 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         context.fence()
         make_safety_tag(table, work.safety)
         details["safety_tag"] = work.safety.name
+    if any(r.kind is RefKind.SNAPSHOT for r in work.going):
+        check_quiet(table, work.latest, context.env)
     removed = release(
         table,
         work.going,

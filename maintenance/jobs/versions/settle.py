@@ -1,10 +1,11 @@
-"""Waiting for commits that are in flight while history is removed."""
+"""Waiting for commits that are in flight before and after history is removed at its end."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from paimon_core.environment import Environment
+from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -23,3 +24,20 @@ def settle(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
     """
     if env.now_millis() - latest.time_millis < ACTIVE_MILLIS:
         env.sleep_millis(REMOTE_MILLIS if table.io.parallelism > 1 else LOCAL_MILLIS)
+
+
+def check_quiet(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
+    """StalePlan if somebody commits to the table right now.
+
+    What a writer commits while snapshots are removed builds on one that goes, so a table with a
+    busy writer is left alone.
+    """
+    settle(table, latest, env)
+    now = table.snapshots.latest()
+    if now is None or now.identity != latest.identity:
+        raise StalePlan(
+            f"table {table.name} got snapshot {now.id if now else None} since the plan was made "
+            f"from {latest.id}",
+            table=table.name,
+            next_step="stop the writers, then make a new plan",
+        )

@@ -219,3 +219,27 @@ def test_a_plan_made_before_waiting_is_made_again(lake: Lake) -> None:
     timer.join()
     assert ran.code == ExitCode.SUCCESS
     assert json.loads(ran.out)["details"]["expired_snapshots"] == [2]
+
+
+def test_a_gap_that_the_holder_closes_is_no_reason_to_stop(lake: Lake) -> None:
+    table = lake.table()
+    content = Path(table.paths.snapshot(2)).read_bytes()
+    holder = hold(table)
+    holder.__enter__()
+    table.snapshots.delete(2)
+
+    def put_back_and_release() -> None:
+        Path(table.paths.snapshot(2)).write_bytes(content)
+        holder.__exit__(None, None, None)
+
+    timer = threading.Timer(1, put_back_and_release)
+    timer.start()
+    ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    timer.join()
+    assert ran.code == ExitCode.SUCCESS, ran.err
+
+
+def test_a_gap_without_a_holder_is_refused_at_once(lake: Lake) -> None:
+    lake.table().snapshots.delete(2)
+    ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
+    assert ran.code == ExitCode.CORRUPT_TABLE
