@@ -25,6 +25,7 @@ from pyroaring import BitMap, BitMap64
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
 Positions = npt.NDArray[np.int64]
@@ -45,7 +46,7 @@ def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> d
     CorruptTable if the file is missing, damaged (by its checksums), or contradicts its metadata.
     """
     try:
-        data = io.read_bytes(path)
+        data = read_whole(io, path)
     except FileNotFoundError as e:
         raise CorruptTable("a deletion vector file is missing", file=path) from e
     if not data or data[0] != _VERSION:

@@ -14,6 +14,8 @@ from typing import Final
 
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.settled import read_whole
+from paimon_core.names import file_number
 from paimon_core.paths import (
     BRANCH_PREFIX,
     CHANGELOG_PREFIX,
@@ -116,7 +118,8 @@ class BranchStore:
     def _begun(self, name: str) -> str | None:
         """The tag of a creation that was interrupted, "" for one without; None for a whole branch."""
         try:
-            return self.io.read_bytes(f"{self.paths.branch_dir(name)}/{_CREATING}").decode()
+            marker = f"{self.paths.branch_dir(name)}/{_CREATING}"
+            return read_whole(self.io, marker, table=self.table).decode(errors="replace")
         except FileNotFoundError:
             return None
 
@@ -143,11 +146,9 @@ class BranchStore:
             )
 
     def _copy_schemas(self, target: TablePaths, newest: int | None) -> None:
-        names = sorted(
-            (int(f.name.removeprefix("schema-")), f.path)
-            for f in self.io.list_dir(self.paths.schema_dir)
-            if f.name.removeprefix("schema-").isdigit()
-        )
+        listed = self.io.list_dir(self.paths.schema_dir)
+        numbered = ((file_number(f.name.removeprefix(SCHEMA_PREFIX)), f.path) for f in listed)
+        names = sorted((number, path) for number, path in numbered if number is not None)
         if not names:
             raise NotFound(f"table {self.table} has no schema", table=self.table)
         for schema_id, path in names:
@@ -166,5 +167,5 @@ def check_branch_name(name: str) -> None:
         raise InvalidArgument("the name of a branch must not be blank")
     if name.isdigit():
         raise InvalidArgument(f"the name of a branch must not be a number: {name!r}")
-    if "/" in name:
-        raise InvalidArgument(f"the name of a branch must not hold a slash: {name!r}")
+    if "/" in name or "\0" in name:
+        raise InvalidArgument(f"the name of a branch must not hold a slash or NUL: {name!r}")

@@ -101,6 +101,6 @@ def _next_snapshot(text: bytes) -> int:
 
 
 def _checked(consumer_id: str) -> str:
-    if not consumer_id.strip() or "/" in consumer_id:
+    if not consumer_id.strip() or "/" in consumer_id or "\0" in consumer_id:
         raise InvalidArgument(f"not a consumer id: {consumer_id!r}")
     return consumer_id

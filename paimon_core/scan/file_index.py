@@ -14,6 +14,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.evaluate import rows_that_may_match
 from paimon_core.io.file_io import map_parallel
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import FILE_INDEX_READ_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, renamed, split_conjuncts
@@ -57,7 +58,7 @@ def _beside(table: FileStoreTable, entry: ManifestEntry, predicate: Predicate) -
         return False
     path = table.paths.extra_file(entry.partition, entry.bucket, entry.file, name)
     try:
-        index = table.io.read_bytes(path)
+        index = read_whole(table.io, path)
     except FileNotFoundError:
         return False  # rows are all in the data file; `caretaker verify` finds what is missing
     return _rules_out(table, entry.file, index, predicate)

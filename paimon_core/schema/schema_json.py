@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.names import checked_millis, shown
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.sql import field_from_json, field_to_json
@@ -62,7 +63,9 @@ def schema_from_json(text: bytes | str) -> TableSchema:
         primary_keys=primary_keys,
         options=Options(options),
         comment=None if comment is None else str(comment),
-        time_millis=None if time_millis is None else _integer(time_millis, "timeMillis"),
+        time_millis=None
+        if time_millis is None
+        else checked_millis(_integer(time_millis, "timeMillis"), "timeMillis"),
         extra={k: v for k, v in obj.items() if k not in _FIELDS},
     )
 
@@ -93,19 +96,19 @@ def schema_to_object(schema: TableSchema) -> dict[str, object]:
 
 def _integer(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is no integer: {value!r}")
+        raise TypeError(f"{name} is no integer: {shown(value)}")
     return value
 
 
 def _list(value: object, name: str) -> Sequence[object]:
     if not isinstance(value, list):
-        raise TypeError(f"{name} is no array: {value!r}")
+        raise TypeError(f"{name} is no array: {shown(value)}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{name} is no object: {value!r}")
+        raise TypeError(f"{name} is no object: {shown(value)}")
     return value
 
 
