@@ -23,6 +23,21 @@ does about it and ends the printed text.
 
 from __future__ import annotations
 
+from typing import Final
+
+UNREADABLE: Final = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    RecursionError,
+    MemoryError,
+)
+"""What decoding a text or bytes that somebody damaged may raise."""
+
 
 class PaimonError(Exception):
     """Base of the tree.  `table`, `file` and `snapshot` say where, where that is known."""

@@ -65,6 +65,15 @@ def file_number(text: str) -> int | None:
     return number if number <= LARGEST_LONG else None
 
 
+def checked_long(value: object, field_name: str) -> int:
+    """The value of a field that holds a Java long; TypeError or ValueError if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{field_name} is not an integer: {shown(value)}")
+    if -LARGEST_LONG - 1 <= value <= LARGEST_LONG:
+        return value
+    raise ValueError(f"{field_name} is not a number of 64 bits")
+
+
 def checked_millis(value: int, field_name: str) -> int:
     """Milliseconds since the epoch; ValueError if no calendar has that time."""
     if EARLIEST_MILLIS <= value <= LATEST_MILLIS:

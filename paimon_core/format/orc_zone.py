@@ -93,10 +93,14 @@ class _Tail:
         if not tail:
             raise CorruptTable("an empty ORC file")
         length = tail[-1]
+        end = 1 + length
+        if end > len(tail):
+            raise CorruptTable("an ORC file is shorter than its postscript")
         postscript = dict(read_fields(tail[-1 - length : -1]))
         self._codec = _number(postscript, 2)
         footer_length = _number(postscript, 1)
-        end = 1 + length
+        if footer_length > size - end:
+            raise CorruptTable(f"an ORC footer of {footer_length:,} bytes in a file of {size:,}")
         if footer_length + end > len(tail):
             tail = self._read(size - footer_length - end, footer_length + end)
         footer = tail[len(tail) - end - footer_length : len(tail) - end]
@@ -113,7 +117,10 @@ class _Tail:
         for message in self._messages(3):
             stripe = dict(read_fields(message))
             start = sum(_number(stripe, field) for field in (1, 2, 3))
-            footer = decompressed(self._read(start, _number(stripe, 4)), self._codec)
+            length = _number(stripe, 4)
+            if start + length > self._source.size():
+                raise CorruptTable("a stripe of an ORC file ends behind the file")
+            footer = decompressed(self._read(start, length), self._codec)
             return _text(dict(read_fields(footer)), 3)
         return UTC
 

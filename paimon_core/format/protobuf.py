@@ -10,6 +10,7 @@ from paimon_core.errors import CorruptTable
 _VARINT: Final = 0
 _BYTES: Final = 2
 _FIXED: Final = {1: 8, 5: 4}
+_LONGEST_VARINT: Final = 10
 
 
 def varint(value: int) -> bytes:
@@ -44,14 +45,14 @@ def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
     def read_varint() -> int:
         nonlocal at
-        value = shift = 0
-        while True:
+        value = 0
+        for shift in range(0, _LONGEST_VARINT * 7, 7):
             byte = data[at]
             at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-            shift += 7
+        raise CorruptTable("a number in a Protocol Buffers message has too many bytes")
 
     try:
         while at < len(data):

@@ -10,23 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from paimon_core.errors import CorruptTable, PaimonError
+from paimon_core.errors import UNREADABLE, CorruptTable, InvalidArgument, PaimonError
 from paimon_core.io.file_io import FileIO
 
 T = TypeVar("T")
 WAITS_MILLIS: Final = (10, 40, 100, 250)
-UNREADABLE: Final = (
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    EOFError,
-    RecursionError,
-    MemoryError,
-)
-"""What decoding a text or bytes that somebody damaged may raise."""
 
 
 def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
@@ -57,20 +45,28 @@ def read_settled(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: s
     content = read_whole(io, path, table=table)
     for wait in WAITS_MILLIS:
         try:
-            return parse(content)
+            return _parsed(content, parse, path, table)
         except UNREADABLE:
             time.sleep(wait / 1000)
-        except PaimonError as e:
-            e.file, e.table = e.file or path, e.table or table
-            raise
         content = read_whole(io, path, table=table)
     try:
-        return parse(content)
+        return _parsed(content, parse, path, table)
     except UNREADABLE as e:
         cause = f"it is empty ({len(content)} bytes)" if not content.strip() else _described(e)
         raise CorruptTable(
             f"cannot read {path} of table {table}: {cause}", table=table, file=path
         ) from e
+
+
+def _parsed(content: bytes, parse: Callable[[bytes], T], path: str, table: str) -> T:
+    """What `parse` makes of it; its own errors but InvalidArgument say which file they are about."""
+    try:
+        return parse(content)
+    except InvalidArgument as e:
+        raise ValueError(e.message) from e
+    except PaimonError as e:
+        e.file, e.table = e.file or path, e.table or table
+        raise
 
 
 def _described(error: Exception) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.avro_container import Container
 from paimon_core.format.avro_schema import file_schema
-from paimon_core.manifest.avro_codec import read_records
+from paimon_core.manifest.avro_codec import metadata_blocks, read_records
 from paimon_core.manifest.data_file import (
     EMPTY_STATS,
     DataFileMeta,
@@ -66,7 +66,7 @@ def _decode_blocks(container: Container, keep: Keep | None) -> list[ManifestEntr
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for count, records in container.blocks():
+        for count, records in metadata_blocks(container):
             _decode_block(records, count, entries, shared, keep)
     finally:
         if collecting:
@@ -197,14 +197,14 @@ class _Repeated:
 
 def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
     size = data[at]
-    if size < 0x80:
+    if size < 0x80 and not size & 1:
         at += 1
         end = at + (size >> 1)
     else:
         size, at = read_zigzag(data, at)
         end = at + size
-    if end > len(data):
-        raise IndexError(f"a value ends at {end}, after the block's {len(data)} bytes")
+    if not at <= end <= len(data):
+        raise IndexError(f"a value of {end - at} bytes at {at} of a block of {len(data)} bytes")
     return data[at:end], end
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
-from paimon_core.names import checked_millis, checked_name, shown
+from paimon_core.names import checked_long, checked_millis, checked_name, shown
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 NEWEST_VERSION: Final = 3
@@ -42,16 +42,7 @@ _FIELDS: Final[Mapping[str, str | None]] = {
     "nextRowId": "next_row_id",
     "operation": None,
 }
-_TEXTS: Final = frozenset(
-    {
-        "base_manifest_list",
-        "delta_manifest_list",
-        "changelog_manifest_list",
-        "index_manifest",
-        "commit_user",
-        "statistics",
-    }
-)
+_TEXTS: Final = frozenset({"commit_user", "commit_kind"})
 _FILES: Final = frozenset(
     {
         "base_manifest_list",
@@ -129,11 +120,11 @@ def _checked(name: str, attribute: str, value: object) -> object:
         if not isinstance(value, Mapping):
             raise TypeError(f"{name} is no object: {shown(value)}")
         return {str(k): str(v) for k, v in cast("Mapping[object, object]", value).items()}
-    wanted: type = str if attribute in _TEXTS or attribute == "commit_kind" else int
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise TypeError(f"{name} should be {wanted.__name__} but is {shown(value)}")
     if attribute in _FILES:
         return checked_name(value, name)
-    if attribute == "time_millis":
-        return checked_millis(cast("int", value), name)
-    return value
+    if attribute in _TEXTS:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is not a text: {shown(value)}")
+        return value
+    number = checked_long(value, name)
+    return checked_millis(number, name) if attribute == "time_millis" else number
