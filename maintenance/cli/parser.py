@@ -264,6 +264,7 @@ def _verify(commands: Commands[Parser]) -> None:
         (
             "caretaker verify db.orders -w /lake",
             "caretaker verify 'db.*' -w /lake --no-rows --json",
+            "caretaker verify db.orders -w /lake --deep --parallelism 4",
         ),
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
@@ -272,6 +273,18 @@ def _verify(commands: Commands[Parser]) -> None:
         "--no-rows",
         action="store_true",
         help="do not open data files to count their rows (faster on object stores)",
+    )
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="decode every page of every data file, check its checksums, and compare the "
+        "statistics of all live files with their rows: reads the whole table",
+    )
+    parser.add_argument(
+        "--parallelism",
+        type=int,
+        metavar="N",
+        help="files that --deep decodes at a time (default: one a core)",
     )
 
 

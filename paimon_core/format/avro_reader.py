@@ -57,6 +57,13 @@ def read_avro(source: Any, fields: RowType, *, batch_rows: int) -> Iterator[pa.R
         )
 
 
+def decode_all_rows(source: Any) -> int:
+    """How many rows the file holds, each decoded; CorruptTable if one cannot be."""
+    container = Container(source)
+    decode = _RowDecoder(container.schema, [f["name"] for f in container.schema["fields"]])
+    return sum(len(decode(rows, data)) for rows, data in container.blocks())
+
+
 class _RowDecoder:
     """Blocks of rows to dicts of the named fields, without logical types."""
 
