@@ -552,9 +552,9 @@ def file_index() -> Decoder:
     samples.append(encode_indexes({"n": {"bsi": built(BsiWriter(number, {}), numbers)}}))
     samples += _files("bloom_index_file/warehouse/db.db/t/bucket-0/*.index", most=2)
     asked = [
-        *(Leaf(f, op, (v,)) for f, v in (("n", 7), ("s", "text 3")) for op in (Op.EQ, Op.NE, Op.LT)),
-        *(Leaf(f, Op.IS_NULL, ()) for f in ("n", "s")),
-        Leaf("k", Op.EQ, (3,)),
+        *(Leaf(op, f, (v,)) for f, v in (("n", 7), ("s", "text 3")) for op in (Op.EQ, Op.NE, Op.LT)),
+        *(Leaf(Op.IS_NULL, f, ()) for f in ("n", "s")),
+        Leaf(Op.EQ, "k", (3,)),
     ]  # fmt: skip
     everything = RowType(fields=(*fields.fields, DataField(id=2, name="k", type=number)))
 

@@ -28,6 +28,7 @@ from paimon_core.format.parquet_assembler import ParquetAssembler
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
@@ -126,8 +127,11 @@ def decoding(path: str) -> Iterator[None]:
         ) from e
     except DAMAGE as e:
         raise CorruptTable(f"a data file cannot be decoded: {cause(e)}", file=path) from e
+    except (IsADirectoryError, NotADirectoryError) as e:
+        raise not_a_file(path, e) from e
     except OSError as e:
-        if e.errno is not None and not isinstance(e, IsADirectoryError):
+        if e.errno is not None:
+            e.filename = e.filename or path
             raise
         # Arrow's own complaints about what it read; those of the system carry a number.
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e

@@ -38,6 +38,14 @@ _S3: Final = frozenset({"s3", "s3a"})
 _REMOTE_PARALLELISM: Final = 16
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _CREATE_ATTEMPTS: Final = 5
+_NUMBERS: Final = {
+    FileNotFoundError: errno.ENOENT,
+    FileExistsError: errno.EEXIST,
+    PermissionError: errno.EACCES,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    TimeoutError: errno.ETIMEDOUT,
+}
 _memory_lock = threading.Lock()
 
 
@@ -293,12 +301,24 @@ def _error_code(error: BaseException) -> str | None:
     return None
 
 
+def _named(error: OSError, path: str) -> OSError:
+    """The same error with the path, if it does not tell one: stores name neither bucket nor key."""
+    if error.filename is None and path not in str(error):
+        if error.errno is None:
+            kind = next((n for t, n in _NUMBERS.items() if isinstance(error, t)), errno.EIO)
+            error.errno, error.strerror = kind, str(error) or type(error).__name__
+        error.filename = path
+    return error
+
+
 @contextmanager
 def _os_errors(path: str) -> Iterator[None]:
-    """Turn what client libraries raise for failed requests into OSError."""
+    """Turn what client libraries raise for failed requests into OSError that names the path."""
     try:
         yield
-    except (OSError, UnsupportedFeature):
+    except OSError as e:
+        raise _named(e, path)  # noqa: B904 - it is the same error
+    except UnsupportedFeature:
         raise
     except (NotImplementedError, TypeError, ValueError, AttributeError, KeyError):
         raise  # a mistake in the program, not a failure of the store

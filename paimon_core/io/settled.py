@@ -26,14 +26,19 @@ def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
     try:
         return io.read_bytes(path)
     except (IsADirectoryError, NotADirectoryError) as e:
-        where = "a folder" if isinstance(e, IsADirectoryError) else "below another file"
-        raise CorruptTable(
-            f"{path} should be a file but is {where}",
-            table=table,
-            file=path,
-            next_step="nothing was changed; move away what should not be there, then run "
-            "`caretaker verify`",
-        ) from e
+        raise not_a_file(path, e, table=table) from e
+
+
+def not_a_file(path: str, error: OSError, *, table: str | None = None) -> CorruptTable:
+    """What says that a folder is where a file belongs, or a file where its folder belongs."""
+    where = "a folder" if isinstance(error, IsADirectoryError) else "below another file"
+    return CorruptTable(
+        f"{path} should be a file but is {where}",
+        table=table,
+        file=path,
+        next_step="nothing was changed; move away what should not be there, then run "
+        "`caretaker verify`",
+    )
 
 
 def read_settled(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: str) -> T:
