@@ -224,7 +224,7 @@ class _Reader:
         start = source.tell()
         self.size: int = source.seek(0, 2) - start
         source.seek(start)
-        self._unread = self.size
+        self._unread: int = self.size
 
     @property
     def left(self) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import zstandard
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.damage import DAMAGE, cause
+from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 
 _STEP: Final = 256 * 1024
 _LZMA_MEMORY: Final = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ def inflate(codec: str, data: bytes, limit: int) -> bytes:
                 plain = _lz4(data, limit)
             case _:
                 raise UnsupportedFeature(f"compression {codec}")
-    except (*DAMAGE, OSError) as e:
+    except DAMAGE_OF_STREAMS as e:
         raise CorruptTable(f"{codec} data cannot be decompressed: {cause(e)}") from e
     if len(plain) > limit:
         raise _too_long(codec, len(data), limit)

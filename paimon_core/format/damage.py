@@ -23,11 +23,14 @@ DAMAGE: Final[tuple[type[Exception], ...]] = (
     pa.ArrowException,
 )
 
+DAMAGE_OF_STREAMS: Final[tuple[type[Exception], ...]] = (*DAMAGE, OSError)
+"""The same for bytes in memory, where OSError is a codec's complaint and not the store's."""
+
+
+_LONGEST: Final = 500
+
 
 def cause(error: Exception) -> str:
     """What such an error says, for a message that names the file."""
     text = str(error)[:_LONGEST]
     return text if type(error) is ValueError else f"{type(error).__name__}: {text}"
-
-
-_LONGEST: Final = 500

@@ -50,7 +50,7 @@ def _parquet(source: Any) -> int:
     with open_parquet(
         source, pre_buffer=False, buffer_size=WINDOW, arrow_extensions_enabled=False
     ) as file:
-        rows = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, use_threads=False))
+        rows = sum(int(b.num_rows) for b in file.iter_batches(_BATCH_ROWS, use_threads=False))
         told = file.metadata.num_rows
     if rows != told:
         raise CorruptTable(f"the pages of a Parquet file hold {rows:,} rows, its footer {told:,}")
@@ -65,7 +65,7 @@ def _orc(source: Any) -> int:
     fragment = ds.OrcFileFormat().make_fragment(source)
     scanner = fragment.scanner(batch_size=_BATCH_ROWS, batch_readahead=0, use_threads=False)
     try:
-        return sum(batch.num_rows for batch in scanner.to_batches())
+        return sum(int(batch.num_rows) for batch in scanner.to_batches())
     except pa.ArrowInvalid as e:
         if "out of range for nanosecond" in str(e):
             raise UnsupportedFeature("ORC timestamps outside the years 1678 to 2261") from e

@@ -21,14 +21,17 @@ import pyarrow.parquet as pq
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.parquet_footer import (
     CHUNK_META,
+    ELEMENT_LENGTH,
     ELEMENT_TYPE,
     FILE_ROW_GROUPS,
     FILE_SCHEMA,
     GROUP_COLUMNS,
+    MAGIC,
+    META_STATISTICS,
     META_TYPE,
     TAIL,
     footer_bytes,
-    read_footer,
+    metadata_of,
     structs_of,
 )
 from paimon_core.format.thrift_compact import (
@@ -43,7 +46,6 @@ from paimon_core.types.buffers import valid_rows
 
 WIDTH: Final = 12
 RAW_TYPE: Final = pa.binary(WIDTH)
-MAGIC: Final = b"PAR1"
 
 _DTYPE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 _EPOCH_DAY: Final = 2_440_588
@@ -54,8 +56,6 @@ _FIRST_MICROS, _FIRST_REST = divmod(-(2**63), 1000)
 _LAST_MICROS, _LAST_REST = divmod(2**63 - 1, 1000)
 
 # Field numbers of parquet.thrift.
-_ELEMENT_LENGTH = 2
-_META_STATISTICS = 12
 _INT96, _FIXED = 3, 7
 
 
@@ -113,15 +113,13 @@ def from_timestamps(times: pa.Array) -> pa.Array:
 
 def raw_metadata(source: Any) -> pq.FileMetaData:
     """The metadata of a Parquet file whose INT96 columns pass for 12 plain bytes."""
-    footer = _retyped(footer_bytes(source), _INT96, _FIXED)
-    tail = len(footer).to_bytes(4, "little") + MAGIC
-    return read_footer(pa.BufferReader(MAGIC + footer + tail))
+    return metadata_of(_retyped(footer_bytes(source), _INT96, _FIXED))
 
 
 def int96_footer(tail: bytes) -> bytes:
     """The end of a Parquet file (footer, length, magic) with its 12-byte columns made INT96."""
     old = footer_of(tail)
-    footer = _retyped(old, _FIXED, _INT96)
+    footer = encode_struct(_retyped(old, _FIXED, _INT96))
     return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
@@ -131,7 +129,7 @@ def footer_of(tail: bytes) -> bytes:
     return tail[len(tail) - TAIL - length : -TAIL]
 
 
-def _retyped(footer: bytes, old: int, new: int) -> bytes:
+def _retyped(footer: bytes, old: int, new: int) -> Struct:
     """The footer with the columns of one physical type, 12 bytes wide, given the other."""
     metadata = decode_struct(footer)
     leaves = [
@@ -147,8 +145,8 @@ def _retyped(footer: bytes, old: int, new: int) -> bytes:
                     raise CorruptTable("a column chunk of a Parquet file has no metadata")
                 _set_type(meta, new)
                 # INT96 has no order, so its minimum and maximum mean nothing to anyone.
-                meta[:] = [f for f in meta if f.id != _META_STATISTICS]
-    return encode_struct(metadata)
+                meta[:] = [f for f in meta if f.id != META_STATISTICS]
+    return metadata
 
 
 def _set_type(meta: Struct, new: int) -> None:
@@ -159,12 +157,12 @@ def _set_type(meta: Struct, new: int) -> None:
 
 def _retype_element(element: Struct, old: int, new: int) -> bool:
     kind = next(f for f in element if f.id == ELEMENT_TYPE)
-    length = field_value(element, _ELEMENT_LENGTH)
+    length = field_value(element, ELEMENT_LENGTH)
     annotated = any(f.id in (6, 10) for f in element)
     if kind.value != old or annotated or (old == _FIXED and length != WIDTH):
         return False
     kind.value = new
-    element[:] = [f for f in element if f.id != _ELEMENT_LENGTH]
+    element[:] = [f for f in element if f.id != ELEMENT_LENGTH]
     if new == _FIXED:
-        element.insert(1, Field(_ELEMENT_LENGTH, I32, WIDTH))
+        element.insert(1, Field(ELEMENT_LENGTH, I32, WIDTH))
     return True

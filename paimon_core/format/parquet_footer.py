@@ -8,19 +8,33 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.thrift_compact import Struct, ThriftList, decode_struct, field_value
+from paimon_core.format.thrift_compact import (
+    Struct,
+    ThriftList,
+    decode_struct,
+    encode_struct,
+    field_value,
+)
 
+MAGIC: Final = b"PAR1"
 TAIL: Final = 8
 """Bytes after the footer: its length and the magic number."""
 # Field numbers of parquet.thrift.
 FILE_SCHEMA, FILE_ROW_GROUPS = 2, 4
-ELEMENT_TYPE = 1
+ELEMENT_TYPE, ELEMENT_LENGTH = 1, 2
 GROUP_COLUMNS = 1
 CHUNK_META = 3
-META_TYPE, META_ENCODINGS, META_CODEC = 1, 2, 4
+META_TYPE, META_ENCODINGS, META_CODEC, META_STATISTICS = 1, 2, 4, 12
+_BOUNDS: Final = (1, 2, 5, 6)
+_BYTE_ARRAY: Final = 6
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+"""Bytes of a value by the number of its physical type, of those that have a width."""
+_CHUNK_FIELDS: Final = (2, CHUNK_META)
+_META_FIELDS: Final = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
 _CODECS: Final = range(8)
 _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
@@ -57,12 +71,21 @@ def read_footer(source: Any) -> pq.FileMetaData:
 def read_checked_footer(source: Any) -> pq.FileMetaData:
     """The same, for whoever looks at the column chunks.
 
-    CorruptTable if a chunk has another type than its column, or a codec or encoding that does not
-    exist: asked for such a chunk, Arrow ends the process.
+    Arrow ends the process when it is asked for a chunk that contradicts itself.  So CorruptTable is
+    raised if a chunk has another type than its column, or a codec or encoding that does not exist;
+    and Arrow sees only those fields of a chunk that copying and skipping need.
     """
-    _check_chunks(decode_struct(footer_bytes(source)))
+    metadata = decode_struct(footer_bytes(source))
+    _check_chunks(metadata)
     source.seek(0)
-    return read_footer(source)
+    return metadata_of(metadata)
+
+
+def metadata_of(footer: Struct) -> pq.FileMetaData:
+    """What Arrow makes of a footer; ArrowException or OSError without a number if it refuses it."""
+    data = encode_struct(footer)
+    whole = MAGIC + data + len(data).to_bytes(4, "little") + MAGIC
+    return read_footer(pa.BufferReader(whole))
 
 
 def footer_bytes(source: Any) -> bytes:
@@ -86,14 +109,32 @@ def structs_of(parent: Struct, number: int) -> list[Struct]:
 
 def _check_chunks(metadata: Struct) -> None:
     elements = structs_of(metadata, FILE_SCHEMA)
-    types = [t for t in (field_value(e, ELEMENT_TYPE) for e in elements) if t is not None]
+    leaves = [e for e in elements if field_value(e, ELEMENT_TYPE) is not None]
+    types = [field_value(e, ELEMENT_TYPE) for e in leaves]
     for group in structs_of(metadata, FILE_ROW_GROUPS):
         chunks = [field_value(c, CHUNK_META) for c in structs_of(group, GROUP_COLUMNS)]
         found = [field_value(c, META_TYPE) if isinstance(c, list) else None for c in chunks]
         if found != types:
             raise CorruptTable("the column chunks of a Parquet file are not those of its schema")
-        for chunk in cast("list[Struct]", chunks):
-            _check_numbers(chunk)
+        for chunk in structs_of(group, GROUP_COLUMNS):
+            chunk[:] = [f for f in chunk if f.id in _CHUNK_FIELDS]
+        for leaf, meta in zip(leaves, cast("list[Struct]", chunks), strict=True):
+            _check_numbers(meta)
+            meta[:] = [f for f in meta if f.id in _META_FIELDS]
+            _check_bounds(leaf, meta)
+
+
+def _check_bounds(leaf: Struct, meta: Struct) -> None:
+    """CorruptTable for a minimum or maximum that is not as long as the values of its type."""
+    kind, statistics = field_value(leaf, ELEMENT_TYPE), field_value(meta, META_STATISTICS)
+    if statistics is None or kind == _BYTE_ARRAY:
+        return
+    width = _WIDTHS.get(cast("int", kind), field_value(leaf, ELEMENT_LENGTH))
+    bounds = [f for f in statistics if f.id in _BOUNDS] if isinstance(statistics, list) else None
+    if bounds is None or any(
+        not isinstance(f.value, bytes) or len(f.value) != width for f in bounds
+    ):
+        raise CorruptTable("a column chunk of a Parquet file has bounds of another type")
 
 
 def _check_numbers(chunk: Struct) -> None:

@@ -305,7 +305,7 @@ def _named(error: OSError, path: str) -> OSError:
     """The same error with the path, if it does not tell one: stores name neither bucket nor key."""
     if error.filename is None and path not in str(error):
         if error.errno is None:
-            kind = next((n for t, n in _NUMBERS.items() if isinstance(error, t)), errno.EIO)
+            kind = next((n for t, n in _NUMBERS.items() if issubclass(type(error), t)), errno.EIO)
             error.errno, error.strerror = kind, str(error) or type(error).__name__
         error.filename = path
     return error

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro_container import MAGIC, Container
-from paimon_core.format.damage import DAMAGE, cause
+from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 from paimon_core.format.data_format import open_writer
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.parquet_reader import read_parquet
@@ -72,7 +72,7 @@ def read_metadata(
     except (UnsupportedFeature, CorruptTable) as e:
         e.file = path
         raise
-    except (*DAMAGE, OSError) as e:
+    except DAMAGE_OF_STREAMS as e:
         raise CorruptTable(f"cannot read metadata file {path}: {cause(e)}", file=path) from e
 
 
