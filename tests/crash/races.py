@@ -18,15 +18,15 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from disk import on_disk, referenced
 from failing_io import FailingFileIO, Trigger
 from harness import attempt, do, remove_orphans
+from leaseless import without_lease
 
 import maintenance.runner
 from maintenance.jobs.verify.check import check_table
@@ -241,22 +241,6 @@ class Round:
     b: str
     k: int
     leased: bool = True
-
-
-@contextmanager
-def without_lease() -> Iterator[None]:
-    """Runs inside need no lease, as if another version of ours, or Java, were at work."""
-
-    @contextmanager
-    def free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
-        yield SimpleNamespace(check=lambda: None), False
-
-    held = maintenance.runner.hold_lease
-    maintenance.runner.hold_lease = free
-    try:
-        yield
-    finally:
-        maintenance.runner.hold_lease = held
 
 
 def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Report:
