@@ -63,7 +63,7 @@ def download(root: str, folder: Path) -> None:
     """Write the objects below `root` into the folder, each with its time of modification."""
     bucket, prefix = _split(root)
     for key, found in list(_backend().get_bucket(bucket).keys.items()):
-        if not key.startswith(f"{prefix}/"):
+        if not key.startswith(f"{prefix}/") or key.endswith("/"):  # the latter stands for a folder
             continue
         path = folder / key.removeprefix(f"{prefix}/")
         path.parent.mkdir(parents=True, exist_ok=True)

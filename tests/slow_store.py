@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Literal
@@ -110,8 +110,9 @@ class SlowStore:
     """Called with kind and key before a request goes to the store; to run something just then."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
-    conditional_puts: threading.Lock = field(default_factory=threading.Lock)
-    """moto looks whether an object exists and then makes it; in S3 this is one step."""
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    """In S3 a request is atomic; moto looks whether an object exists, then makes it, and its listing
+    fails if an object goes meanwhile."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -212,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(half + (fault.delay_millis / 1000 if fault is not None else 0))
         if self.store.before is not None:
             self.store.before(kind, key)
-        with self.store.conditional_puts if kind == CONDITIONAL_PUT else nullcontext():
+        with self.store.one_at_a_time:
             status, headers, content = self._forward(body, conditional=what != "ignore condition")
         time.sleep(half)
         if what == "lose reply":

@@ -34,7 +34,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER.parent), str(FOLDER), str(FOLDER.parent / "conformance")]
 
-from natural_stores import DAY, Local, SlowS3, Store, at, misplaced, missing, slow_s3  # noqa: E402 - after the path
+from natural_stores import DAY, Local, SlowS3, Store, at, broken, misplaced, missing, slow_s3  # noqa: E402 - after the path
 from races import TABLES  # noqa: E402
 
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
@@ -119,8 +119,8 @@ def round_of(seed: int, oracle: Oracle, place: Path, store: Store) -> Outcome:
         if process.returncode not in KNOWN_CODES or "Traceback" in err:
             outcome.problems.append(f"{name}: exit {process.returncode}: {err[-400:]}")
         outcome.told.append(f"{name}: {process.returncode} {err.strip()[-300:]}")
-    outcome.problems += store.check(warehouse)
     local = store.fetch(warehouse, folder)
+    outcome.problems += broken(local)
     outcome.problems += _disagreements(outcome, local, oracle, names, written)
     if not outcome.problems:
         outcome.problems += misplaced(local)

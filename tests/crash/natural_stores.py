@@ -5,7 +5,7 @@
   itself.  Java cannot reach it: a writer of ours takes its place, to main or to the branch, and
   one of the processes works without the lease, as Java does.
 
-`check` says what is wrong while the table is where it was; `fetch` gives it to Java.
+`fetch` gives the table to Java, and to the checks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from slow_store import SlowStore, slow_store
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Severity
 from oracle import Oracle
-from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table
 
@@ -51,9 +50,6 @@ class Store(Protocol):
     def write(self, warehouse: str, step: Mapping[str, Any]) -> dict[str, Any]:
         """Commit; the answer, with `error` if nobody was told that it is committed."""
 
-    def check(self, warehouse: str) -> list[str]:
-        """What does not hold there, in words."""
-
     def fetch(self, warehouse: str, folder: Path) -> Path:
         """The warehouse as a local folder, the given one if it is not local already."""
 
@@ -73,9 +69,6 @@ class Local:
     def write(self, warehouse: str, step: Mapping[str, Any]) -> dict[str, Any]:
         (answer,) = self.oracle([{"op": "write", **at(warehouse), **step}], check=False)
         return answer
-
-    def check(self, warehouse: str) -> list[str]:
-        return errors_of(open_table(warehouse, "db.t"))
 
     def fetch(self, warehouse: str, folder: Path) -> Path:
         return Path(warehouse)
@@ -102,11 +95,6 @@ class SlowS3:
     def write(self, warehouse: str, step: Mapping[str, Any]) -> dict[str, Any]:
         return run_step({"op": "write", **at(warehouse), **step, "storage": self.store.options})
 
-    def check(self, warehouse: str) -> list[str]:
-        past_the_proxy = self.store.server.options
-        table = open_table(warehouse, "db.t", file_io_options=past_the_proxy)
-        return errors_of(table) or unreadable(table, past_the_proxy)
-
     def fetch(self, warehouse: str, folder: Path) -> Path:
         download(warehouse, folder)
         drop(warehouse)
@@ -125,16 +113,13 @@ def at(warehouse: str) -> dict[str, str]:
     return {"warehouse": warehouse, "database": "db", "table": "t"}
 
 
-def errors_of(table: FileStoreTable) -> list[str]:
-    """The first errors that verification finds."""
+def broken(warehouse: Path) -> list[str]:
+    """The first errors of verification, or else the versions that we cannot read completely."""
+    table = open_table(str(warehouse), "db.t")
     found = [f.line() for f in check_table(table).findings if f.severity is Severity.ERROR]
-    return [f"verify: {line}" for line in found[:3]]
-
-
-def unreadable(table: FileStoreTable, storage: Mapping[str, str]) -> list[str]:
-    """The snapshots, tags and branches that we cannot read completely, and why."""
+    if found:
+        return [f"verify: {line}" for line in found[:3]]
     problems = []
-    warehouse = table.root.rsplit("/", 2)[0]
     for reference in all_references(table):
         if reference.kind is RefKind.CHANGELOG:
             continue
@@ -143,8 +128,8 @@ def unreadable(table: FileStoreTable, storage: Mapping[str, str]) -> list[str]:
             if reference.kind is RefKind.TAG
             else {"snapshot": reference.snapshot.id}
         )
-        step = {**version, "branch": reference.table.branch, "storage": storage, "sorted": False}
-        answer = run_step({"op": "read", **at(warehouse), **step})
+        step = {**version, "branch": reference.table.branch, "sorted": False}
+        answer = run_step({"op": "read", **at(str(warehouse)), **step})
         if "error" in answer:
             problems.append(f"ours: {reference.label}: {answer['error'][:200]}")
     return problems
