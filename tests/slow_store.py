@@ -12,6 +12,7 @@ Buckets are made past the proxy, so that its counts hold the product's requests 
 from __future__ import annotations
 
 import http.client
+import random
 import re
 import socket
 import struct
@@ -63,7 +64,8 @@ class Fault:
     - "lose reply": the store does it, then the connection is reset.
     - "delay": the store does it after `delay_millis` more.
 
-    It applies to requests of these kinds whose key matches, after the first `skip`, at most `times`.
+    It applies to requests of these kinds whose key matches, after the first `skip`, at most `times`,
+    and of those to a `share` by chance.
     """
 
     what: What
@@ -71,10 +73,12 @@ class Fault:
     key: str = ""
     skip: int = 0
     times: int | None = None
+    share: float = 1.0
     status: int = 503
     code: str = "SlowDown"
     delay_millis: int = 0
     hits: int = 0
+    _chance: random.Random = field(init=False, default_factory=lambda: random.Random(1))
 
     def takes(self, kind: str, key: str) -> bool:
         """Whether this request is one of those; counts it."""
@@ -86,6 +90,8 @@ class Fault:
             self.skip -= 1
             return False
         if self.times is not None and self.hits >= self.times:
+            return False
+        if self.share < 1 and self._chance.random() >= self.share:
             return False
         self.hits += 1
         return True
@@ -104,6 +110,9 @@ class SlowStore:
     """Called with kind and key before a request goes to the store; to run something just then."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    """In S3 a request is atomic; moto looks whether an object exists, then makes it, and its listing
+    fails if an object goes meanwhile."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -204,7 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(half + (fault.delay_millis / 1000 if fault is not None else 0))
         if self.store.before is not None:
             self.store.before(kind, key)
-        status, headers, content = self._forward(body, conditional=what != "ignore condition")
+        with self.store.one_at_a_time:
+            status, headers, content = self._forward(body, conditional=what != "ignore condition")
         time.sleep(half)
         if what == "lose reply":
             return self._reset()

@@ -4,7 +4,8 @@
 
 The same script can be given to the oracle (real Java Paimon), and the results compared line by
 line: names, sizes and times differ, rows do not.  A step that is not built yet, or that fails,
-answers with an error line: {"op", "error", "type"}.  Without -k the first error ends the run with
+answers with an error line: {"op", "error", "type"}.  A step may have one field that the oracle does
+not know: `storage`, the options of the object store that its warehouse is in.  Without -k the first error ends the run with
 exit status 1.
 """
 
@@ -70,6 +71,7 @@ def open_step(step: Step) -> FileStoreTable:
         f"{step['database']}.{step['table']}",
         branch=step.get("branch"),
         dynamic_options=options,
+        file_io_options=step.get("storage"),
     )
     check_dynamic_options(table.schemas.get(table.schema.id), options)
     return table

@@ -68,7 +68,13 @@ def attempt(warehouse: Path, op: str, **fields: Any) -> dict[str, Any]:
     return run_step({"op": op, **at, **fields})
 
 
-def run_job(warehouse: Path, name: str, arguments: Mapping[str, object]) -> Report:
+def run_job(
+    warehouse: Path | str,
+    name: str,
+    arguments: Mapping[str, object],
+    *,
+    storage: Mapping[str, str] | None = None,
+) -> Report:
     job = job_named(name)
     return run_table(
         RunRequest(
@@ -76,6 +82,7 @@ def run_job(warehouse: Path, name: str, arguments: Mapping[str, object]) -> Repo
             warehouse=str(warehouse),
             table="db.t",
             arguments=job.read_arguments(arguments),
+            file_io_options=storage,
             force=True,
         )
     )
