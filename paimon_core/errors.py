@@ -29,6 +29,21 @@ that, the run's report does.
 
 from __future__ import annotations
 
+from typing import Final
+
+UNREADABLE: Final = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    RecursionError,
+    MemoryError,
+)
+"""What decoding a text or bytes that somebody damaged may raise."""
+
 
 class PaimonError(Exception):
     """Base of the tree.  `table`, `file` and `snapshot` say where, where that is known."""

@@ -297,6 +297,7 @@ DATA_FILE_PATH_DIRECTORY: Final = Option("data-file.path-directory", _optional_t
 DATA_FILE_EXTERNAL_PATHS: Final[Option[tuple[str, ...]]] = Option(
     "data-file.external-paths", _names, ()
 )
+GLOBAL_INDEX_EXTERNAL_PATH: Final = Option("global-index.external-path", _optional_text, None)
 EXTERNAL_PATHS_STRATEGY: Final = Option("data-file.external-paths.strategy", _lower, "none")
 EXTERNAL_PATHS_SPECIFIC_FS: Final = Option(
     "data-file.external-paths.specific-fs", _optional_text, None

@@ -26,6 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from paimon_core.errors import CorruptTable, InvalidArgument
+from paimon_core.names import Boundary, declared_roots
 from paimon_core.options import (
     DATA_FILE_PATH_DIRECTORY,
     INDEX_FILE_IN_DATA_FILE_DIR,
@@ -48,7 +50,9 @@ CONSUMER_PREFIX: Final = "consumer-"
 BUCKET_PREFIX: Final = "bucket-"
 CARETAKER_DIR: Final = "caretaker"
 """What is Caretaker's own lies in this folder below a table's root; no Java program looks there."""
-_COMPACTED_CHANGELOG: Final = "compacted-changelog-"
+_COMPACTED_CHANGELOG: Final = re.compile(
+    r"(compacted-changelog-[^$/.]*)\$([0-9]{1,10})-([0-9]{1,18})(?:-([0-9]{1,18})-([0-9]{1,18}))?(\.[^$/]*)?"
+)
 
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
 _ESCAPED: Final = re.compile("%([0-9a-fA-F]{2})")
@@ -75,11 +79,30 @@ class TablePaths:
     partition_legacy_name: bool = PARTITION_LEGACY_NAME.default
     data_directory: str | None = None
     index_beside_data: bool = False
+    limits: Boundary | None = field(default=None, compare=False, repr=False)
+    """The folders where files with an external path may lie; None: below the root only."""
     _known: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A name with a slash would make the paths of another table.
+        if "/" in self.branch or "\0" in self.branch:
+            raise InvalidArgument(f"the name of a branch must not hold a slash: {self.branch!r}")
+        folders = (self.data_directory or "data").strip("/").split("/")
+        if any(f in ("", ".", "..") or "\0" in f for f in folders):
+            raise CorruptTable(
+                f"the option data-file.path-directory of the table at {self.root} is not a folder "
+                f"below the table: {self.data_directory!r}",
+                next_step="set data-file.path-directory to a relative path without '..'",
+            )
 
     def of_branch(self, branch: str) -> TablePaths:
         """The same for another branch of the table."""
         return replace(self, branch=branch)
+
+    @property
+    def boundary(self) -> Boundary:
+        """The folders outside which no file is the table's."""
+        return self.limits or Boundary(self.root)
 
     # --- metadata of this branch ---
 
@@ -162,7 +185,7 @@ class TablePaths:
     def index_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
         """Where an index file of a bucket lies."""
         if file.external_path is not None:
-            return file.external_path
+            return self._inside(file.external_path)
         if self.index_beside_data:
             return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
         return self.index(file.file_name)
@@ -209,14 +232,19 @@ class TablePaths:
         return self.bucket_dir(partition, bucket)[len(self.root) + 1 :]
 
     def data_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
-        """Where a data or changelog file lies."""
-        return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        """Where a data or changelog file lies; CorruptTable if it is outside the table."""
+        if file.external_path is not None:
+            return self._inside(file.external_path)
+        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
     def extra_file(self, partition: bytes, bucket: int, file: LocatedFile, name: str) -> str:
         """Where one of a file's extra files (its index, its changelog) lies: beside it."""
         if file.external_path is not None:
-            return f"{file.external_path.rsplit('/', 1)[0]}/{name}"
+            return f"{self._inside(file.external_path).rsplit('/', 1)[0]}/{name}"
         return f"{self.bucket_dir(partition, bucket)}/{name}"
+
+    def _inside(self, path: str) -> str:
+        return self.boundary.checked(path)
 
     def __reduce__(self) -> tuple[object, ...]:
         # The paths known so far stay behind.
@@ -229,7 +257,12 @@ def _rebuild(values: dict[str, object]) -> TablePaths:
 
 
 def table_paths(
-    root: str, partition_type: RowType, options: Options, *, branch: str = MAIN_BRANCH
+    root: str,
+    partition_type: RowType,
+    options: Options,
+    *,
+    branch: str = MAIN_BRANCH,
+    limits: Boundary | None = None,
 ) -> TablePaths:
     """The paths of a table whose schema has these partition fields and options."""
     return TablePaths(
@@ -240,6 +273,7 @@ def table_paths(
         partition_legacy_name=options.value(PARTITION_LEGACY_NAME),
         data_directory=options.value(DATA_FILE_PATH_DIRECTORY),
         index_beside_data=options.value(INDEX_FILE_IN_DATA_FILE_DIR),
+        limits=limits or Boundary(root, declared_roots(options)),
     )
 
 
@@ -280,21 +314,15 @@ def compacted_changelog(path: str) -> FileSlice | None:
     the 512 bytes from 4096 on of the same file.
     """
     folder, _, name = path.rpartition("/")
-    if not name.startswith(_COMPACTED_CHANGELOG) or "$" not in name:
+    found = _COMPACTED_CHANGELOG.fullmatch(name)
+    if found is None:
         return None
-    stem, dot, ending = name.partition(".")
-    prefix, _, place = stem.partition("$")
-    try:
-        bucket, first, *rest = map(int, place.split("-"))
-    except ValueError:
-        return None
-    if not rest:
-        return FileSlice(path, 0, first)
-    if len(rest) != 2:
-        return None
+    prefix, bucket, first, offset, length, ending = found.groups()
+    if offset is None:
+        return FileSlice(path, 0, int(first))
     buckets = folder.rpartition("/")[0]
-    real = f"{buckets}/{bucket_name(bucket)}/{prefix}${bucket}-{first}{dot}{ending}"
-    return FileSlice(real, *rest)
+    real = f"{buckets}/{bucket_name(int(bucket))}/{prefix}${bucket}-{first}{ending or ''}"
+    return FileSlice(real, int(offset), int(length))
 
 
 def spec_path(values: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,3 +21,11 @@ def without_lease() -> Iterator[None]:
     """Jobs that run inside neither take the lease nor wait for it."""
     with patch.object(maintenance.runner, "hold_lease", _free):
         yield
+
+
+def main(words: Sequence[str]) -> int:
+    """`caretaker WORDS...` without a lease; the exit code."""
+    from maintenance.cli.main import main as caretaker
+
+    with without_lease():
+        return caretaker(list(words))

@@ -21,6 +21,19 @@ from maintenance.tables import is_pattern
 from paimon_core.errors import InvalidArgument, PaimonError
 
 _DISTRIBUTION: Final = "paimon-caretaker"
+_EXTRAS: Final[Mapping[str, str]] = {
+    "airflow": "airflow",
+    "datasketches": "sketches",
+    "pandas": "spark",
+    "psycopg": "postgres",
+    "pydantic": "maintenance",
+    "pyspark": "spark",
+    "rich": "maintenance",
+    "s3fs": "s3",
+    "sqlalchemy": "maintenance",
+    "yaml": "maintenance",
+}
+"""Packages of which the distribution's base needs none, and the extra that brings each."""
 INTERRUPTED: Final = 130
 """What shells say of a process that Ctrl-C ended."""
 
@@ -60,13 +73,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the exit
         return int(ExitCode.SUCCESS)
     except Exception as e:
-        if exit_code_of(e) is ExitCode.FAILURE:
+        error = _missing_extra(e) if isinstance(e, ModuleNotFoundError) else e
+        if exit_code_of(error) is ExitCode.FAILURE:
             logging.getLogger(__name__).info("unexpected failure", exc_info=e)
         try:
-            return int(output.error(e))
+            return int(output.error(error))
         except BrokenPipeError:
-            output.err.write(error_line(e) + "\n")
-            return int(exit_code_of(e))
+            output.err.write(error_line(error) + "\n")
+            return int(exit_code_of(error))
+
+
+def _missing_extra(error: ModuleNotFoundError) -> Exception:
+    """What says which extra brings a package that is not installed; the error itself for others."""
+    package = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(package)
+    if extra is None:
+        return error
+    return InvalidArgument(
+        f"this command needs the package {package!r}, which is not installed",
+        next_step=f"pip install '{_DISTRIBUTION}[{extra}]'",
+    )
 
 
 def _dispatch(words: Sequence[str], output: Output) -> int:

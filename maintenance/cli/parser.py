@@ -267,6 +267,7 @@ def _verify(commands: Commands[Parser]) -> None:
             "caretaker verify db.orders -w /lake",
             "caretaker verify 'db.*' -w /lake --no-rows --json",
             "caretaker verify db.orders -w /lake --keys",
+            "caretaker verify db.orders -w /lake --deep --parallelism 4",
         ),
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
@@ -280,6 +281,18 @@ def _verify(commands: Commands[Parser]) -> None:
         "--keys",
         action="store_true",
         help="read the keys of tables with dynamic buckets, and find those in two buckets",
+    )
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="decode every page of every data file, check its checksums, compare the "
+        "statistics of all live files with their rows, and --keys: reads the whole table",
+    )
+    parser.add_argument(
+        "--parallelism",
+        type=int,
+        metavar="N",
+        help="files that --deep decodes at a time (default: one a core)",
     )
 
 

@@ -7,23 +7,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output, error_line
+from maintenance.cli.progress import progress_for
 from maintenance.cli.target import storage_of, tables_of, warehouse_of
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
 from maintenance.plan import counted, human_bytes
 from maintenance.report import error_json
 from maintenance.tables import is_pattern
+from paimon_core.errors import InvalidArgument
 
 _MOST_FINDINGS = 50
 
 if TYPE_CHECKING:
-    from maintenance.jobs.verify.check import Verification
+    from maintenance.jobs.verify.check import Scope, Verification
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print what was found; CORRUPT_TABLE if an error is among it."""
-    from maintenance.jobs.verify.check import Scope, check_table  # noqa: PLC0415 - fast start
+    from maintenance.jobs.verify.check import check_table  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
 
+    scope = _scope(args)
     many = is_pattern(args.table)
     shown: list[dict[str, object]] = []
     lines: list[str] = []
@@ -33,7 +36,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             table = open_table(
                 warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
             )
-            verification = check_table(table, Scope(rows=not args.no_rows, keys=args.keys))
+            with progress_for(name, wanted=scope.deep) as bars:
+                verification = check_table(table, scope, bars)
         except Exception as e:
             if not many:
                 raise
@@ -47,6 +51,23 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     code = combined(codes)
     output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
     return code
+
+
+def _scope(args: argparse.Namespace) -> Scope:
+    """What the options ask for; InvalidArgument for options that contradict each other."""
+    from maintenance.jobs.verify.check import Scope  # noqa: PLC0415 - fast start
+    from maintenance.jobs.verify.deep import default_parallelism  # noqa: PLC0415 - fast start
+
+    if args.deep and args.no_rows:
+        raise InvalidArgument("--deep reads every row and --no-rows none: give one of them")
+    if args.parallelism is not None and (args.parallelism < 1 or not args.deep):
+        raise InvalidArgument("--parallelism is a number of 1 or more, and belongs to --deep")
+    return Scope(
+        rows=not args.no_rows,
+        keys=args.keys or args.deep,
+        deep=args.deep,
+        parallelism=args.parallelism or default_parallelism(),
+    )
 
 
 def _lines(name: str, verification: Verification) -> Iterator[str]:

@@ -20,6 +20,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.known_options import check_values, similar_name, unknown_options
+from paimon_core.names import is_file_name
 from paimon_core.options import PATH, Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.changes import apply_changes
@@ -218,7 +219,7 @@ class FileSystemCatalog:
 
 
 def _database_path(root: str, database: str) -> str:
-    if not database or "/" in database:
+    if not is_file_name(database):
         raise InvalidArgument(f"not a database name: {database!r}")
     return f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}"
 

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_core.errors import CorruptTable
 from paimon_core.format.row_groups import RowGroupEnds, row_group_ends
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.key_column import BoolArray, Rows
@@ -230,7 +231,7 @@ class _Level:
         path = table.paths.data_file(self._reader.partition, self._reader.bucket, file)
         try:
             return row_group_ends(table.io, path, stored)
-        except (OSError, pa.ArrowException):
+        except (OSError, CorruptTable):
             return RowGroupEnds()  # reading the file will say what is wrong with it
 
     def _numbered(

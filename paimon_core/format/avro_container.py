@@ -18,18 +18,32 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import zstandard
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
+from paimon_core.format.avro_schema import check_schema
+from paimon_core.format.bounded import inflate
+from paimon_core.format.damage import cause
+from paimon_core.io.json_text import parse_json
 
 MAGIC: Final = b"Obj\x01"
 SYNC_SIZE: Final = 16
 SCHEMA_KEY: Final = "avro.schema"
 CODEC_KEY: Final = "avro.codec"
+_CODECS: Final = ("null", "deflate", "zstandard", "snappy", "bzip2", "xz")
+MOST_BLOCK_ROWS: Final = 1 << 18
+"""Rows in a block at most: writers close one at 64,000 bytes."""
+MOST_BLOCK_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of a decompressed block at most, for one row may be large."""
+_SMALL_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_SMALL_FILE_BYTES: Final = 256 * 1024 * 1024
+_MOST_RATIO: Final = 1000
+"""How many times its compressed size a block, or a file, may have beyond the sizes above."""
+_MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_VARINT: Final = 10
 _CHECKSUM: Final = 4
 _READ_AHEAD: Final = 1 << 20
 
@@ -44,51 +58,85 @@ class Block(NamedTuple):
 @lru_cache(maxsize=64)
 def _parsed(schema: bytes) -> Any:
     """The schema; thousands of metadata files have the same one, which nobody may change."""
-    return json.loads(schema)
+    parsed = parse_json(schema)
+    check_schema(parsed)
+    return parsed
 
 
 class Container:
     """An open container file: its schema (JSON), its codec, and its blocks."""
 
     def __init__(self, source: Any) -> None:
-        """Reads the header; CorruptTable if the bytes are no Avro file."""
+        """Reads the header of a seekable source; CorruptTable if the bytes are no Avro file."""
         self._source = _Reader(source)
-        if self._source.take(len(MAGIC)) != MAGIC:
+        if self._source.take(min(len(MAGIC), self._source.left)) != MAGIC:
             raise CorruptTable("not an Avro file: it does not begin with 'Obj1'")
         self.metadata = self._read_map()
         self._sync = self._source.take(SYNC_SIZE)
-        self.codec = self.metadata.get(CODEC_KEY, b"null").decode()
+        self.codec = self.metadata.get(CODEC_KEY, b"null").decode("latin-1")
         try:
             self.schema: Any = _parsed(self.metadata[SCHEMA_KEY])
-        except (KeyError, ValueError) as e:
-            raise CorruptTable("an Avro file without a readable schema") from e
+        except UNREADABLE as e:
+            raise CorruptTable(f"an Avro file without a readable schema: {cause(e)}") from e
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return self._source.size
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks in file order, decompressed."""
-        decompress = decompressor(self.codec)
+        """The blocks in file order, decompressed.
+
+        CorruptTable for a block whose row count or size cannot be: every row takes a byte at least.
+        """
+        if self.codec not in _CODECS:
+            raise UnsupportedFeature(f"Avro codec {self.codec}")
+        left = max(_SMALL_FILE_BYTES, _MOST_RATIO * self._source.size)
         while not self._source.at_end():
-            rows = self._source.varint()
-            data = self._source.take(self._source.varint())
+            rows, size = self._source.varint(), self._source.varint()
+            data = self._source.take(size)
             if self._source.take(SYNC_SIZE) != self._sync:
                 raise CorruptTable("a block of an Avro file does not end with the sync marker")
-            yield Block(rows, decompress(data))
+            plain = _plain(self.codec, data)
+            left -= len(plain)
+            if left < 0:
+                raise CorruptTable(
+                    f"the blocks of an Avro file of {self._source.size:,} bytes decompress to more "
+                    f"than {_MOST_RATIO} times as much"
+                )
+            if not 0 <= rows <= min(len(plain), MOST_BLOCK_ROWS):
+                raise CorruptTable(
+                    f"a block of an Avro file says that it holds {rows:,} rows in "
+                    f"{len(plain):,} bytes"
+                )
+            yield Block(rows, plain)
 
     def row_count(self) -> int:
-        """Rows in all blocks; nothing is decompressed."""
+        """Rows in all blocks, as their headers say; nothing is decompressed."""
         total = 0
         while not self._source.at_end():
-            total += self._source.varint()
-            self._source.take(self._source.varint() + SYNC_SIZE)
+            rows = self._source.varint()
+            if not 0 <= rows <= MOST_BLOCK_ROWS:
+                raise CorruptTable(f"a block of an Avro file says that it holds {rows:,} rows")
+            total += rows
+            self._source.take(self._source.varint())
+            if self._source.take(SYNC_SIZE) != self._sync:
+                raise CorruptTable("a block of an Avro file does not end with the sync marker")
         return total
 
     def _read_map(self) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
-        while count := self._source.varint():
+        source, start = self._source, self._source.left
+        while count := source.varint():
             if count < 0:
-                self._source.varint()
+                source.varint()
             for _ in range(abs(count)):
-                key = self._source.take(self._source.varint()).decode()
-                entries[key] = self._source.take(self._source.varint())
+                key = source.take(source.varint()).decode("utf-8", "replace")
+                entries[key] = source.take(source.varint())
+                if start - source.left > _MOST_HEADER_BYTES:
+                    raise CorruptTable(
+                        f"the header of an Avro file has more than {_MOST_HEADER_BYTES:,} bytes"
+                    )
         return entries
 
 
@@ -118,24 +166,6 @@ def encode_block(rows: int, compressed: bytes, sync: bytes) -> bytes:
     return encode_varint(rows) + encode_varint(len(compressed)) + compressed + sync
 
 
-def decompressor(codec: str) -> Callable[[bytes], bytes]:
-    """What undoes the codec for one block; UnsupportedFeature for an unknown codec."""
-    match codec:
-        case "null":
-            return _same
-        case "deflate":
-            return lambda data: zlib.decompress(data, -15)
-        case "zstandard":
-            return _decompress_zstd
-        case "snappy":
-            return _decompress_snappy
-        case "bzip2":
-            return bz2.decompress
-        case "xz":
-            return lzma.decompress
-    raise UnsupportedFeature(f"Avro codec {codec}")
-
-
 def compressor(codec: str, level: int) -> Callable[[bytes], bytes]:
     """What applies the codec to one block; `level` is zstd's."""
     match codec:
@@ -163,23 +193,15 @@ def _deflate(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
-def _decompress_zstd(data: bytes) -> bytes:
-    # Java's stream writer leaves the size out of the frame, so the one-shot call cannot be used.
-    with zstandard.ZstdDecompressor().stream_reader(BytesIO(data)) as stream:
-        return stream.read()
-
-
-def _decompress_snappy(data: bytes) -> bytes:
-    size, shift = 0, 0
-    for byte in data:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    plain = pa.Codec("snappy").decompress(data[:-_CHECKSUM], size, asbytes=True)
+def _plain(codec: str, data: bytes) -> bytes:
+    """A block's rows; CorruptTable if they are damaged, or too many bytes for what they were."""
+    limit = min(MOST_BLOCK_BYTES, max(_SMALL_BLOCK_BYTES, _MOST_RATIO * len(data)))
+    if codec != "snappy":
+        return inflate(codec, data, limit)
+    plain = inflate(codec, data[:-_CHECKSUM], limit)
     if zlib.crc32(plain).to_bytes(_CHECKSUM, "big") != data[-_CHECKSUM:]:
         raise CorruptTable("a snappy block of an Avro file has the wrong checksum")
-    return plain  # type: ignore[no-any-return]
+    return plain
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -188,45 +210,60 @@ def _compress_snappy(data: bytes) -> bytes:
 
 
 class _Reader:
-    """Bytes and varints from a stream, read a megabyte ahead."""
+    """Bytes and varints from a stream, read a megabyte ahead.
 
-    __slots__ = ("_at", "_chunk", "_source")
+    CorruptTable for a length that is negative or goes beyond the end of the stream.
+    """
+
+    __slots__ = ("_at", "_chunk", "_source", "_unread", "size")
 
     def __init__(self, source: Any) -> None:
         self._source = source
         self._chunk = b""
         self._at = 0
+        start = source.tell()
+        self.size: int = source.seek(0, 2) - start
+        source.seek(start)
+        self._unread: int = self.size
+
+    @property
+    def left(self) -> int:
+        """Bytes up to the end of the stream."""
+        return len(self._chunk) - self._at + self._unread
 
     def at_end(self) -> bool:
-        return self._at == len(self._chunk) and not self._more(1)
+        return self.left == 0
 
     def take(self, size: int) -> bytes:
-        end = self._at + size
-        if end > len(self._chunk) and not self._more(size):
-            raise CorruptTable("an Avro file ends in the middle of a block")
-        end = self._at + size
-        data = self._chunk[self._at : end]
-        self._at = end
+        if not 0 <= size <= self.left:
+            raise CorruptTable(
+                f"an Avro file says that {size:,} bytes follow where {self.left:,} are left"
+            )
+        if self._at + size > len(self._chunk):
+            self._read(size)
+        data = self._chunk[self._at : self._at + size]
+        self._at += size
         return data
 
     def varint(self) -> int:
-        value, shift = 0, 0
-        while True:
+        value = 0
+        for shift in range(0, 7 * _LONGEST_VARINT, 7):
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value >> 1 ^ -(value & 1)
-            shift += 7
+        raise CorruptTable(f"a number in an Avro file has more than {_LONGEST_VARINT} bytes")
 
-    def _more(self, size: int) -> bool:
+    def _read(self, size: int) -> None:
         parts = [self._chunk[self._at :]]
         have = len(parts[0])
         while have < size:
-            part = bytes(self._source.read(max(_READ_AHEAD, size - have)))
+            wanted = min(self._unread, max(_READ_AHEAD, size - have))
+            part = bytes(self._source.read(wanted))
             if not part:
-                break
+                raise CorruptTable("an Avro file became shorter while it was read")
             parts.append(part)
             have += len(part)
+            self._unread -= len(part)
         self._chunk = b"".join(parts)
         self._at = 0
-        return have >= size

@@ -21,11 +21,14 @@ from paimon_core.format.avro_container import (
 )
 from paimon_core.format.avro_schema import physical_schema, without_null
 from paimon_core.format.conform import conform, null_batches, with_children
+from paimon_core.format.damage import DAMAGE, cause
 from paimon_core.format.decimal_bytes import decimals_from_bytes
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
 
 _SYNC: Final = bytes(16)
+_BATCH_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of rows that are decoded at once, as Python values, if a block is not larger."""
 
 
 def read_avro(source: Any, fields: RowType, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -54,6 +57,13 @@ def read_avro(source: Any, fields: RowType, *, batch_rows: int) -> Iterator[pa.R
         )
 
 
+def decode_all_rows(source: Any) -> int:
+    """How many rows the file holds, each decoded; CorruptTable if one cannot be."""
+    container = Container(source)
+    decode = _RowDecoder(container.schema, [f["name"] for f in container.schema["fields"]])
+    return sum(len(decode(rows, data)) for rows, data in container.blocks())
+
+
 class _RowDecoder:
     """Blocks of rows to dicts of the named fields, without logical types."""
 
@@ -70,18 +80,19 @@ class _RowDecoder:
         container = BytesIO(self._header + encode_block(rows, data, _SYNC))
         try:
             return list(fastavro.reader(container, self._reader))  # type: ignore[arg-type]
-        except (EOFError, ValueError, IndexError, UnicodeDecodeError) as e:
-            raise CorruptTable(f"rows of an Avro file cannot be decoded: {e}") from e
+        except DAMAGE as e:
+            raise CorruptTable(f"rows of an Avro file cannot be decoded: {cause(e)}") from e
 
 
 def _joined_blocks(container: Container, batch_rows: int) -> Iterator[tuple[int, bytes]]:
-    rows = 0
+    rows = size = 0
     parts: list[bytes] = []
     for block in container.blocks():
-        if rows and rows + block.rows > batch_rows:
+        if rows and (rows + block.rows > batch_rows or size + len(block.data) > _BATCH_BYTES):
             yield rows, b"".join(parts)
-            rows, parts = 0, []
+            rows, size, parts = 0, 0, []
         rows += block.rows
+        size += len(block.data)
         parts.append(block.data)
     if rows:
         yield rows, b"".join(parts)
@@ -90,8 +101,8 @@ def _joined_blocks(container: Container, batch_rows: int) -> Iterator[tuple[int,
 def _column(values: list[Any], written: Any, target: pa.DataType) -> pa.Array:
     try:
         array = pa.array(values, _read_type(written))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as e:
-        raise CorruptTable(f"a column of an Avro file does not fit its schema: {e}") from e
+    except DAMAGE as e:
+        raise CorruptTable(f"a column of an Avro file does not fit its schema: {cause(e)}") from e
     return conform(_logical(array, written, target), target)
 
 

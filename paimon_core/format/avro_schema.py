@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.names import shown
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
     ArrayType,
@@ -37,7 +38,11 @@ _PLAIN: Final = {
     TypeRoot.BINARY: "bytes",
     TypeRoot.VARBINARY: "bytes",
 }
+_PRIMITIVES: Final = frozenset(
+    {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+)
 _STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_LONGEST_FIXED: Final = 1 << 20
 _MILLIS: Final = 3
 _MICROS: Final = 6
 
@@ -46,6 +51,49 @@ def file_schema(row_type: RowType) -> Any:
     """The schema that Java writes for these columns; UnsupportedFeature where Java has none."""
     record = _bare_schema(row_type, "record")
     return {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": record["fields"]}
+
+
+def check_schema(schema: Any) -> None:
+    """CorruptTable for a file's schema that is not one of a record, or cannot be decoded safely.
+
+    A type that refers to another by its name may contain itself, and an array of values that take
+    no bytes may have any length: neither has to end.  No writer of Paimon makes such a schema.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise CorruptTable(f"the schema of an Avro file is not that of a record: {shown(schema)}")
+    _takes_bytes(schema)
+
+
+def _takes_bytes(schema: Any) -> bool:
+    """Whether every value of the type takes a byte at least."""
+    match schema:
+        case str() if schema in _PRIMITIVES:
+            return schema != "null"
+        case list() if schema and not any(isinstance(branch, list) for branch in schema):
+            for branch in schema:
+                _takes_bytes(branch)
+            return True
+        case {"type": "record", "name": str(), "fields": list(fields)}:
+            if not all(isinstance(f, dict) and isinstance(f.get("name"), str) for f in fields):
+                raise CorruptTable(f"an Avro schema has a record of {shown(fields)}")
+            taken = [_takes_bytes(f.get("type")) for f in fields]  # all are checked
+            return any(taken)
+        case {"type": "array", "items": items}:
+            if not _takes_bytes(items):
+                raise CorruptTable("an Avro schema has an array of values that take no bytes")
+            return True
+        case {"type": "map", "values": values}:
+            _takes_bytes(values)
+            return True
+        case {"type": "fixed", "name": str(), "size": int(size)} if 0 < size <= _LONGEST_FIXED:
+            return True
+        case {"type": "enum", "name": str(), "symbols": [*symbols]} if symbols:
+            return True
+        case {"type": str() | list() | dict() as inner} if inner not in (
+            "record", "array", "map", "fixed", "enum"
+        ):  # fmt: skip
+            return _takes_bytes(inner)
+    raise CorruptTable(f"an Avro schema has the type {shown(schema)}, which no table has")
 
 
 def _schema(t: DataType, name: str) -> Any:

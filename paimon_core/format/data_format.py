@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
 from paimon_core.format.avro_reader import read_avro
 from paimon_core.format.avro_writer import AvroFileWriter
+from paimon_core.format.damage import DAMAGE, cause
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.orc_writer import OrcFileWriter
 from paimon_core.format.orc_zone import UTC
@@ -27,6 +28,7 @@ from paimon_core.format.parquet_assembler import ParquetAssembler
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
@@ -114,12 +116,22 @@ def decoding(path: str) -> Iterator[None]:
     except PaimonError as e:
         e.file = e.file or path
         raise
-    except (MemoryError, pa.ArrowCancelled):
-        raise  # Arrow's exceptions, too, but none that the file is to blame for
-    except (pa.ArrowException, UnicodeDecodeError) as e:
-        raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
+    except pa.ArrowCancelled:
+        raise  # one of Arrow's exceptions, too, but none that the file is to blame for
+    except MemoryError as e:
+        raise CorruptTable(
+            f"a data file needs more memory than there is: {e}",
+            file=path,
+            next_step="run `caretaker verify --deep` on the table; if the file is sound, run again "
+            "with a lower parallelism or with more memory",
+        ) from e
+    except DAMAGE as e:
+        raise CorruptTable(f"a data file cannot be decoded: {cause(e)}", file=path) from e
+    except (IsADirectoryError, NotADirectoryError) as e:
+        raise not_a_file(path, e) from e
     except OSError as e:
         if e.errno is not None:
+            e.filename = e.filename or path
             raise
         # Arrow's own complaints about what it read; those of the system carry a number.
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
@@ -133,7 +145,8 @@ def open_data_file(io: FileIO, path: str) -> pa.NativeFile:
     piece = compacted_changelog(path)
     if piece is not None:
         with io.open_input(piece.path) as whole:
-            part = whole.read_at(piece.length, piece.offset)
+            end = piece.offset + piece.length
+            part = whole.read_at(piece.length, piece.offset) if end <= whole.size() else b""
         if len(part) != piece.length:
             raise CorruptTable(
                 f"a changelog file ends before byte {piece.offset + piece.length}", file=path

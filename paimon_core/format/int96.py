@@ -12,19 +12,32 @@ when writing.  Pages need no change: both forms store the same bytes.
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.parquet_footer import (
+    CHUNK_META,
+    ELEMENT_LENGTH,
+    ELEMENT_TYPE,
+    FILE_ROW_GROUPS,
+    FILE_SCHEMA,
+    GROUP_COLUMNS,
+    MAGIC,
+    META_STATISTICS,
+    META_TYPE,
+    TAIL,
+    footer_bytes,
+    metadata_of,
+    structs_of,
+)
 from paimon_core.format.thrift_compact import (
     I32,
     Field,
     Struct,
-    ThriftList,
     decode_struct,
     encode_struct,
     field_value,
@@ -33,9 +46,6 @@ from paimon_core.types.buffers import valid_rows
 
 WIDTH: Final = 12
 RAW_TYPE: Final = pa.binary(WIDTH)
-MAGIC: Final = b"PAR1"
-TAIL: Final = 8
-"""Bytes after the footer: its length and the magic number."""
 
 _DTYPE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 _EPOCH_DAY: Final = 2_440_588
@@ -46,11 +56,6 @@ _FIRST_MICROS, _FIRST_REST = divmod(-(2**63), 1000)
 _LAST_MICROS, _LAST_REST = divmod(2**63 - 1, 1000)
 
 # Field numbers of parquet.thrift.
-_FILE_SCHEMA, _FILE_ROW_GROUPS = 2, 4
-_ELEMENT_TYPE, _ELEMENT_LENGTH = 1, 2
-_GROUP_COLUMNS = 1
-_CHUNK_META = 3
-_META_TYPE, _META_STATISTICS = 1, 12
 _INT96, _FIXED = 3, 7
 
 
@@ -106,21 +111,15 @@ def from_timestamps(times: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(RAW_TYPE, len(times), [validity, pa.py_buffer(values)])
 
 
-def raw_metadata(source: Any, size: int) -> pq.FileMetaData:
+def raw_metadata(source: Any) -> pq.FileMetaData:
     """The metadata of a Parquet file whose INT96 columns pass for 12 plain bytes."""
-    source.seek(size - TAIL)
-    length = int.from_bytes(cast("bytes", source.read(TAIL))[:4], "little")
-    if not 0 < length <= size - TAIL:
-        raise CorruptTable(f"a Parquet footer of {length} bytes in a file of {size}")
-    source.seek(size - TAIL - length)
-    footer = _retyped(cast("bytes", source.read(length)), _INT96, _FIXED)
-    return pq.read_metadata(BytesIO(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+    return metadata_of(_retyped(footer_bytes(source), _INT96, _FIXED))
 
 
 def int96_footer(tail: bytes) -> bytes:
     """The end of a Parquet file (footer, length, magic) with its 12-byte columns made INT96."""
     old = footer_of(tail)
-    footer = _retyped(old, _FIXED, _INT96)
+    footer = encode_struct(_retyped(old, _FIXED, _INT96))
     return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
@@ -130,36 +129,40 @@ def footer_of(tail: bytes) -> bytes:
     return tail[len(tail) - TAIL - length : -TAIL]
 
 
-def _retyped(footer: bytes, old: int, new: int) -> bytes:
+def _retyped(footer: bytes, old: int, new: int) -> Struct:
     """The footer with the columns of one physical type, 12 bytes wide, given the other."""
     metadata = decode_struct(footer)
     leaves = [
         _retype_element(element, old, new)
-        for element in _structs(metadata, _FILE_SCHEMA)
-        if field_value(element, _ELEMENT_TYPE) is not None
+        for element in structs_of(metadata, FILE_SCHEMA)
+        if field_value(element, ELEMENT_TYPE) is not None
     ]
-    for group in _structs(metadata, _FILE_ROW_GROUPS):
-        for changed, chunk in zip(leaves, _structs(group, _GROUP_COLUMNS), strict=True):
+    for group in structs_of(metadata, FILE_ROW_GROUPS):
+        for changed, chunk in zip(leaves, structs_of(group, GROUP_COLUMNS), strict=True):
             if changed:
-                meta = cast("Struct", field_value(chunk, _CHUNK_META))
-                next(f for f in meta if f.id == _META_TYPE).value = new
+                meta = field_value(chunk, CHUNK_META)
+                if not isinstance(meta, list):
+                    raise CorruptTable("a column chunk of a Parquet file has no metadata")
+                _set_type(meta, new)
                 # INT96 has no order, so its minimum and maximum mean nothing to anyone.
-                meta[:] = [f for f in meta if f.id != _META_STATISTICS]
-    return encode_struct(metadata)
+                meta[:] = [f for f in meta if f.id != META_STATISTICS]
+    return metadata
+
+
+def _set_type(meta: Struct, new: int) -> None:
+    for field in meta:
+        if field.id == META_TYPE:
+            field.value = new
 
 
 def _retype_element(element: Struct, old: int, new: int) -> bool:
-    kind = next(f for f in element if f.id == _ELEMENT_TYPE)
-    length = field_value(element, _ELEMENT_LENGTH)
+    kind = next(f for f in element if f.id == ELEMENT_TYPE)
+    length = field_value(element, ELEMENT_LENGTH)
     annotated = any(f.id in (6, 10) for f in element)
     if kind.value != old or annotated or (old == _FIXED and length != WIDTH):
         return False
     kind.value = new
-    element[:] = [f for f in element if f.id != _ELEMENT_LENGTH]
+    element[:] = [f for f in element if f.id != ELEMENT_LENGTH]
     if new == _FIXED:
-        element.insert(1, Field(_ELEMENT_LENGTH, I32, WIDTH))
+        element.insert(1, Field(ELEMENT_LENGTH, I32, WIDTH))
     return True
-
-
-def _structs(parent: Struct, number: int) -> list[Struct]:
-    return cast("list[Struct]", cast("ThriftList", field_value(parent, number)).items)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.conform import in_order, null_batches, with_children
+from paimon_core.format.orc_footer import check_footer
 from paimon_core.format.orc_zone import UTC, file_zone, has_ltz, to_wall_clock
 from paimon_core.types.arrow import arrow_schema, map_types
 from paimon_core.types.data_types import (
@@ -44,6 +45,7 @@ def read_orc(
     import pyarrow.dataset as ds  # noqa: PLC0415
     from pyarrow import orc  # noqa: PLC0415
 
+    check_footer(source)
     zone = file_zone(source) if legacy_ltz and has_ltz(fields) else UTC
     source.seek(0)
     schema = arrow_schema(fields)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.bounded import inflate
 from paimon_core.format.protobuf import varint
 
 Ints = npt.NDArray[np.int64]
@@ -32,6 +33,10 @@ _WIDTH_CODE: Final = (0, 7, 15, 23, 27, 28, 29, 30, 31)
 _LITERALS: Final = 128
 _REPEATS: Final = 130
 _MAX_STEP: Final = 2**61
+_CODEC_NAMES: Final = {1: "deflate", 2: "snappy", 4: "lz4", 5: "zstandard"}
+_MOST_BLOCK_BYTES: Final = 8 * 1024 * 1024
+"""What the three bytes of a block's header can say."""
+_MOST_FOOTER_BYTES: Final = 64 * 1024 * 1024
 
 
 def bits(values: npt.NDArray[np.bool_]) -> bytes:
@@ -176,65 +181,24 @@ def compressed(data: bytes, compress: Callable[[bytes], bytes] | None) -> bytes:
 
 
 def decompressed(data: bytes, codec: int) -> bytes:
-    """A footer without its compression; `codec` is the number in the postscript."""
+    """A footer without its compression; `codec` is the number in the postscript.
+
+    CorruptTable if it is damaged or larger than any footer.
+    """
     if codec == 0:
         return data
-    parts, at = [], 0
+    name = _CODEC_NAMES.get(codec)
+    if name is None:
+        raise UnsupportedFeature(f"ORC compression number {codec}")
+    parts, at, left = [], 0, _MOST_FOOTER_BYTES
     while at + 3 <= len(data):
         header = int.from_bytes(data[at : at + 3], "little")
         block = data[at + 3 : at + 3 + (header >> 1)]
         at += 3 + len(block)
-        parts.append(block if header & 1 else _decompress(block, codec))
+        plain = block if header & 1 else inflate(name, block, min(left, _MOST_BLOCK_BYTES))
+        left -= len(plain)
+        parts.append(plain)
     return b"".join(parts)
-
-
-def _decompress(block: bytes, codec: int) -> bytes:
-    match codec:
-        case 1:
-            return zlib.decompress(block, -15)
-        case 2:
-            size = shift = 0
-            for byte in block:
-                size |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            return bytes(pa.Codec("snappy").decompress(block, size))
-        case 4:
-            return _decompress_lz4(block)
-        case 5:
-            with zstandard.ZstdDecompressor().stream_reader(block) as stream:
-                return stream.read()
-    raise UnsupportedFeature(f"ORC compression number {codec}")
-
-
-def _decompress_lz4(block: bytes) -> bytes:
-    """LZ4's block format, which does not say how long the data was, so Arrow cannot be asked."""
-    out = bytearray()
-    at = 0
-
-    def length(code: int) -> int:
-        nonlocal at
-        if code == 15:
-            while True:
-                at += 1
-                code += block[at - 1]
-                if block[at - 1] != 0xFF:
-                    break
-        return code
-
-    while at < len(block):
-        token = block[at]
-        at += 1
-        literals = length(token >> 4)
-        out += block[at : at + literals]
-        at += literals
-        if at < len(block):
-            start = len(out) - int.from_bytes(block[at : at + 2], "little")
-            at += 2
-            for i in range(length(token & 15) + 4):
-                out.append(out[start + i])
-    return bytes(out)
 
 
 def _deflate(data: bytes) -> bytes:

@@ -9,30 +9,30 @@ made: `caretaker.orc-time-zone`, the zone of the JVMs that use the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import CorruptTable
 from paimon_core.format.conform import with_children
-from paimon_core.format.orc_streams import decompressed
-from paimon_core.format.protobuf import read_fields
+from paimon_core.format.orc_footer import OrcTail, text_of
 from paimon_core.types.data_types import DataType, RowType, TypeRoot
 
 ZONE_KEY: Final = b"caretaker.orc-time-zone"
 UTC: Final = "UTC"
 _SAME_AS_UTC: Final = frozenset({"", "UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Zulu", "UCT"})
-_TAIL: Final = 16 * 1024
+_WRITER_ZONE: Final = 3
+"""The field of a stripe's footer that holds the zone of the JVM."""
 
 
 def file_zone(source: Any) -> str:
     """The zone that LTZ columns of the file are bound to; "UTC" if they are plain instants."""
-    tail = _Tail(source)
-    zone = tail.own_zone()
+    tail = OrcTail(source)
+    zone = tail.user_metadata(ZONE_KEY)
     if zone is None:
-        zone = tail.writer_zone()
+        first = next(tail.stripes(), None)
+        zone = UTC if first is None else text_of(tail.stripe_footer(first), _WRITER_ZONE)
     return UTC if zone in _SAME_AS_UTC else zone
 
 
@@ -81,55 +81,3 @@ def _deep(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
     else:
         children = [change(array.values)]
     return with_children(array, t, children)
-
-
-class _Tail:
-    """The footer of an ORC file and that of its first stripe."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        size = source.size()
-        tail = self._read(max(0, size - _TAIL), min(size, _TAIL))
-        if not tail:
-            raise CorruptTable("an empty ORC file")
-        length = tail[-1]
-        postscript = dict(read_fields(tail[-1 - length : -1]))
-        self._codec = _number(postscript, 2)
-        footer_length = _number(postscript, 1)
-        end = 1 + length
-        if footer_length + end > len(tail):
-            tail = self._read(size - footer_length - end, footer_length + end)
-        footer = tail[len(tail) - end - footer_length : len(tail) - end]
-        self._fields = list(read_fields(decompressed(footer, self._codec)))
-
-    def own_zone(self) -> str | None:
-        for item in self._messages(5):
-            entry = dict(read_fields(item))
-            if entry.get(1) == ZONE_KEY:
-                return _text(entry, 2)
-        return None
-
-    def writer_zone(self) -> str:
-        for message in self._messages(3):
-            stripe = dict(read_fields(message))
-            start = sum(_number(stripe, field) for field in (1, 2, 3))
-            footer = decompressed(self._read(start, _number(stripe, 4)), self._codec)
-            return _text(dict(read_fields(footer)), 3)
-        return UTC
-
-    def _messages(self, number: int) -> Iterator[bytes]:
-        return (v for field, v in self._fields if field == number and isinstance(v, bytes))
-
-    def _read(self, start: int, size: int) -> bytes:
-        self._source.seek(start)
-        return bytes(self._source.read(size))
-
-
-def _number(fields: dict[int, int | bytes], number: int) -> int:
-    value = fields.get(number, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _text(fields: dict[int, int | bytes], number: int) -> str:
-    value = fields.get(number, b"")
-    return value.decode() if isinstance(value, bytes) else ""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.format.int96 import MAGIC, footer_of
+from paimon_core.format.int96 import footer_of
 from paimon_core.format.parquet_chunks import (
     CREATED_BY,
     ENCODINGS,
@@ -27,6 +27,7 @@ from paimon_core.format.parquet_chunks import (
     joined,
     stored_groups,
 )
+from paimon_core.format.parquet_footer import MAGIC
 from paimon_core.format.parquet_writer import FIRST_RATIO, ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.format.thrift_compact import (
     BINARY,

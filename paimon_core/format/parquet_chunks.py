@@ -32,6 +32,7 @@ Read = Callable[[int, int], pa.Buffer]
 
 WINDOW: Final = 8 * 1024 * 1024
 """Bytes of a chunk that are held at once; more if a page is larger."""
+_LONGEST_PAGE: Final = 512 * 1024 * 1024
 CREATED_BY: Final = "paimon-caretaker"
 """What files say of their origin that were put together from chunks."""
 ENCODINGS: Final = {
@@ -231,6 +232,10 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
             if at + len(data) == column.size:
                 raise CorruptTable(f"a page of column {name} ends behind its column chunk")
             window *= 2
+            if window > _LONGEST_PAGE:
+                raise CorruptTable(
+                    f"a page of column {name} is longer than {_LONGEST_PAGE:,} bytes"
+                )
             continue
         yield data[:used]
         at += used

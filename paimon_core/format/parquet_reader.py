@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from paimon_core.format.conform import in_order, null_batches
 from paimon_core.format.int96 import raw_metadata
+from paimon_core.format.parquet_footer import open_parquet
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,
@@ -48,9 +49,9 @@ def read_parquet(
     window = WINDOW if isinstance(source, pa.OSFile) else REMOTE_WINDOW
     metadata = None
     if any(_beyond_micros(t) for t in fields.types):
-        metadata = raw_metadata(source, size)
+        metadata = raw_metadata(source)
         source.seek(0)
-    with pq.ParquetFile(
+    with open_parquet(
         source,
         metadata=metadata,
         pre_buffer=False,

@@ -135,6 +135,7 @@ class ParquetFileWriter:
             store_schema=False,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
+            write_page_checksum=True,
         )
         return self._writer
 

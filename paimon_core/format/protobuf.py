@@ -10,6 +10,7 @@ from paimon_core.errors import CorruptTable
 _VARINT: Final = 0
 _BYTES: Final = 2
 _FIXED: Final = {1: 8, 5: 4}
+_LONGEST_VARINT: Final = 10
 
 
 def varint(value: int) -> bytes:
@@ -38,32 +39,41 @@ def packed(field: int, values: Iterable[int]) -> bytes:
     return blob(field, b"".join(map(varint, values)))
 
 
-def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: number and value, messages as bytes."""
+def read_numbers(data: bytes) -> Iterator[int]:
+    """The numbers of a packed list; CorruptTable if the bytes are none."""
     at = 0
+    while at < len(data):
+        value, at = _read_varint(data, at)
+        yield value
 
-    def read_varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
 
-    try:
-        while at < len(data):
-            tag = read_varint()
-            field, wire = tag >> 3, tag & 7
-            if wire == _VARINT:
-                yield field, read_varint()
-                continue
-            size = read_varint() if wire == _BYTES else _FIXED[wire]
-            if at + size > len(data):
-                raise IndexError
-            yield field, data[at : at + size]
-            at += size
-    except (IndexError, KeyError) as e:
-        raise CorruptTable("a Protocol Buffers message cannot be decoded") from e
+def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: number and value, messages as bytes; CorruptTable if it is none."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        field, wire = tag >> 3, tag & 7
+        if wire == _VARINT:
+            value, at = _read_varint(data, at)
+            yield field, value
+            continue
+        if wire == _BYTES:
+            size, at = _read_varint(data, at)
+        elif wire in _FIXED:
+            size = _FIXED[wire]
+        else:
+            raise CorruptTable(f"a Protocol Buffers message has a field of the type {wire}")
+        if at + size > len(data):
+            raise CorruptTable("a Protocol Buffers message ends within a field")
+        yield field, data[at : at + size]
+        at += size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins there, and where it ends."""
+    value = 0
+    for shift, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * shift
+        if byte < 0x80:
+            return value, at + shift + 1
+    raise CorruptTable("a number in a Protocol Buffers message does not end")

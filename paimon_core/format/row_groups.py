@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.format.data_format import format_of, open_data_file
+from paimon_core.format.data_format import decoding, format_of, open_data_file
+from paimon_core.format.parquet_footer import read_checked_footer
 from paimon_core.io.file_io import FileIO
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import DataField, TypeRoot
@@ -43,13 +44,16 @@ class RowGroupEnds:
 def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
     """The ends of a file's row groups; none if the file or the type does not tell them.
 
-    Values are integers, or bytes of texts.  OSError or ArrowException if the footer cannot be read.
+    Values are integers, or bytes of texts.  CorruptTable if the footer cannot be read.
     """
     is_text = column.type.root in _TEXTS
     if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":
         return RowGroupEnds()
-    with open_data_file(io, path) as source:
-        metadata = pq.read_metadata(source)
+    with decoding(path), open_data_file(io, path) as source:
+        return _ends(read_checked_footer(source), column)
+
+
+def _ends(metadata: pq.FileMetaData, column: DataField) -> RowGroupEnds:
     place = next((i for i, name in enumerate(metadata.schema.names) if name == column.name), None)
     if place is None or metadata.num_row_groups < 2:
         return RowGroupEnds()

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from paimon_core.errors import CorruptTable
 from paimon_core.format.data_format import BATCH_ROWS, decoding, open_data_file
 from paimon_core.format.parquet_chunks import StoredGroup, stored_groups
+from paimon_core.format.parquet_footer import read_checked_footer
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.io.file_io import FileIO
 from paimon_core.types.data_types import RowType
@@ -83,7 +84,7 @@ def open_stored_file(
             if source.size() <= WHOLE_BELOW and not isinstance(source, pa.BufferReader):
                 with source:
                     source = pa.BufferReader(source.read_buffer())
-            metadata = pq.read_metadata(source)
+            metadata = read_checked_footer(source)
             if metadata.num_rows != rows:
                 raise CorruptTable(
                     f"a data file holds {metadata.num_rows} rows where its metadata says {rows}"

@@ -26,6 +26,9 @@ MAP: Final = 11
 STRUCT: Final = 12
 
 _LONG_LIST: Final = 15
+_LONGEST_VARINT: Final = 10
+_MOST_NESTED: Final = 64
+"""Structs and lists inside each other; those of parquet.thrift are at most ten."""
 _DOUBLE: Final = struct.Struct("<d")
 
 
@@ -87,10 +90,11 @@ def encode_struct(fields: Struct) -> bytes:
 
 
 class _Decoder:
-    __slots__ = ("_data", "at")
+    __slots__ = ("_data", "_depth", "at")
 
     def __init__(self, data: bytes | memoryview, start: int) -> None:
         self._data = data
+        self._depth = 0
         self.at = start
 
     def struct(self) -> Struct:
@@ -108,6 +112,22 @@ class _Decoder:
             fields.append(Field(number, wire_type, value))
 
     def _value(self, wire_type: int) -> Value:
+        if wire_type not in (STRUCT, LIST, SET, MAP):
+            return self._plain(wire_type)
+        if self._depth == _MOST_NESTED:
+            raise CorruptTable(f"a Thrift structure is nested deeper than {_MOST_NESTED} levels")
+        self._depth += 1
+        match wire_type:
+            case 12:
+                value: Value = self.struct()
+            case 11:
+                value = self._map()
+            case _:
+                value = self._list()
+        self._depth -= 1
+        return value
+
+    def _plain(self, wire_type: int) -> Value:
         match wire_type:
             case 5 | 6 | 4:
                 return _unzigzag(self._varint())
@@ -118,10 +138,6 @@ class _Decoder:
                 if self.at > len(self._data):
                     raise IndexError
                 return bytes(self._data[start : self.at])
-            case 12:
-                return self.struct()
-            case 9 | 10:
-                return self._list()
             case 1 | 2:
                 return self._byte() == TRUE
             case 3:
@@ -130,8 +146,6 @@ class _Decoder:
                 value = _DOUBLE.unpack_from(self._data, self.at)[0]
                 self.at += 8
                 return float(value)
-            case 11:
-                return self._map()
         raise CorruptTable(f"a Thrift structure has the unknown type {wire_type}")
 
     def _list(self) -> ThriftList:
@@ -156,15 +170,15 @@ class _Decoder:
         return value
 
     def _varint(self) -> int:
-        data, at, shift, result = self._data, self.at, 0, 0
-        while True:
+        data, at, result = self._data, self.at, 0
+        for shift in range(0, 7 * _LONGEST_VARINT, 7):
             byte = data[at]
             at += 1
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
                 self.at = at
                 return result
-            shift += 7
+        raise CorruptTable(f"a number in Thrift has more than {_LONGEST_VARINT} bytes")
 
 
 def _put_struct(out: bytearray, fields: Struct) -> None:

@@ -23,14 +23,16 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
 Positions = npt.NDArray[np.int64]
 """Sorted row positions, each once."""
 
 DELETION_VECTORS_INDEX: Final = "DELETION_VECTORS"
+MOST_POSITIONS: Final = 1 << 25
 _VERSION: Final = 1
 _MAGIC_32: Final = 1581511376
 _MAGIC_64: Final = 1681511377
@@ -45,7 +47,7 @@ def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> d
     CorruptTable if the file is missing, damaged (by its checksums), or contradicts its metadata.
     """
     try:
-        data = io.read_bytes(path)
+        data = read_whole(io, path)
     except FileNotFoundError as e:
         raise CorruptTable("a deletion vector file is missing", file=path) from e
     if not data or data[0] != _VERSION:
@@ -55,7 +57,11 @@ def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> d
 
 def _decode(data: bytes, where: DeletionVectorRange, path: str) -> Positions:
     try:
+        if where.offset < 0:
+            raise ValueError(f"it begins at {where.offset}")
         (length,) = struct.unpack_from(">i", data, where.offset)
+        if length < 0:
+            raise ValueError(f"it has {length} bytes")
         block = data[where.offset + 4 : where.offset + 4 + length]
         (checksum,) = struct.unpack_from(">I", data, where.offset + 4 + length)
         if len(block) != length or zlib.crc32(block) != checksum:
@@ -70,13 +76,21 @@ def _decode(data: bytes, where: DeletionVectorRange, path: str) -> Positions:
             raise CorruptTable(
                 f"the deletion vector of {where.data_file} has an unknown magic number", file=path
             )
-    except (struct.error, ValueError) as e:
+    except (struct.error, *UNREADABLE) as e:
         raise CorruptTable(
             f"the deletion vector of {where.data_file} cannot be decoded: {e}", file=path
         ) from e
     if length != expected or (where.cardinality is not None and len(bitmap) != where.cardinality):
         raise CorruptTable(
             f"the deletion vector of {where.data_file} contradicts its metadata", file=path
+        )
+    if len(bitmap) > MOST_POSITIONS:
+        # Some bytes of runs stand for any number of rows.
+        raise UnsupportedFeature(
+            f"deletion vectors of more than {MOST_POSITIONS:,} rows",
+            f"the deletion vector of {where.data_file} deletes {len(bitmap):,} rows, and at most "
+            f"{MOST_POSITIONS:,} are held in memory",
+            file=path,
         )
     return np.array(bitmap.to_array(), dtype=np.int64)
 

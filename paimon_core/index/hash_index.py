@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.data_file import IndexFileMeta
 
 HASH_INDEX: Final = "HASH"
@@ -31,7 +32,7 @@ def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
     CorruptTable if the file is missing, or has not as many hashes as its metadata says.
     """
     try:
-        data = io.read_bytes(path)
+        data = read_whole(io, path)
     except FileNotFoundError as e:
         raise CorruptTable("a hash index file is missing", file=path) from e
     if len(data) != index_file.row_count * _BIG_ENDIAN.itemsize:

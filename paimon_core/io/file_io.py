@@ -37,13 +37,15 @@ T = TypeVar("T")
 class FileStat:
     """A file or folder: size in bytes, last change in milliseconds since the epoch.
 
-    Folders have size 0, and on object stores no time (0).
+    Folders have size 0, and on object stores no time (0).  A listing says of a symbolic link what
+    is true of its target, and `is_link`: whoever looks for files to delete passes it over.
     """
 
     path: str
     size: int
     modified_millis: int
     is_dir: bool = False
+    is_link: bool = False
 
     @property
     def name(self) -> str:

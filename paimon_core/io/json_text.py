@@ -20,18 +20,63 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, NoReturn
 
+MOST_NESTED: Final = 200
+_LONGEST_NUMBER: Final = 1000
+_MOST_EXPONENT: Final = 400
+# A text that does not end counts as one: to begin again at each of its quotes takes quadratic time.
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _LOWER_ESCAPE: Final = re.compile(r"\\u00([01][0-9a-f])")
 
 
 def parse_json_object(data: bytes | str) -> dict[str, object]:
     """The JSON object in the text, keys in their order; ValueError if it is anything else."""
-    text = data if isinstance(data, str) else data.decode("utf-8")
-    value = json.loads(text, parse_float=Decimal)
+    value = parse_json(data)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {type(value).__name__}")  # noqa: TRY004 - all unreadable text is a ValueError
     return value
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The value in the text.
+
+    ValueError if it is not JSON, is nested deeper than `MOST_NESTED`, or holds a number of too many
+    digits or with an exponent that no double has.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8")
+    _check_nesting(text)
+    return json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_no_number)
+
+
+def _check_nesting(text: str) -> None:
+    if text.count("{") + text.count("[") <= MOST_NESTED:
+        return
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token.group() in "{[":
+            depth += 1
+            if depth > MOST_NESTED:
+                raise ValueError(f"JSON that is nested deeper than {MOST_NESTED} levels")
+        elif token.group() in "}]":
+            depth -= 1
+
+
+def _integer(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _decimal(text: str) -> Decimal:
+    value = Decimal(text)
+    if len(text) > _LONGEST_NUMBER or not -_MOST_EXPONENT < value.adjusted() < _MOST_EXPONENT:
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def to_pretty_json(value: object) -> str:

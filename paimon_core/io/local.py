@@ -21,12 +21,13 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 
 _AT_FDCWD: Final = -100
@@ -35,6 +36,7 @@ _NO_SUCH_CALL: Final = frozenset(
     {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EMLINK}
 )
 _NANOS_OF_MILLI: Final = 1_000_000
+_READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def _random_text() -> str:
@@ -42,7 +44,12 @@ def _random_text() -> str:
 
 
 def local_path(path: str) -> str:
-    """The path without the scheme: "file:/w", "file:///w" and "/w" all give "/w"."""
+    """The path without the scheme: "file:/w", "file:///w" and "/w" all give "/w".
+
+    InvalidArgument for a path with a NUL character, which no system call takes.
+    """
+    if "\0" in path:
+        raise InvalidArgument(f"a path must not hold a NUL character: {path[:200]!r}")
     if not path.startswith("file:"):
         return path
     return "/" + path[5:].lstrip("/")
@@ -59,11 +66,16 @@ class LocalFileIO:
         return 1
 
     def read_bytes(self, path: str) -> bytes:
-        with open(local_path(path), "rb", buffering=0) as f:
+        target = local_path(path)
+        # Without waiting: to open a pipe would block until somebody writes to it.
+        with os.fdopen(os.open(target, _READ_NOW), "rb", buffering=0) as f:
+            _refuse_other_than_file(os.fstat(f.fileno()), target)
             return f.readall()
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.OSFile(local_path(path), "rb")
+        target = local_path(path)
+        _refuse_other_than_file(os.stat(target), target)
+        return pa.OSFile(target, "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
         os.close(self._open_new(path))
@@ -119,7 +131,8 @@ class LocalFileIO:
                     stat, is_dir = entry.stat(), entry.is_dir()
                 except FileNotFoundError:
                     continue  # deleted meanwhile
-                found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir))
+                link = entry.is_symlink()
+                found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir, is_link=link))
         return found
 
     def delete(self, path: str) -> bool:
@@ -196,15 +209,24 @@ class LocalFileIO:
         return temporary
 
 
-def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool) -> FileStat:
-    return FileStat(
-        path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // _NANOS_OF_MILLI, is_dir
-    )
+def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool, is_link: bool = False) -> FileStat:
+    modified = stat.st_mtime_ns // _NANOS_OF_MILLI
+    return FileStat(path, 0 if is_dir else stat.st_size, modified, is_dir, is_link)
+
+
+def _refuse_other_than_file(found: os.stat_result, target: str) -> None:
+    """IsADirectoryError for a folder, OSError for a device or a pipe, whose content may not end."""
+    if S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+    if not S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", target)
 
 
 def _remove_tree(target: str) -> bool:
     if not os.path.lexists(target):
         return False
+    if os.path.islink(target):
+        raise OSError(errno.ELOOP, "a symbolic link, not a folder", target)
     while True:
         try:
             shutil.rmtree(target)

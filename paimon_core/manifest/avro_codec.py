@@ -8,7 +8,6 @@ faster way, `entry_codec`.)
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
@@ -16,19 +15,23 @@ from typing import Any, Final
 
 import fastavro
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.format.avro_container import (
     SCHEMA_KEY,
+    Block,
     Container,
     compressor,
     encode_block,
     encode_header,
 )
 from paimon_core.format.avro_schema import file_schema, physical_schema
+from paimon_core.io.json_text import parse_json
 from paimon_core.types.data_types import RowType
 
 BLOCK_BYTES: Final = 64_000
 """Bytes of records from which on Java closes a block."""
+_RECORDS_OF_ANY_FILE: Final = 10_000
+_LEAST_RECORD_BYTES: Final = 4
 # Without xz: Java's bundles hold no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
@@ -53,18 +56,35 @@ def avro_codec(compression: str) -> str:
 
 @lru_cache(maxsize=64)
 def _reading_schema(schema: bytes) -> Any:
-    return fastavro.parse_schema(physical_schema(json.loads(schema)))
+    return fastavro.parse_schema(physical_schema(parse_json(schema)))
 
 
 def read_records(container: Container) -> Iterator[dict[str, Any]]:
     """The records as dicts; logical types are left as the plain values that are stored."""
     schema = _reading_schema(container.metadata[SCHEMA_KEY])
-    for rows, data in container.blocks():
+    for rows, data in metadata_blocks(container):
         stream = BytesIO(data)
         for _ in range(rows):
             yield fastavro.schemaless_reader(stream, schema, None)  # type: ignore[misc]  # a record
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes are left after a block's records")
+
+
+def metadata_blocks(container: Container) -> Iterator[Block]:
+    """The blocks of a metadata file.
+
+    CorruptTable for more records than so many bytes can hold: each takes hundreds of bytes of
+    memory, and as each names another file, it takes some bytes of a compressed file, too.
+    """
+    left = _RECORDS_OF_ANY_FILE + container.size // _LEAST_RECORD_BYTES
+    for block in container.blocks():
+        left -= block.rows
+        if left < 0:
+            raise CorruptTable(
+                f"a metadata file of {container.size:,} bytes says that it holds more records than "
+                "it can"
+            )
+        yield block
 
 
 def record_encoder(row_type: RowType) -> Callable[[Mapping[str, Any]], bytes]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.avro_container import Container
 from paimon_core.format.avro_schema import file_schema
-from paimon_core.manifest.avro_codec import read_records
+from paimon_core.manifest.avro_codec import metadata_blocks, read_records
 from paimon_core.manifest.data_file import (
     EMPTY_STATS,
     DataFileMeta,
@@ -28,6 +28,7 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind
+from paimon_core.names import checked_external_path, checked_name
 
 Keep = Callable[[bytes, int, int], bool]
 """Whether entries of this partition, bucket and level are wanted."""
@@ -65,7 +66,7 @@ def _decode_blocks(container: Container, keep: Keep | None) -> list[ManifestEntr
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for count, records in container.blocks():
+        for count, records in metadata_blocks(container):
             _decode_block(records, count, entries, shared, keep)
     finally:
         if collecting:
@@ -128,7 +129,7 @@ def _decode_block(
                 bucket,
                 total_buckets,
                 DataFileMeta(
-                    file_name=name.decode(),
+                    file_name=checked_name(name.decode(), "_FILE_NAME"),
                     file_size=size,
                     row_count=rows,
                     min_key=shared.setdefault(min_key, min_key),
@@ -139,13 +140,15 @@ def _decode_block(
                     max_sequence_number=max_sequence,
                     schema_id=schema_id,
                     level=level,
-                    extra_files=extra_files,
+                    extra_files=_checked_names(extra_files),
                     creation_time=created,
                     delete_row_count=deleted_rows,
                     embedded_index=index,
                     file_source=None if source is None else _SOURCES[source],
                     value_stats_cols=value_cols.value,
-                    external_path=None if external is None else external.decode(),
+                    external_path=None
+                    if external is None
+                    else checked_external_path(external.decode(), "_EXTERNAL_PATH"),
                     first_row_id=first_row_id,
                     write_cols=write_cols.value,
                 ),
@@ -194,14 +197,14 @@ class _Repeated:
 
 def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
     size = data[at]
-    if size < 0x80:
+    if size < 0x80 and not size & 1:
         at += 1
         end = at + (size >> 1)
     else:
         size, at = read_zigzag(data, at)
         end = at + size
-    if end > len(data):
-        raise IndexError(f"a value ends at {end}, after the block's {len(data)} bytes")
+    if not at <= end <= len(data):
+        raise IndexError(f"a value of {end - at} bytes at {at} of a block of {len(data)} bytes")
     return data[at:end], end
 
 
@@ -286,7 +289,7 @@ def entry_from_record(r: Mapping[str, Any]) -> ManifestEntry:
 def _file_from_record(f: Mapping[str, Any]) -> DataFileMeta:
     source = f.get("_FILE_SOURCE")
     return DataFileMeta(
-        file_name=f["_FILE_NAME"],
+        file_name=checked_name(f["_FILE_NAME"], "_FILE_NAME"),
         file_size=f["_FILE_SIZE"],
         row_count=f["_ROW_COUNT"],
         min_key=f["_MIN_KEY"],
@@ -297,13 +300,13 @@ def _file_from_record(f: Mapping[str, Any]) -> DataFileMeta:
         max_sequence_number=f["_MAX_SEQUENCE_NUMBER"],
         schema_id=f["_SCHEMA_ID"],
         level=f["_LEVEL"],
-        extra_files=tuple(f["_EXTRA_FILES"]),
+        extra_files=_checked_names(f["_EXTRA_FILES"]),
         creation_time=f.get("_CREATION_TIME"),
         delete_row_count=f.get("_DELETE_ROW_COUNT"),
         embedded_index=f.get("_EMBEDDED_FILE_INDEX"),
         file_source=None if source is None else _SOURCES[source],
         value_stats_cols=_optional_tuple(f.get("_VALUE_STATS_COLS")),
-        external_path=f.get("_EXTERNAL_PATH"),
+        external_path=external_path_of(f.get("_EXTERNAL_PATH")),
         first_row_id=f.get("_FIRST_ROW_ID"),
         write_cols=_optional_tuple(f.get("_WRITE_COLS")),
     )
@@ -356,6 +359,15 @@ def stats_to_record(stats: SimpleStats) -> dict[str, Any]:
         "_MAX_VALUES": stats.max_values,
         "_NULL_COUNTS": None if nulls is None else list(nulls),
     }
+
+
+def external_path_of(value: object) -> str | None:
+    """The value of a decoded `_EXTERNAL_PATH`; ValueError if it is not a whole path."""
+    return None if value is None else checked_external_path(value, "_EXTERNAL_PATH")
+
+
+def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
+    return tuple(checked_name(name, "_EXTRA_FILES") for name in names)
 
 
 def _optional_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:

@@ -13,8 +13,10 @@ from paimon_core.manifest.data_file import (
     IndexFileMeta,
     IndexManifestEntry,
 )
+from paimon_core.manifest.entry_codec import external_path_of
 from paimon_core.manifest.layouts import GLOBAL_INDEX, INDEX_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.names import checked_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
@@ -58,16 +60,18 @@ def _from_record(r: Mapping[str, Any]) -> IndexManifestEntry:
         r["_BUCKET"],
         IndexFileMeta(
             index_type=r["_INDEX_TYPE"],
-            file_name=r["_FILE_NAME"],
+            file_name=checked_name(r["_FILE_NAME"], "_FILE_NAME"),
             file_size=r["_FILE_SIZE"],
             row_count=r["_ROW_COUNT"],
             dv_ranges=None
             if ranges is None
             else tuple(
-                DeletionVectorRange(x["f0"], x["f1"], x["f2"], x.get("_CARDINALITY"))
+                DeletionVectorRange(
+                    checked_name(x["f0"], "f0"), x["f1"], x["f2"], x.get("_CARDINALITY")
+                )
                 for x in ranges
             ),
-            external_path=r.get("_EXTERNAL_PATH"),
+            external_path=external_path_of(r.get("_EXTERNAL_PATH")),
             global_index=r.get("_GLOBAL_INDEX"),
         ),
     )

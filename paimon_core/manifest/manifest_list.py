@@ -11,6 +11,7 @@ from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entry_codec import stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.names import checked_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
@@ -47,7 +48,7 @@ def _from_record(r: Mapping[str, Any]) -> ManifestFileMeta:
     if r["_VERSION"] != LIST_VERSION:
         raise UnsupportedFeature(f"manifest lists of version {r['_VERSION']}")
     return ManifestFileMeta(
-        file_name=r["_FILE_NAME"],
+        file_name=checked_name(r["_FILE_NAME"], "_FILE_NAME"),
         file_size=r["_FILE_SIZE"],
         num_added_files=r["_NUM_ADDED_FILES"],
         num_deleted_files=r["_NUM_DELETED_FILES"],

@@ -6,24 +6,23 @@ what the file begins with, since the option may have changed.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
-from lzma import LZMAError
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
-from zstandard import ZstdError
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro_container import MAGIC, Container
+from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 from paimon_core.format.data_format import open_writer
 from paimon_core.format.orc_reader import read_orc
 from paimon_core.format.parquet_reader import read_parquet
 from paimon_core.io.file_io import FileIO, delete_abandoned
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
     avro_codec,
@@ -37,21 +36,6 @@ from paimon_core.types.data_types import RowType
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 _BATCH_RECORDS: Final = 1000
-_DAMAGE: Final = (
-    ValueError,
-    KeyError,
-    TypeError,
-    IndexError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-    OSError,
-    zlib.error,
-    LZMAError,
-    ZstdError,
-    pa.ArrowException,
-)
-"""What reading damaged bytes may raise, in the decoders and in the codecs below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +61,7 @@ def read_metadata(
     FileNotFoundError if it is missing; CorruptTable, naming it, if it cannot be decoded;
     UnsupportedFeature if it is of a version or format that is not known.
     """
-    data = io.read_bytes(path)
+    data = read_whole(io, path)
     try:
         if data.startswith(MAGIC):
             container = Container(BytesIO(data))
@@ -88,9 +72,8 @@ def read_metadata(
     except (UnsupportedFeature, CorruptTable) as e:
         e.file = path
         raise
-    except _DAMAGE as e:
-        why = str(e) if type(e) is ValueError else f"{type(e).__name__}: {e}"
-        raise CorruptTable(f"cannot read metadata file {path}: {why}", file=path) from e
+    except DAMAGE_OF_STREAMS as e:
+        raise CorruptTable(f"cannot read metadata file {path}: {cause(e)}", file=path) from e
 
 
 class Sink(Protocol[T_contra]):

@@ -24,6 +24,8 @@ from typing import Final, NamedTuple
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.confined import check_inside
+from paimon_core.io.file_io import parent
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.merge_entries import merge_entries
 from paimon_core.reachability.files import (
@@ -84,7 +86,18 @@ def find_garbage(
     held = _drop_live(table, anchors, candidates, metadata)
     files = [f for candidate in candidates.values() for f in candidate.files]
     files += _metadata_files(going, kept, metadata)
+    check_deletable(table, files)
     return Garbage(tuple(dict.fromkeys(files)), held)
+
+
+def check_deletable(table: FileStoreTable, files: Iterable[StoredFile]) -> None:
+    """CorruptTable if a file lies outside the table, by its path or behind a symbolic link.
+
+    A plan asks before any reference is deleted; otherwise every later run would stop at the file.
+    """
+    boundary = table.paths.boundary
+    for path in {parent(f.path): f.path for f in files}.values():
+        check_inside(boundary, path)
 
 
 # --- what goes ----------------------------------------------------------------------------------

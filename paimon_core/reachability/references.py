@@ -91,7 +91,13 @@ def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
             next_step=f"it was not made completely: delete branch {branch}, or repair it",
         )
     schema = latest.with_options(table.dynamic_options)
-    paths = table_paths(table.root, schema.partition_type, schema.options, branch=branch)
+    paths = table_paths(
+        table.root,
+        schema.partition_type,
+        schema.options,
+        branch=branch,
+        limits=table.paths.limits,
+    )
     return replace(
         table,
         branch=branch,

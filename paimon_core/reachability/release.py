@@ -24,7 +24,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel, parent
 from paimon_core.io.settled import read_settled
 from paimon_core.reachability.files import Metadata, Role, StoredFile
-from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.garbage import check_deletable, find_garbage
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -201,8 +201,10 @@ def delete_files(
 ) -> Removed:
     """Delete the files, many at a time: data, then manifests, then lists.
 
-    The first failure is raised, and later phases are not begun.
+    CorruptTable, and nothing is deleted, if one lies outside the table.  The first failure of the
+    store is raised, and later phases are not begun.
     """
+    check_deletable(table, files)
     counts: dict[str, int] = defaultdict(int)
     size = 0
     for roles in _PHASES:

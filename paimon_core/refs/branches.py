@@ -15,6 +15,7 @@ from typing import Final
 
 from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound, StalePlan
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import (
     BRANCH_PREFIX,
@@ -143,7 +144,8 @@ class BranchStore:
         if name == MAIN_BRANCH:
             return None
         try:
-            return self.io.read_bytes(f"{self.paths.branch_dir(name)}/{_CREATING}").decode()
+            marker = f"{self.paths.branch_dir(name)}/{_CREATING}"
+            return read_whole(self.io, marker, table=self.table).decode(errors="replace")
         except FileNotFoundError:
             return None
 
@@ -333,5 +335,5 @@ def check_branch_name(name: str) -> None:
         raise InvalidArgument("the name of a branch must not be blank")
     if name.isdigit():
         raise InvalidArgument(f"the name of a branch must not be a number: {name!r}")
-    if "/" in name:
-        raise InvalidArgument(f"the name of a branch must not hold a slash: {name!r}")
+    if "/" in name or "\0" in name:
+        raise InvalidArgument(f"the name of a branch must not hold a slash or NUL: {name!r}")

@@ -12,6 +12,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.settled import read_settled
+from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
 
 
@@ -94,13 +95,10 @@ class ConsumerStore:
 
 
 def _next_snapshot(text: bytes) -> int:
-    value = parse_json_object(text)["nextSnapshot"]
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"nextSnapshot is no integer: {value!r}")
-    return value
+    return checked_long(parse_json_object(text)["nextSnapshot"], "nextSnapshot")
 
 
 def _checked(consumer_id: str) -> str:
-    if not consumer_id.strip() or "/" in consumer_id:
+    if not consumer_id.strip() or "/" in consumer_id or "\0" in consumer_id:
         raise InvalidArgument(f"not a consumer id: {consumer_id!r}")
     return consumer_id

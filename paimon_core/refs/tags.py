@@ -168,8 +168,8 @@ def tag_to_json(tag: Tag) -> str:
 def _checked(name: str) -> str:
     if not name.strip():
         raise InvalidArgument("the name of a tag must not be blank")
-    if "/" in name:
-        raise InvalidArgument(f"the name of a tag must not hold a slash: {name!r}")
+    if "/" in name or "\0" in name:
+        raise InvalidArgument(f"the name of a tag must not hold a slash or NUL: {name!r}")
     return name
 
 

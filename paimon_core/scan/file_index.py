@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.evaluate import rows_that_may_match
 from paimon_core.io.file_io import map_parallel
+from paimon_core.io.settled import read_whole
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import FILE_INDEX_READ_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, renamed, split_conjuncts
@@ -31,7 +32,7 @@ def rules_out_embedded(table: FileStoreTable, file: DataFileMeta, predicate: Pre
     """Whether the index in the manifest entry says that no row of the file can match."""
     if file.embedded_index is None:
         return False
-    return _rules_out(table, file, file.embedded_index, predicate)
+    return _rules_out(table, file, file.embedded_index, predicate, where=file.file_name)
 
 
 def without_ruled_out(
@@ -57,14 +58,14 @@ def _beside(table: FileStoreTable, entry: ManifestEntry, predicate: Predicate) -
         return False
     path = table.paths.extra_file(entry.partition, entry.bucket, entry.file, name)
     try:
-        index = table.io.read_bytes(path)
+        index = read_whole(table.io, path)
     except FileNotFoundError:
         return False  # rows are all in the data file; `caretaker verify` finds what is missing
-    return _rules_out(table, entry.file, index, predicate)
+    return _rules_out(table, entry.file, index, predicate, where=path)
 
 
 def _rules_out(
-    table: FileStoreTable, file: DataFileMeta, index: bytes, predicate: Predicate
+    table: FileStoreTable, file: DataFileMeta, index: bytes, predicate: Predicate, *, where: str
 ) -> bool:
     written = table.schema_of(file.schema_id)
     asked = in_terms_of(written, table.schema, predicate)
@@ -74,6 +75,9 @@ def _rules_out(
         rows = rows_that_may_match(index, asked, written.row_type)
     except UnsupportedFeature:
         return False  # a kind or version of index from the future tells nothing
+    except CorruptTable as e:
+        e.table, e.file = table.name, where
+        raise
     return rows is not None and not rows
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.names import checked_long, checked_millis, shown
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.sql import field_from_json, field_to_json
@@ -37,7 +38,7 @@ def schema_from_json(text: bytes | str) -> TableSchema:
     that was the default then.
     """
     obj = parse_json_object(text)
-    version = _integer(obj.get("version", _VERSION_OF_0_7), "version")
+    version = checked_long(obj.get("version", _VERSION_OF_0_7), "version")
     if version > NEWEST_VERSION:
         raise UnsupportedFeature(f"schema version {version}")
     options = {k: _option_text(v) for k, v in _object(obj["options"], "options").items()}
@@ -55,14 +56,16 @@ def schema_from_json(text: bytes | str) -> TableSchema:
         raise ValueError(f"keys that are no columns: {', '.join(sorted(strangers))}")
     return TableSchema(
         version=version,
-        id=_integer(obj["id"], "id"),
+        id=checked_long(obj["id"], "id"),
         fields=fields,
-        highest_field_id=_integer(obj["highestFieldId"], "highestFieldId"),
+        highest_field_id=checked_long(obj["highestFieldId"], "highestFieldId"),
         partition_keys=partition_keys,
         primary_keys=primary_keys,
         options=Options(options),
         comment=None if comment is None else str(comment),
-        time_millis=None if time_millis is None else _integer(time_millis, "timeMillis"),
+        time_millis=None
+        if time_millis is None
+        else checked_millis(checked_long(time_millis, "timeMillis"), "timeMillis"),
         extra={k: v for k, v in obj.items() if k not in _FIELDS},
     )
 
@@ -91,21 +94,15 @@ def schema_to_object(schema: TableSchema) -> dict[str, object]:
     return result
 
 
-def _integer(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is no integer: {value!r}")
-    return value
-
-
 def _list(value: object, name: str) -> Sequence[object]:
     if not isinstance(value, list):
-        raise TypeError(f"{name} is no array: {value!r}")
+        raise TypeError(f"{name} is no array: {shown(value)}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{name} is no object: {value!r}")
+        raise TypeError(f"{name} is no object: {shown(value)}")
     return value
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.settled import read_settled
-from paimon_core.paths import SCHEMA_PREFIX, TablePaths
+from paimon_core.names import declared_roots, file_number
+from paimon_core.paths import BRANCH_PREFIX, MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.schema_json import schema_from_json, schema_to_json
 from paimon_core.schema.table_schema import TableSchema
 
@@ -36,11 +37,8 @@ class SchemaStore:
         """All schema ids, sorted, by listing."""
         start = len(SCHEMA_PREFIX)
         names = (f.name for f in self.io.list_dir(self.paths.schema_dir) if not f.is_dir)
-        return sorted(
-            int(n[start:])
-            for n in names
-            if n.startswith(SCHEMA_PREFIX) and n[start:].isascii() and n[start:].isdigit()
-        )
+        numbers = (file_number(n[start:]) for n in names if n.startswith(SCHEMA_PREFIX))
+        return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> TableSchema | None:
         """The newest schema, None if the table does not exist."""
@@ -58,6 +56,14 @@ class SchemaStore:
     def all(self) -> list[TableSchema]:
         """All schemas, sorted by id."""
         return map_parallel(self.io, self.get, self.ids())
+
+    def declared_roots(self) -> list[str]:
+        """The folders outside the table's own that any schema of any branch names for files."""
+        folders = (f.name for f in self.io.list_dir(self.paths.branches_dir) if f.is_dir)
+        branches = (n.removeprefix(BRANCH_PREFIX) for n in folders if n.startswith(BRANCH_PREFIX))
+        stores = [self.of_branch(name) for name in (MAIN_BRANCH, *branches)]
+        schemas = (schema for store in stores for schema in store.all())
+        return sorted({root for schema in schemas for root in declared_roots(schema.options)})
 
     def exists(self, schema_id: int) -> bool:
         return self.io.exists(self.paths.schema(schema_id))

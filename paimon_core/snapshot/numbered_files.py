@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.io.file_io import FileIO
+from paimon_core.names import file_number
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +43,9 @@ class NumberedFiles:
     def numbers(self) -> list[int]:
         """All numbers, sorted, by listing the folder; other files in it are passed over."""
         start = len(self.prefix)
-        return sorted(
-            int(name[start:])
-            for name in (f.name for f in self.io.list_dir(self.folder) if not f.is_dir)
-            if name.startswith(self.prefix) and _is_number(name[start:])
-        )
+        names = (f.name for f in self.io.list_dir(self.folder) if not f.is_dir)
+        numbers = (file_number(n[start:]) for n in names if n.startswith(self.prefix))
+        return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> int | None:
         """The greatest number, None if there is no file."""
@@ -72,7 +71,7 @@ class NumberedFiles:
         except (OSError, UnicodeDecodeError) as e:
             log.debug("hint=%s unreadable: %s", path, e)
             return None
-        return int(text) if _is_number(text) and int(text) > 0 else None
+        return file_number(text) or None
 
     def write_hint(self, name: str, number: int) -> None:
         """Set the hint."""
@@ -81,7 +80,3 @@ class NumberedFiles:
     def delete_hint(self, name: str) -> None:
         """Remove the hint, so that the next reader lists the folder."""
         self.io.delete(f"{self.folder}/{name}")
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.names import checked_long, checked_millis, checked_name, shown
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 NEWEST_VERSION: Final = 3
@@ -41,13 +42,13 @@ _FIELDS: Final[Mapping[str, str | None]] = {
     "nextRowId": "next_row_id",
     "operation": None,
 }
-_TEXTS: Final = frozenset(
+_TEXTS: Final = frozenset({"commit_user", "commit_kind"})
+_FILES: Final = frozenset(
     {
         "base_manifest_list",
         "delta_manifest_list",
         "changelog_manifest_list",
         "index_manifest",
-        "commit_user",
         "statistics",
     }
 )
@@ -117,9 +118,13 @@ def snapshot_to_object(snapshot: Snapshot) -> dict[str, object]:
 def _checked(name: str, attribute: str, value: object) -> object:
     if attribute == "properties":
         if not isinstance(value, Mapping):
-            raise TypeError(f"{name} is no object: {value!r}")
+            raise TypeError(f"{name} is no object: {shown(value)}")
         return {str(k): str(v) for k, v in cast("Mapping[object, object]", value).items()}
-    wanted: type = str if attribute in _TEXTS or attribute == "commit_kind" else int
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise TypeError(f"{name} should be {wanted.__name__} but is {value!r}")
-    return value
+    if attribute in _FILES:
+        return checked_name(value, name)
+    if attribute in _TEXTS:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is not a text: {shown(value)}")
+        return value
+    number = checked_long(value, name)
+    return checked_millis(number, name) if attribute == "time_millis" else number

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.names import Boundary, declared_roots, is_file_name
 from paimon_core.options import SEQUENCE_FIELD
 from paimon_core.paths import MAIN_BRANCH, TablePaths, table_paths
 from paimon_core.refs.branches import BranchStore
@@ -28,7 +30,7 @@ from paimon_core.types.data_types import TypeRoot
 def split_identifier(identifier: str) -> tuple[str, str]:
     """Database and table of "db.table"; InvalidArgument for anything else."""
     database, dot, table = identifier.partition(".")
-    if not database or not dot or not table or "/" in identifier:
+    if not dot or not is_file_name(database) or not is_file_name(table):
         raise InvalidArgument(f"not a table name: {identifier!r} (expected DATABASE.TABLE)")
     return database, table
 
@@ -81,14 +83,16 @@ def open_table_at(
             next_step="check warehouse, database, table and branch",
         )
     schema = latest.with_options(dynamic_options or {})
-    paths = table_paths(root, schema.partition_type, schema.options, branch=chosen)
+    boundary = Boundary(root, declared_roots(schema.options), schemas.declared_roots)
+    io = ConfinedFileIO(io, boundary)
+    paths = table_paths(root, schema.partition_type, schema.options, branch=chosen, limits=boundary)
     table = FileStoreTable(
         io=io,
         root=root,
         name=name,
         branch=chosen,
         schema=schema,
-        schemas=schemas,
+        schemas=replace(schemas, io=io),
         paths=paths,
         snapshots=SnapshotStore(io, paths, name),
         changelogs=ChangelogStore(io, paths, name),

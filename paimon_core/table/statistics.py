@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.io.settled import read_whole
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.cast_text import java_to_string, parse_text
@@ -75,11 +76,11 @@ def read_statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | N
         return None
     path = table.paths.statistics(name)
     try:
-        obj = parse_json_object(table.io.read_bytes(path))
+        obj = parse_json_object(read_whole(table.io, path))
         return statistics_from_object(obj, table.schema_of(_whole(obj, "schemaId")))
     except FileNotFoundError as e:
         raise _unreadable(table, snapshot, path, "is missing") from e
-    except (ValueError, KeyError, TypeError) as e:
+    except UNREADABLE as e:
         raise _unreadable(table, snapshot, path, f"cannot be read: {e}") from e
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
     ArrayType,
@@ -46,6 +46,8 @@ HEADER: Final = 4
 COMPACT_TIMESTAMP_PRECISION: Final = 3
 NANOS_OF_MILLI: Final = 1_000_000
 INLINE_LIMIT: Final = 7
+_LONGEST_DECIMAL: Final = 16
+_SHOWN: Final = 200
 _MAX_CODECS: Final = 4096
 
 _Put = Callable[[bytearray, int, Any], None]
@@ -69,6 +71,20 @@ _FIXED: Final = {
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
 _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_OF_ANY_SIZE: Final = frozenset(
+    {
+        TypeRoot.CHAR,
+        TypeRoot.VARCHAR,
+        TypeRoot.BINARY,
+        TypeRoot.VARBINARY,
+        TypeRoot.BLOB,
+        TypeRoot.ARRAY,
+        TypeRoot.MAP,
+        TypeRoot.MULTISET,
+        TypeRoot.ROW,
+        TypeRoot.VECTOR,
+    }
+)
 
 
 def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
@@ -162,7 +178,7 @@ class RowCodec:
         if row_arity(data) != len(self._types):
             raise CorruptTable(
                 f"a stored row has {row_arity(data)} fields where {len(self._types)} belong: "
-                f"{data.hex()}"
+                f"{_hex(data)}"
             )
         return self.decode_body(data, HEADER)
 
@@ -170,15 +186,15 @@ class RowCodec:
         """The values of the row that begins at `base`, without arity."""
         try:
             return tuple(self._field(data, base, i) for i in range(len(self._types)))
-        except (struct.error, IndexError, ValueError) as e:
-            raise CorruptTable(f"not a row of {self._described()}: {data.hex()}") from e
+        except (struct.error, *UNREADABLE) as e:
+            raise CorruptTable(f"not a row of {self._described()}: {_hex(data)}") from e
 
     def decode_field(self, data: bytes, index: int) -> object:
         """One value of a stored row, the others left alone."""
         try:
             return self._field(data, HEADER, index)
-        except (struct.error, IndexError, ValueError) as e:
-            raise CorruptTable(f"not a row of {self._described()}: {data.hex()}") from e
+        except (struct.error, *UNREADABLE) as e:
+            raise CorruptTable(f"not a row of {self._described()}: {_hex(data)}") from e
 
     def _field(self, data: bytes, base: int, index: int) -> object:
         if data[base + ((index + 8) >> 3)] >> (index & 7) & 1:
@@ -187,6 +203,11 @@ class RowCodec:
 
     def _described(self) -> str:
         return f"({', '.join(map(type_to_sql, self._types))})"
+
+
+def _hex(data: bytes) -> str:
+    text = data[:_SHOWN].hex()
+    return text if len(data) <= _SHOWN else f"{text}... ({len(data):,} bytes)"
 
 
 def _does_not_fit(value: object, data_type: DataType) -> InvalidArgument:
@@ -322,12 +343,12 @@ def _getter(data_type: DataType) -> _Get:
             return _atomic_getter(data_type)
         case ArrayType():
             array = _ArrayCodec(data_type.element)
-            return lambda data, base, slot: array.decode(data, base + _offset(data, slot))
+            return lambda data, base, slot: array.decode(_part(data, base, slot))
         case MapType() | MultisetType():
             return _map_getter(*map_types(data_type))
         case RowType():
             codec = row_codec(data_type.types)
-            return lambda data, base, slot: codec.decode_body(data, base + _offset(data, slot))
+            return lambda data, base, slot: codec.decode_body(_part(data, base, slot), 0)
         case VectorType():
             return _vector_getter(data_type)
     return _refuse_reading(data_type)
@@ -356,14 +377,12 @@ def _refuse_reading(data_type: DataType) -> _Get:
     return get
 
 
-def _offset(data: bytes, slot: int) -> int:
-    return cast("int", _WORD.unpack_from(data, slot)[0]) >> 32
+def _part(data: bytes, base: int, slot: int) -> bytes:
+    """The bytes that a slot points to.
 
-
-def _get_bytes(data: bytes, base: int, slot: int) -> bytes:
-    last = data[slot + 7]
-    if last & 0x80:
-        return data[slot : slot + (last & 0x7F)]
+    A nested value is decoded from its own bytes only, so values that overlap, which no writer
+    makes, cannot stand for more than there is.
+    """
     word: int = _WORD.unpack_from(data, slot)[0]
     start, size = base + (word >> 32), word & 0xFFFFFFFF
     if start + size > len(data):
@@ -371,14 +390,22 @@ def _get_bytes(data: bytes, base: int, slot: int) -> bytes:
     return data[start : start + size]
 
 
+def _get_bytes(data: bytes, base: int, slot: int) -> bytes:
+    last = data[slot + 7]
+    if last & 0x80:
+        return data[slot : slot + min(last & 0x7F, INLINE_LIMIT)]
+    return _part(data, base, slot)
+
+
 def _decimal_getter(precision: int, scale: int) -> _Get:
     if precision <= COMPACT_PRECISION:
         return lambda data, _, slot: from_unscaled(_LONG.unpack_from(data, slot)[0], scale)
 
     def get(data: bytes, base: int, slot: int) -> Decimal:
-        word: int = _WORD.unpack_from(data, slot)[0]
-        start, size = base + (word >> 32), word & 0xFFFFFFFF
-        return from_unscaled(int.from_bytes(data[start : start + size], "big", signed=True), scale)
+        stored = _part(data, base, slot)
+        if len(stored) > _LONGEST_DECIMAL:
+            raise ValueError(f"a decimal of {len(stored)} bytes")
+        return from_unscaled(int.from_bytes(stored, "big", signed=True), scale)
 
     return get
 
@@ -397,10 +424,12 @@ def _map_getter(key: DataType, value_type: DataType) -> _Get:
     keys, items = _ArrayCodec(key), _ArrayCodec(value_type)
 
     def get(data: bytes, base: int, slot: int) -> list[tuple[object, object]]:
-        start = base + _offset(data, slot)
-        size: int = _INT.unpack_from(data, start)[0]
-        key_list = keys.decode(data, start + 4)
-        return list(zip(key_list, items.decode(data, start + 4 + size), strict=True))
+        part = _part(data, base, slot)
+        size: int = _INT.unpack_from(part)[0]
+        if not 0 <= size <= len(part) - 4:
+            raise IndexError(size)
+        key_list = keys.decode(part[4 : 4 + size])
+        return list(zip(key_list, items.decode(part[4 + size :]), strict=True))
 
     return get
 
@@ -409,9 +438,11 @@ def _vector_getter(t: VectorType) -> _Get:
     element = _vector_element(t)
 
     def get(data: bytes, base: int, slot: int) -> list[object]:
-        start = base + _offset(data, slot)
-        size: int = _INT.unpack_from(data, start)[0]
-        return [element.unpack_from(data, start + 4 + i * element.size)[0] for i in range(size)]
+        part = _part(data, base, slot)
+        size: int = _INT.unpack_from(part)[0]
+        if not 0 <= size * element.size <= len(part) - 4:
+            raise IndexError(size)
+        return [element.unpack_from(part, 4 + i * element.size)[0] for i in range(size)]
 
     return get
 
@@ -422,7 +453,7 @@ def _vector_getter(t: VectorType) -> _Get:
 class _ArrayCodec:
     """Arrays, which pack elements in their own width and reserve nothing for nulls."""
 
-    __slots__ = ("_element", "_get", "_put", "_width")
+    __slots__ = ("_element", "_fixed", "_get", "_put", "_width")
 
     def __init__(self, element: DataType) -> None:
         self._element = element
@@ -430,6 +461,8 @@ class _ArrayCodec:
         self._get = _getter(element)
         fixed = _FIXED.get(element.root)
         self._width = fixed.size if fixed else 8
+        # Numbers, and timestamps whose slot holds other things than offset and size.
+        self._fixed = bool(fixed) or element.root not in _OF_ANY_SIZE
 
     def encode(self, values: Sequence[object]) -> bytes:
         count, width = len(values), self._width
@@ -443,14 +476,28 @@ class _ArrayCodec:
                 self._put(array, header + width * i, value)
         return bytes(array)
 
-    def decode(self, data: bytes, base: int) -> list[object]:
-        count: int = _INT.unpack_from(data, base)[0]
-        if not 0 <= count <= len(data) * 8:
+    def decode(self, data: bytes) -> list[object]:
+        """The elements; `data` are the bytes of the array alone."""
+        count: int = _INT.unpack_from(data)[0]
+        first = 4 + (count + 31) // 32 * 4
+        if not (count >= 0 and first + self._width * count <= len(data)):
             raise IndexError(count)
-        first = base + 4 + (count + 31) // 32 * 4
+        if not self._fixed:
+            self._check_sizes(data, count, first)
         return [
             None
-            if data[base + 4 + (i >> 3)] >> (i & 7) & 1
-            else self._get(data, base, first + self._width * i)
+            if data[4 + (i >> 3)] >> (i & 7) & 1
+            else self._get(data, 0, first + self._width * i)
             for i in range(count)
         ]
+
+    def _check_sizes(self, data: bytes, count: int, first: int) -> None:
+        """IndexError if the elements together are longer than the array: they overlap."""
+        words = struct.unpack_from(f"<{count}Q", data, first)
+        size = sum(
+            word & 0xFFFFFFFF
+            for i, word in enumerate(words)
+            if not (word >> 63 or data[4 + (i >> 3)] >> (i & 7) & 1)
+        )
+        if size > len(data):
+            raise IndexError(size)

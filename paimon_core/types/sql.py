@@ -18,6 +18,7 @@ from itertools import count
 from typing import Final, NamedTuple, NoReturn
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.names import shown
 from paimon_core.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -31,6 +32,8 @@ from paimon_core.types.data_types import (
     VectorType,
 )
 
+MOST_NESTED_TYPES: Final = 60
+"""How deep types may be nested: whatever walks through a type calls itself at every level."""
 MAX_DECIMAL_PRECISION: Final = 38
 MAX_TIME_PRECISION: Final = 9
 
@@ -159,48 +162,60 @@ def field_to_json(field: DataField) -> dict[str, object]:
     return out
 
 
-def type_from_json(obj: object) -> DataType:
-    """The type that a schema file describes; UnsupportedFeature names a type not known here."""
+def type_from_json(obj: object, *, depth: int = 0) -> DataType:
+    """The type that a schema file describes; UnsupportedFeature names a type not known here.
+
+    `depth` is the number of types that it is nested in.
+    """
+    if depth > MOST_NESTED_TYPES:
+        raise UnsupportedFeature(f"types nested deeper than {MOST_NESTED_TYPES} levels")
     if isinstance(obj, str):
         try:
             return parse_type(obj)
         except InvalidArgument as e:
-            raise UnsupportedFeature(f"data type {obj}") from e
+            raise UnsupportedFeature(f"data type {shown(obj)}") from e
     if not isinstance(obj, Mapping) or not isinstance(obj.get("type"), str):
-        raise UnsupportedFeature(f"data type {obj!r}")
+        raise UnsupportedFeature(f"data type {shown(obj)}")
     word = str(obj["type"])
     nullable = "NOT NULL" not in word
     try:
         if word.startswith("ARRAY"):
-            return ArrayType(nullable=nullable, element=type_from_json(obj["element"]))
+            return ArrayType(
+                nullable=nullable, element=type_from_json(obj["element"], depth=depth + 1)
+            )
         if word.startswith("VECTOR"):
             return VectorType(
                 nullable=nullable,
-                element=type_from_json(obj["element"]),
+                element=type_from_json(obj["element"], depth=depth + 1),
                 length=int(str(obj["length"])),
             )
         if word.startswith("MULTISET"):
-            return MultisetType(nullable=nullable, element=type_from_json(obj["element"]))
+            return MultisetType(
+                nullable=nullable, element=type_from_json(obj["element"], depth=depth + 1)
+            )
         if word.startswith("MAP"):
             return MapType(
                 nullable=nullable,
-                key=type_from_json(obj["key"]),
-                value=type_from_json(obj["value"]),
+                key=type_from_json(obj["key"], depth=depth + 1),
+                value=type_from_json(obj["value"], depth=depth + 1),
             )
         if word.startswith("ROW"):
-            return RowType(nullable=nullable, fields=tuple(map(field_from_json, obj["fields"])))
+            return RowType(
+                nullable=nullable,
+                fields=tuple(field_from_json(f, depth=depth + 1) for f in obj["fields"]),
+            )
     except (KeyError, TypeError, ValueError) as e:
-        raise UnsupportedFeature(f"data type {obj!r}") from e
-    raise UnsupportedFeature(f"data type {word}")
+        raise UnsupportedFeature(f"data type {shown(obj)}") from e
+    raise UnsupportedFeature(f"data type {shown(word)}")
 
 
-def field_from_json(obj: Mapping[str, object]) -> DataField:
+def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
     """The field that a schema file describes; KeyError if id, name or type is missing."""
     description, default = obj.get("description"), obj.get("defaultValue")
     return DataField(
         id=int(str(obj["id"])),
         name=str(obj["name"]),
-        type=type_from_json(obj["type"]),
+        type=type_from_json(obj["type"], depth=depth),
         description=None if description is None else str(description),
         default_value=None if default is None else str(default),
     )
@@ -267,6 +282,7 @@ class _Parser:
         self.text = text
         self.tokens = list(_tokens(text))
         self.at = 0
+        self.depth = 0
         self.next_id = count()
 
     def parse(self) -> DataType:
@@ -277,7 +293,7 @@ class _Parser:
 
     def fail(self, cause: str) -> NoReturn:
         position = self.tokens[self.at].start if self.at < len(self.tokens) else len(self.text)
-        raise InvalidArgument(f"cannot read the type {self.text!r} at {position}: {cause}")
+        raise InvalidArgument(f"cannot read the type {shown(self.text)} at {position}: {cause}")
 
     # tokens
 
@@ -320,14 +336,24 @@ class _Parser:
 
     def type(self) -> DataType:
         """A type, NULL or NOT NULL, and the suffix notations `INT ARRAY`, `INT MULTISET`."""
+        self.deeper(1)
         result = self.nullability(self.body())
+        suffixes = 0
         while True:
             if self.eat_words("ARRAY"):
                 result = self.nullability(ArrayType(element=result))
             elif self.eat_words("MULTISET"):
                 result = self.nullability(MultisetType(element=result))
             else:
+                self.deeper(-1 - suffixes)
                 return result
+            suffixes += 1
+            self.deeper(1)
+
+    def deeper(self, levels: int) -> None:
+        self.depth += levels
+        if self.depth > MOST_NESTED_TYPES:
+            self.fail(f"types nested deeper than {MOST_NESTED_TYPES} levels")
 
     def nullability(self, t: DataType) -> DataType:
         if self.eat_words("NOT", "NULL"):

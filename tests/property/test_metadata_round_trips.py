@@ -27,6 +27,7 @@ from paimon_core.manifest.entry_codec import read_zigzag, zigzag
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
+from paimon_core.names import EARLIEST_MILLIS, LATEST_MILLIS, is_file_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths, escape_path_name, unescape_path_name
 from paimon_core.refs.tags import Tag, tag_from_json, tag_to_json
@@ -39,10 +40,13 @@ from paimon_core.types.sql import parse_type
 
 IO = FsspecFileIO("memory")
 LONG = st.integers(-(2**63), 2**63 - 1)
+MILLIS = st.integers(EARLIEST_MILLIS, LATEST_MILLIS)
 INT = st.integers(-(2**31), 2**31 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 ROW = st.binary(max_size=40)
 NAMES = st.lists(TEXT, max_size=4).map(tuple)
+FILE_NAME = TEXT.filter(is_file_name)
+EXTERNAL = st.tuples(st.sampled_from(("/w", "file:/w", "s3://b")), FILE_NAME).map("/".join)
 
 
 def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -57,7 +61,7 @@ STATS = st.builds(
 )
 FILES = st.builds(
     DataFileMeta,
-    file_name=TEXT,
+    file_name=FILE_NAME,
     file_size=LONG,
     row_count=LONG,
     min_key=ROW,
@@ -68,20 +72,20 @@ FILES = st.builds(
     max_sequence_number=LONG,
     schema_id=LONG,
     level=INT,
-    extra_files=NAMES,
+    extra_files=st.lists(FILE_NAME, max_size=4).map(tuple),
     creation_time=_maybe(LONG),
     delete_row_count=_maybe(LONG),
     embedded_index=_maybe(ROW),
     file_source=_maybe(st.sampled_from(FileSource)),
     value_stats_cols=_maybe(NAMES),
-    external_path=_maybe(TEXT),
+    external_path=_maybe(EXTERNAL),
     first_row_id=_maybe(LONG),
     write_cols=_maybe(NAMES),
 )
 ENTRIES = st.builds(ManifestEntry, st.sampled_from(FileKind), st.just(EMPTY_ROW), INT, INT, FILES)
 MANIFESTS = st.builds(
     ManifestFileMeta,
-    file_name=TEXT,
+    file_name=FILE_NAME,
     file_size=LONG,
     num_added_files=LONG,
     num_deleted_files=LONG,
@@ -102,15 +106,15 @@ INDEX_ENTRIES = st.builds(
     st.builds(
         IndexFileMeta,
         index_type=TEXT,
-        file_name=TEXT,
+        file_name=FILE_NAME,
         file_size=LONG,
         row_count=LONG,
         dv_ranges=_maybe(
-            st.lists(st.builds(DeletionVectorRange, TEXT, INT, INT, _maybe(LONG)), max_size=3).map(
-                tuple
-            )
+            st.lists(
+                st.builds(DeletionVectorRange, FILE_NAME, INT, INT, _maybe(LONG)), max_size=3
+            ).map(tuple)
         ),
-        external_path=_maybe(TEXT),
+        external_path=_maybe(EXTERNAL),
     ),
 )
 CODECS = st.sampled_from(["zstd", "null", "deflate", "snappy"])
@@ -214,22 +218,22 @@ SNAPSHOTS = st.builds(
     Snapshot,
     id=LONG,
     schema_id=LONG,
-    base_manifest_list=TEXT,
-    delta_manifest_list=TEXT,
+    base_manifest_list=FILE_NAME,
+    delta_manifest_list=FILE_NAME,
     commit_user=TEXT,
     commit_identifier=LONG,
     commit_kind=st.sampled_from(CommitKind),
-    time_millis=LONG,
+    time_millis=MILLIS,
     base_manifest_list_size=_maybe(LONG),
     delta_manifest_list_size=_maybe(LONG),
-    changelog_manifest_list=_maybe(TEXT),
+    changelog_manifest_list=_maybe(FILE_NAME),
     changelog_manifest_list_size=_maybe(LONG),
-    index_manifest=_maybe(TEXT),
+    index_manifest=_maybe(FILE_NAME),
     total_record_count=_maybe(LONG),
     delta_record_count=_maybe(LONG),
     changelog_record_count=_maybe(LONG),
     watermark=_maybe(LONG),
-    statistics=_maybe(TEXT),
+    statistics=_maybe(FILE_NAME),
     properties=_maybe(st.dictionaries(TEXT, TEXT, max_size=3)),
     next_row_id=_maybe(LONG),
     extra=UNKNOWN,
@@ -287,7 +291,7 @@ SCHEMAS = st.lists(FIELDS, max_size=4).flatmap(
         primary_keys=_keys(fields),
         options=st.dictionaries(TEXT, TEXT, max_size=4).map(Options),
         comment=_maybe(TEXT),
-        time_millis=LONG,
+        time_millis=MILLIS,
         extra=st.dictionaries(
             st.text(string.ascii_uppercase, min_size=3, max_size=8), JSON, max_size=2
         ),

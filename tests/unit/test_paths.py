@@ -75,7 +75,8 @@ def test_escaping_is_that_of_java() -> None:
 
 
 def test_files_lie_in_their_bucket_or_on_their_external_path() -> None:
-    paths = _paths({"data-file.path-directory": "data"})
+    told = {"data-file.path-directory": "data", "data-file.external-paths": "s3://x/y"}
+    paths = _paths(told)
     assert paths.data_file(EMPTY_ROW, 0, FILE) == "/w/db.db/t/data/bucket-0/data-1-0.parquet"
     assert bucket_name(-2) == "bucket-postpone"
     outside = DataFileMeta(

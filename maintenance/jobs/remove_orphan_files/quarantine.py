@@ -16,7 +16,9 @@ from maintenance.plan import Effect, Loss, Lost, counted, human_bytes
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.settled import read_settled
+from paimon_core.names import is_file_name, location, shown
 
 QUARANTINES: Final = "caretaker/quarantine"
 
@@ -62,7 +64,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
             table=table.name,
             next_step="there is nothing to do: remove_orphan_files in mode quarantine makes one",
         )
-    if not quarantine_id or "/" in quarantine_id:
+    if not quarantine_id or not is_file_name(quarantine_id):
         raise InvalidArgument(
             f"argument --quarantine is required (there are: {', '.join(known)})",
             table=table.name,
@@ -70,7 +72,10 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     path = f"{folder_of(table, quarantine_id)}/manifest.json"
 
     def parse(content: bytes) -> dict[str, int]:
-        return {str(k): int(v) for k, v in json.loads(content)["files"].items()}
+        files = parse_json_object(content)["files"]
+        if not isinstance(files, Mapping):
+            raise TypeError(f"files is not an object: {shown(files)}")
+        return {_relative(str(path)): int(str(size)) for path, size in files.items()}
 
     try:
         files = read_settled(table.io, path, parse, table=table.name)
@@ -82,6 +87,13 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
             next_step="name one of these; remove_orphan_files in mode quarantine makes them",
         ) from e
     return Quarantine(quarantine_id, files)
+
+
+def _relative(path: str) -> str:
+    """A path below the table's root; ValueError if it leads anywhere else."""
+    if path.startswith("/") or ":" in path.partition("/")[0] or location(f"/{path}") is None:
+        raise ValueError(f"not a path below the table's folder: {shown(path)}")
+    return path
 
 
 def _plan(

@@ -78,6 +78,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             count=len(found.candidates) - len(orphans),
         ),
         Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+        Kept(what="links", why="symbolic links are not followed", count=found.links),
     ]
     return MetadataPlan(
         job="remove_orphan_files",

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from maintenance.job import Progress, Quiet
 from maintenance.jobs.verify.collector import Collector
 from maintenance.jobs.verify.findings import Finding, Problem, Severity
 from maintenance.jobs.verify.hints import check_consumers, check_hints
@@ -45,13 +46,16 @@ class Scope:
     """What to look at.
 
     `snapshots`: only these of the table's own branch, and only what they added; None: all
-    references of all branches.  `rows`: open every data file to count its rows.  `keys`: read the
-    keys of tables with dynamic buckets.
+    references of all branches.  `rows`: open every data file to count its rows.  `deep`: decode
+    every page of every data file, with so many threads, and hold the statistics of all live files
+    against their rows.  `keys`: read the keys of tables with dynamic buckets.
     """
 
     snapshots: frozenset[int] | None = None
     rows: bool = True
     keys: bool = False
+    deep: bool = False
+    parallelism: int = 1
 
     @classmethod
     def of_snapshots(cls, ids: Iterable[int]) -> Scope:
@@ -81,14 +85,16 @@ class Verification:
         }
 
 
-def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verification:
+def check_table(
+    table: FileStoreTable, scope: Scope | None = None, progress: Progress | None = None
+) -> Verification:
     """The verification of the table within the scope; the whole table by default.
 
     Nothing is changed.  Errors are those of the store; whatever the table's own files do wrong is
     a finding.
     """
     scope = scope or Scope()
-    walk = _Walk(table, samples=scope.rows, keys=scope.keys)
+    walk = _Walk(table, samples=scope.rows, keys=scope.keys, deep=scope.deep)
     if scope.snapshots is None:
         for name, branch in each_branch(table):
             if isinstance(branch, FileStoreTable):
@@ -98,6 +104,8 @@ def check_table(table: FileStoreTable, scope: Scope | None = None) -> Verificati
     else:
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)
+    if scope.deep:
+        walk.files.decode(scope.parallelism, progress or Quiet())
     return Verification(findings=walk.collector.final(), checked=walk.collector.checked)
 
 
@@ -111,6 +119,7 @@ class _Walk:
     files: NeededFiles = field(init=False)
     samples: bool = False
     keys: bool = False
+    deep: bool = False
     newest: set[str] = field(default_factory=set)
     """The newest snapshot of each branch, whose files are not only looked for but read."""
 
@@ -226,8 +235,9 @@ class _Walk:
         self.collector.extend(check_live_files(reference, live))
         self.collector.extend(hidden_files(reference, entries, live))
         if self.samples and reference.label in self.newest:
-            self.collector.checked["sampled files"] += len(sample(live))
-            self.collector.extend(check_statistics(reference, live))
+            chosen = list(live) if self.deep else sample(live)
+            self.collector.checked["sampled files"] += len(chosen)
+            self.collector.extend(check_statistics(reference, chosen))
         if self.keys and reference.label in self.newest:
             compared = check_keys(reference, live)
             self.collector.checked["keys"] += compared.keys

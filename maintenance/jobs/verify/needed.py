@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from maintenance.job import Progress
 from maintenance.jobs.verify.collector import Collector
+from maintenance.jobs.verify.deep import broken_files
 from maintenance.jobs.verify.findings import Problem
 from maintenance.jobs.verify.footers import count_rows
 from maintenance.jobs.verify.index_files import wrong_index
@@ -64,7 +66,11 @@ class NeededFiles:
         """Note a file and those beside it; whether it was new."""
         paths, file = reference.table.paths, entry.file
         place = (entry.partition, entry.bucket)
-        path = paths.data_file(*place, file)
+        try:
+            path = paths.data_file(*place, file)
+        except CorruptTable as e:
+            self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
+            return False
         if path in self._files:
             return False
         self._files[path] = Needed(
@@ -86,7 +92,11 @@ class NeededFiles:
     def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
         """Note an index file."""
         file = entry.index_file
-        path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
+        try:
+            path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
+        except CorruptTable as e:
+            self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
+            return
         self._files.setdefault(
             path,
             Needed(
@@ -110,6 +120,19 @@ class NeededFiles:
             part = [n for n in present[start : start + _FILES_AT_ONCE] if n.rows is not None]
             self._compare_rows(part)
         self._check_indexes([n for n in present if n.index is not None])
+
+    def decode(self, parallelism: int, progress: Progress) -> None:
+        """Decode every page of the files that are there, after `look`."""
+        broken = {f.file for f in self.collector.findings}
+        needs = [
+            n
+            for n in self._files.values()
+            if n.index is None and n.path not in broken and self.inventory.listed(n.stored)
+        ]
+        self.collector.checked["decoded files"] += sum(n.rows is not None for n in needs)
+        found = broken_files(self.io, needs, parallelism=parallelism, progress=progress)
+        for need, told in found:
+            self._error(need, Problem.UNREADABLE, f"{need.path}: {told}")
 
     def _is_there(self, need: Needed) -> bool:
         self.collector.checked["files"] += 1

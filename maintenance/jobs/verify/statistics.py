@@ -38,7 +38,7 @@ def sample(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     return fitting[::step][:FILES]
 
 
-def check_statistics(reference: Reference, entries: Sequence[ManifestEntry]) -> list[Finding]:
+def check_statistics(reference: Reference, chosen: Sequence[ManifestEntry]) -> list[Finding]:
     """Findings about statistics, and first and last keys, that do not hold for the rows.
 
     Nothing is said of tables that cannot be read, and of files that are missing or unreadable:
@@ -49,7 +49,6 @@ def check_statistics(reference: Reference, entries: Sequence[ManifestEntry]) -> 
         check_readable(table)
     except PaimonError:
         return []
-    chosen = sample(entries)
     found = map_parallel(table.io, lambda e: _wrong(table, e), chosen)
     return [
         Finding(

@@ -21,6 +21,8 @@ from paimon_core.types.data_types import DataType
 
 DEFAULT_ITEMS: Final = 1_000_000
 DEFAULT_FPP: Final = 0.1
+_MOST_HASHES: Final = 10_000
+"""Far more than any `fpp` asks for: each is a step for every value."""
 
 
 class BloomWriter:
@@ -52,6 +54,10 @@ class BloomReader:
         self._type = data_type
         self._hashes = int.from_bytes(data[:4], "big")
         self._bits = np.frombuffer(data, np.uint8, offset=4)
+        if not (0 < self._hashes <= _MOST_HASHES and len(self._bits)):
+            raise ValueError(
+                f"a bloom filter of {self._hashes:,} hash functions and {len(self._bits):,} bytes"
+            )
 
     def may_contain(self, value: Any) -> bool:
         """Whether the value (internal, not null) may be in the file."""

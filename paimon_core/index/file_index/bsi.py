@@ -36,6 +36,7 @@ from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 
 KIND: Final = "bsi"
 VERSION: Final = 1
+_MOST_SLICES: Final = 64
 _HEAD: Final = struct.Struct(">bi")
 _BOUNDS: Final = struct.Struct(">bqq")
 
@@ -157,6 +158,8 @@ def _read(data: bytes, at: int) -> tuple[Slices, int]:
         raise UnsupportedFeature(f"bsi index of version {version}")
     present, at = bitmap_at(data, at + 1 + _BOUNDS.size)
     (count,) = struct.unpack_from(">i", data, at)
+    if not 0 <= count <= _MOST_SLICES:
+        raise ValueError(f"a bsi index of {count} slices")
     at += 4
     slices = []
     for _ in range(count):

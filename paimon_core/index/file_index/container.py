@@ -52,6 +52,7 @@ def decode_indexes(data: bytes) -> dict[str, dict[str, bytes | None]]:
         (columns,) = _INT.unpack_from(data, at)
         at += 4
         result: dict[str, dict[str, bytes | None]] = {}
+        left = len(data)
         for _ in range(columns):
             column, at = read_java_utf(data, at)
             (kinds,) = _INT.unpack_from(data, at)
@@ -63,6 +64,9 @@ def decode_indexes(data: bytes) -> dict[str, dict[str, bytes | None]]:
                 at += _WHERE.size
                 if start != EMPTY and not 0 <= start <= start + length <= len(data):
                     raise CorruptTable(f"the index of column {column} lies beyond its file")
+                left -= max(length, 0)
+                if left < 0:
+                    raise CorruptTable("the indexes in a file index overlap")
                 found[kind] = None if start == EMPTY else data[start : start + length]
     except (struct.error, UnicodeError) as e:
         raise CorruptTable(f"a file index cannot be decoded: {e}") from e
@@ -89,6 +93,8 @@ def read_java_utf(data: bytes, at: int) -> tuple[str, int]:
     """The text that begins at `at`, and where it ends."""
     (length,) = struct.unpack_from(">H", data, at)
     end = at + 2 + length
+    if end > len(data):
+        raise struct.error(f"a text ends at {end} of {len(data)} bytes")
     raw = data[at + 2 : end].replace(b"\xc0\x80", b"\0")
     halves = raw.decode("utf-8", "surrogatepass")
     return halves.encode("utf-16-be", "surrogatepass").decode("utf-16-be"), end

@@ -6,6 +6,7 @@ do not match, but never lacks one that does.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from pyroaring import BitMap
 
+from paimon_core.errors import UNREADABLE, CorruptTable, PaimonError
 from paimon_core.index.file_index.bitmap import BitmapReader
 from paimon_core.index.file_index.bloom import BloomReader
 from paimon_core.index.file_index.bsi import BsiReader
@@ -31,6 +33,8 @@ _INEQUALITIES: Final = (Op.NE, Op.NOT_IN)
 
 def rows_that_may_match(index: bytes, predicate: Predicate, file_type: RowType) -> Rows:
     """The rows of the file that may match; None for "any".  An empty answer: skip the file.
+
+    CorruptTable if an index cannot be decoded.
 
     `index` is the embedded index or the content of the index file; the predicate speaks of the
     fields of `file_type`, the schema that the file was written with.
@@ -53,7 +57,12 @@ def rows_that_may_match(index: bytes, predicate: Predicate, file_type: RowType) 
                     return None
                 return _leaf(indexes.get(p.field, {}), field.type, p)
 
-    return of(predicate)
+    try:
+        return of(predicate)
+    except (struct.error, *UNREADABLE) as e:
+        if isinstance(e, PaimonError):
+            raise
+        raise CorruptTable(f"a file index cannot be decoded: {type(e).__name__}: {e}") from e
 
 
 def _leaf(kinds: dict[str, bytes | None], t: AtomicType, leaf: Leaf) -> Rows:

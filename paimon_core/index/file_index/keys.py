@@ -31,6 +31,7 @@ from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 Key = int | bytes
 _LENGTH: Final = struct.Struct(">i")
 _COMPACT_DECIMAL: Final = 18
+_MOST_CONTAINERS: Final = 1 << 16
 
 
 class KeyCodec:
@@ -90,11 +91,16 @@ class KeyCodec:
         return key.to_bytes(self.width, "big", signed=True)
 
     def decode(self, data: bytes, at: int) -> tuple[Key, int]:
-        """The key that begins at `at`, and where it ends."""
+        """The key that begins at `at`, and where it ends; IndexError beyond the data."""
         if self.width == 0:
             (length,) = _LENGTH.unpack_from(data, at)
-            return data[at + 4 : at + 4 + length], at + 4 + length
+            end = at + 4 + length
+            if not at + 4 <= end <= len(data):
+                raise IndexError(end)
+            return data[at + 4 : end], end
         end = at + self.width
+        if not 0 <= at < end <= len(data):
+            raise IndexError(end)
         key = int.from_bytes(data[at:end], "big", signed=True)
         return (_flipped(key, self.width) if self.type.kind in FLOATS else key), end
 
@@ -130,6 +136,8 @@ def serialized(rows: BitMap) -> bytes:
 def bitmap_at(data: bytes, at: int) -> tuple[BitMap, int]:
     """The bitmap that begins at `at`, and where it ends (the portable format of Roaring)."""
     end = at + _bitmap_size(data, at)
+    if not 0 <= at < end <= len(data):
+        raise IndexError(end)
     return BitMap.deserialize(data[at:end]), end
 
 
@@ -146,6 +154,8 @@ def _bitmap_size(data: bytes, start: int) -> int:
         has_offsets = count >= 4
     else:
         (count,) = struct.unpack_from("<I", data, at)
+        if count > _MOST_CONTAINERS:
+            raise IndexError(count)
         at += 4
         has_offsets = True
     sizes = struct.unpack_from(f"<{2 * count}H", data, at)[1::2]

@@ -149,6 +149,8 @@ class RangeBitmapReader:
         _check(version)
         at = start + 4 + length + offset_bytes
         stored = at + chunk_bytes
+        if count < 0:
+            raise ValueError(f"a dictionary of {count} chunks")
         keys: list[Key] = []
         for _ in range(count):
             _check(data[at])
@@ -156,6 +158,9 @@ class RangeBitmapReader:
             _, offset, further, first, _ = struct.unpack_from(">iiiii", data, at)
             at += 20
             keys.append(key)
+            # Every key has bytes of its own.
+            if further < 0 or len(keys) + further > len(data):
+                raise ValueError(f"a dictionary of more than {len(data):,} keys")
             where = stored + offset + (first if self.codec.width == 0 else 0)
             for _ in range(further):
                 key, where = self.codec.decode(data, where)
@@ -168,6 +173,8 @@ class RangeBitmapReader:
         (length,) = _INT.unpack_from(data, start)
         version, count, present_bytes, _ = struct.unpack_from(">bbii", data, start + 4)
         _check(version)
+        if start < 0 or length < 0 or present_bytes < 0 or count < 0:
+            raise ValueError("a negative length")
         at = start + 4 + length
         present = BitMap.deserialize(data[at : at + present_bytes])
         at += present_bytes

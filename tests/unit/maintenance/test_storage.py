@@ -53,7 +53,9 @@ def test_units_of_an_engine_do_what_this_process_does(
     assert [sorted(f.path for f in fs) for fs in list_folders(table, folders, context)] == [
         sorted(f.path for f in fs) for fs in here
     ]
-    assert delete_paths(table, [*paths[:5], "/nowhere/at/all"], context) == [True] * 5 + [False]
+    assert delete_paths(table, [*paths[:5], f"{table.root}/not-there/f"], context) == [True] * 5 + [
+        False
+    ]
     assert [Path(p).exists() for p in paths[:6]] == [False] * 5 + [True]
 
 

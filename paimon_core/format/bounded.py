@@ -1,0 +1,129 @@
+"""Decompression that takes no more memory than the caller allows.
+
+Some bytes of zstd or deflate can stand for gigabytes.  The limit holds before the memory is taken:
+the output is made in steps, and the first step beyond the limit raises.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from io import BytesIO
+from typing import Final
+
+import pyarrow as pa
+import zstandard
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
+
+_STEP: Final = 256 * 1024
+_LZMA_MEMORY: Final = 64 * 1024 * 1024
+_VARINT_BITS: Final = 35
+
+
+def inflate(codec: str, data: bytes, limit: int) -> bytes:
+    """The decompressed bytes; `codec` is a name of Avro's, or "lz4" for LZ4's block format.
+
+    CorruptTable if they are damaged or more than `limit`, UnsupportedFeature for an unknown codec.
+    """
+    try:
+        match codec:
+            case "null":
+                plain = data
+            case "deflate":
+                plain = _deflate(data, limit)
+            case "zstandard":
+                plain = _zstd(data, limit)
+            case "snappy":
+                plain = _snappy(data, limit)
+            case "bzip2":
+                plain = bz2.BZ2Decompressor().decompress(data, limit + 1)
+            case "xz":
+                plain = lzma.LZMADecompressor(memlimit=_LZMA_MEMORY).decompress(data, limit + 1)
+            case "lz4":
+                plain = _lz4(data, limit)
+            case _:
+                raise UnsupportedFeature(f"compression {codec}")
+    except DAMAGE_OF_STREAMS as e:
+        raise CorruptTable(f"{codec} data cannot be decompressed: {cause(e)}") from e
+    if len(plain) > limit:
+        raise _too_long(codec, len(data), limit)
+    return plain
+
+
+def _too_long(codec: str, size: int, limit: int) -> CorruptTable:
+    return CorruptTable(f"{size:,} bytes of {codec} data decompress to more than {limit:,} bytes")
+
+
+def _deflate(data: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(-15)
+    plain = stream.decompress(data, limit + 1)
+    if not stream.eof and len(plain) <= limit:
+        raise ValueError("it ends in the middle")
+    return plain
+
+
+def _zstd(data: bytes, limit: int) -> bytes:
+    # Java's stream writer leaves the size out of the frame, so the one-shot call cannot be used.
+    parts: list[bytes] = []
+    size = 0
+    with zstandard.ZstdDecompressor().stream_reader(BytesIO(data)) as stream:
+        while part := stream.read(_STEP):
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise _too_long("zstandard", len(data), limit)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    size = shift = 0
+    for byte in data:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+        if shift >= _VARINT_BITS:
+            raise ValueError("its length has more than five bytes")
+    if size > limit:
+        raise _too_long("snappy", len(data), limit)
+    return bytes(pa.Codec("snappy").decompress(data, size, asbytes=True))
+
+
+def _lz4(data: bytes, limit: int) -> bytes:
+    """LZ4's block format, which does not say how long the data was, so Arrow cannot be asked."""
+    out = bytearray()
+    at = 0
+
+    def length(code: int) -> int:
+        nonlocal at
+        if code == 15:
+            while True:
+                more = data[at]
+                at += 1
+                code += more
+                if more != 0xFF:
+                    break
+        return code
+
+    while at < len(data):
+        token = data[at]
+        at += 1
+        literals = length(token >> 4)
+        if at + literals > len(data):
+            raise IndexError(at + literals)
+        out += data[at : at + literals]
+        at += literals
+        if at < len(data):
+            distance = int.from_bytes(data[at : at + 2], "little")
+            at += 2
+            count = length(token & 15) + 4
+            if not 0 < distance <= len(out):
+                raise ValueError("a match begins before the data")
+            if len(out) + count > limit:
+                raise _too_long("lz4", len(data), limit)
+            pattern = bytes(out[-distance:])
+            out += (pattern * (count // distance + 1))[:count]
+    return bytes(out)

@@ -1,0 +1,72 @@
+"""Every page of a data file decoded once, to learn whether it can be.
+
+What the formats let a reader notice:
+
+=========  =======================================================================================
+parquet    a checksum for each page, if its writer made them (Java's does, and so does ours); the
+           values that decompression and encodings yield
+orc        no checksums; that every stripe can be decompressed and decoded
+avro       the marker after each block, a checksum with snappy, that every row can be decoded
+=========  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.avro_reader import decode_all_rows
+from paimon_core.format.data_format import decoding, format_of, open_data_file
+from paimon_core.format.orc_footer import check_footer
+from paimon_core.format.parquet_footer import open_parquet
+from paimon_core.format.parquet_reader import WINDOW
+from paimon_core.io.file_io import FileIO
+
+_BATCH_ROWS = 8192
+
+
+def decode_whole(io: FileIO, path: str) -> int:
+    """How many rows the file's pages hold.
+
+    One batch of rows is in memory at a time.  FileNotFoundError if the file is gone, CorruptTable
+    if a part of it cannot be decoded or has another checksum than it says, UnsupportedFeature for
+    another format, or for values that Arrow has no room for.
+    """
+    with decoding(path), open_data_file(io, path) as source:
+        match format_of(path.rsplit("/", 1)[-1]):
+            case "parquet":
+                return _parquet(source)
+            case "orc":
+                return _orc(source)
+            case "avro":
+                return decode_all_rows(source)
+            case other:
+                raise UnsupportedFeature(f"file format {other}", file=path)
+
+
+def _parquet(source: Any) -> int:
+    with open_parquet(
+        source, pre_buffer=False, buffer_size=WINDOW, arrow_extensions_enabled=False
+    ) as file:
+        rows = sum(int(b.num_rows) for b in file.iter_batches(_BATCH_ROWS, use_threads=False))
+        told = file.metadata.num_rows
+    if rows != told:
+        raise CorruptTable(f"the pages of a Parquet file hold {rows:,} rows, its footer {told:,}")
+    return rows
+
+
+def _orc(source: Any) -> int:
+    # Here and not above: it imports pandas where there is one, which takes longer than the rest.
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    check_footer(source)
+    fragment = ds.OrcFileFormat().make_fragment(source)
+    scanner = fragment.scanner(batch_size=_BATCH_ROWS, batch_readahead=0, use_threads=False)
+    try:
+        return sum(int(batch.num_rows) for batch in scanner.to_batches())
+    except pa.ArrowInvalid as e:
+        if "out of range for nanosecond" in str(e):
+            raise UnsupportedFeature("ORC timestamps outside the years 1678 to 2261") from e
+        raise

@@ -1,0 +1,118 @@
+"""A store as one table may change it: nothing outside the table is deleted, moved or replaced.
+
+Every handle of a table has this wrapper around its store (`table.open`), so each deletion passes
+here, whoever asks for it: expiry, orphan removal, rollback, clean-up after a failed commit.
+
+A path must lie under the table's root or a folder that the table declares, by its text and, on a
+local file system, after its symbolic links are resolved.  The root itself may be reached through a
+link.  Links inside the table that lead out of it are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO, FileStat, parent
+from paimon_core.io.local import local_path
+from paimon_core.names import Boundary, lies_under, location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOCAL_STORE: Final = "file://"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfinedFileIO:
+    """`FileIO` that refuses with CorruptTable to change what lies outside the boundary."""
+
+    inner: FileIO
+    boundary: Boundary
+
+    @property
+    def parallelism(self) -> int:
+        return self.inner.parallelism
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.inner.read_bytes(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self.inner.open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self.inner.open_output(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self.inner.write_bytes(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return self.inner.create_if_absent(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        check_inside(self.boundary, path)
+        self.inner.overwrite(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        return self.inner.stat(path)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        return self.inner.list_dir(path)
+
+    def delete(self, path: str) -> bool:
+        check_inside(self.boundary, path)
+        return self.inner.delete(path)
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        check_inside(self.boundary, path)
+        return self.inner.delete_dir(path, recursive=recursive)
+
+    def rename(self, src: str, dst: str) -> bool:
+        check_inside(self.boundary, src)
+        check_inside(self.boundary, dst)
+        return self.inner.rename(src, dst)
+
+    def make_dirs(self, path: str) -> None:
+        self.inner.make_dirs(path)
+
+
+def check_inside(boundary: Boundary, path: str) -> None:
+    """CorruptTable if the path lies outside the boundary, by its text or through a link."""
+    boundary.checked(path)
+    if not is_inside(boundary, parent(path)):
+        raise CorruptTable(
+            f"{path} is reached through a symbolic link that leads out of the table",
+            file=path,
+            next_step="nothing was changed there; replace the link by a folder or a mount, or "
+            "name the folder behind it in data-file.external-paths",
+        )
+
+
+def is_inside(boundary: Boundary, folder: str) -> bool:
+    """Whether a folder is, after its links are resolved, one of the table's or below one.
+
+    True for every store that has no links.
+    """
+    if not _is_local(folder):
+        return True
+    real = os.path.realpath(local_path(folder))
+    return any(
+        _same_or_under(real, os.path.realpath(local_path(root)))
+        for root in boundary.known_roots()
+        if _is_local(root)
+    )
+
+
+def _is_local(path: str) -> bool:
+    place = location(path)
+    return place is not None and place[0] == _LOCAL_STORE
+
+
+def _same_or_under(folder: str, root: str) -> bool:
+    place, base = location(folder), location(root)
+    return place is not None and base is not None and (place == base or lies_under(place, base))
