@@ -30,10 +30,9 @@ from typing import Final
 
 from maintenance.process_identity import has_ended, process_identity
 from paimon_core.environment import Environment
-from paimon_core.errors import CorruptTable, LeaseHeld, LeaseLost
+from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
-from paimon_core.snapshot.line import unbroken_ids
 
 log = logging.getLogger(__name__)
 
@@ -260,17 +259,6 @@ def _has_ended(holder: Holder, path: str) -> bool:
     return has_ended(host=holder.host, pid=holder.pid, identity=holder.process) is True
 
 
-def check_line(
-    table: FileStoreTable, *, job: str, run_id: str, env: Environment, wait_millis: int
-) -> None:
-    """CorruptTable if the line of snapshots has a gap that no job is about to close.
-
-    A job that removes history may put back what it removed, so its end is waited for first.
-    """
-    try:
-        unbroken_ids(table.snapshots)
-    except CorruptTable:
-        if not any(not found.stale for found in leases_of(table)):
-            raise
-        with hold_lease(table, job=job, run_id=run_id, env=env, wait_millis=wait_millis):
-            unbroken_ids(table.snapshots)
+def is_held(table: FileStoreTable) -> bool:
+    """Whether a job that removes history or files is at work, as far as its lease tells."""
+    return any(not found.stale for found in leases_of(table))

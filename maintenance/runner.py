@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -42,7 +42,7 @@ from maintenance.job import (
 )
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
-from maintenance.lease import Holder, check_line, hold_lease
+from maintenance.lease import Holder, Lease, hold_lease, is_held
 from maintenance.ledger import Changes, Ledger
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan, counted
@@ -238,7 +238,7 @@ class _Run:
         """Do all of it; raises what went wrong."""
         request = self.request
         while True:
-            table, plan = self.make_plan()
+            table, plan = self.plan_in_turn()
             if self.ends_with(plan):
                 break
             with self.lease(table) as waited:
@@ -283,37 +283,41 @@ class _Run:
         if not self.request.job.exclusive:
             yield False
             return
-        with hold_lease(
-            table,
-            job=self.request.job.name,
-            run_id=self.run_id,
-            env=self.around.env,
-            wait_millis=self.request.lease_wait_millis,
-            waiting=self.waits_for,
-        ) as (lease, waited):
+        with self.hold_lease(table) as (lease, waited):
             self.fence = lease.check
             try:
                 yield waited
             finally:
                 self.fence = unfenced
 
-    def check_line(self, table: FileStoreTable) -> None:
-        """CorruptTable if the line of snapshots has a gap."""
-        if self.fence is not unfenced:
-            unbroken_ids(table.snapshots)  # with the lease, nobody else is about to close it
-            return
-        check_line(
+    def hold_lease(self, table: FileStoreTable) -> AbstractContextManager[tuple[Lease, bool]]:
+        """See `lease.hold_lease`."""
+        return hold_lease(
             table,
             job=self.request.job.name,
             run_id=self.run_id,
             env=self.around.env,
             wait_millis=self.request.lease_wait_millis,
+            waiting=self.waits_for,
         )
 
     def waits_for(self, holder: Holder | None) -> None:
         """Say who holds the lease."""
         who = "another job" if holder is None else holder.label
         logger.warning("table=%s waiting for %s", self.request.table, who)
+
+    def plan_in_turn(self) -> tuple[FileStoreTable, Plan]:
+        """As `make_plan`, once more after the job that holds the lease if the table is corrupt.
+
+        That job may be about to close a gap by putting back what it removed, or to rename a branch,
+        whose files move one by one on object stores.
+        """
+        try:
+            return self.make_plan()
+        except CorruptTable:
+            table = self.request.open(self.ledger)
+            with self.hold_lease(table) if is_held(table) else nullcontext():
+                return self.make_plan()
 
     def make_plan(self) -> tuple[FileStoreTable, Plan]:
         """The table as it is now, and what to do about it."""
@@ -323,7 +327,7 @@ class _Run:
             if self.plan is None:
                 self.settle_lost_runs(table)
             if self.request.job.needs_line:
-                self.check_line(table)
+                unbroken_ids(table.snapshots)
             state = self.steps.inspect(table, self.request.arguments, context)
         with self.phase("plan"):
             plan = self.steps.plan(table, state, self.request.arguments, context)

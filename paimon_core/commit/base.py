@@ -25,6 +25,7 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
     NotFound if its branch was deleted.
     """
     if base is None:
+        _check_branch(table, made)
         return True
     there = table.snapshots.get_or_none(base.id)
     if there is not None and there.identity == base.identity:

@@ -230,8 +230,10 @@ def _remove_tree(target: str) -> bool:
     while True:
         try:
             shutil.rmtree(target)
-        except FileNotFoundError:
-            # Somebody deletes in there too; only a tree that is gone is done.
+        except OSError as e:
+            # Somebody deletes or writes in there too; only a tree that is gone is done.
+            if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
             if os.path.lexists(target):
                 continue
         return True

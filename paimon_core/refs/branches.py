@@ -34,6 +34,8 @@ from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_j
 from paimon_core.snapshot.store import SnapshotStore
 
 _CREATING: Final = ".creating"
+_LOOKS: Final = 5
+"""How often to look for commits that land in a folder while it is deleted or moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +268,32 @@ class BranchStore:
         )
 
     def delete(self, name: str) -> None:
-        """Delete the branch's metadata; NotFound if there is none.  Its data become orphans."""
+        """Delete the branch's metadata; NotFound if there is none.  Its data become orphans.
+
+        A commit that lands meanwhile goes too: on its own it would be a branch that nobody can
+        read.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
+        coming.
+        """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be deleted")
         if not self.exists(name):
             raise self._not_found(name)
-        self.io.delete_dir(self.paths.branch_dir(name))
+        for _ in range(_LOOKS):
+            self.io.delete_dir(self.paths.branch_dir(name))
+            if not self._holds_metadata(name):
+                return
+        raise StalePlan(
+            f"branch {name!r} of table {self.table} is committed to while it is deleted",
+            table=self.table,
+            next_step=f"stop the writers of branch {name!r}, then run delete_branch again",
+        )
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give the branch another name; NotFound, AlreadyExists, InvalidArgument."""
+        """Give the branch another name; NotFound, AlreadyExists, InvalidArgument.
+
+        On object stores, files move one by one.  A commit that lands under the old name meanwhile
+        follows; one that lands later finds no base and takes itself back.
+        """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be renamed")
         check_branch_name(new_name)
@@ -286,6 +305,23 @@ class BranchStore:
             raise AlreadyExists(
                 f"branch {new_name!r} of table {self.table} exists already", table=self.table
             )
+
+        self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))
+
+    def _move_stragglers(self, source: TablePaths, target: TablePaths) -> None:
+        for _ in range(_LOOKS):
+            left = self._snapshots(source)
+            if not left:
+                return
+            following = max(self._snapshots(target), default=0) + 1
+            if following not in left:
+                return  # it builds on nothing that was moved: its writer takes it back
+            try:
+                content = self.io.read_bytes(source.snapshot(following))
+            except FileNotFoundError:
+                continue
+            self.io.create_if_absent(target.snapshot(following), content)
+            self.io.delete(source.snapshot(following))
 
     def _not_found(self, name: str) -> NotFound:
         return NotFound(f"branch {name!r} of table {self.table} does not exist", table=self.table)

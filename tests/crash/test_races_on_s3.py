@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from harness import run_job
 from natural_stores import DAY, SlowS3, at, broken, misplaced, missing, slow_s3
@@ -24,13 +25,18 @@ from replay import run_step
 from slow_store import Fault, SlowStore, slow_store
 from without_lease import without_lease
 
+from maintenance.environment import system_environment
 from maintenance.jobs.versions import settle
 from maintenance.report import Report
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
 from paimon_core.errors import PaimonError
 from paimon_core.schema.create import Column, create_schema
+from paimon_core.table.open import open_table
+from paimon_core.write.table_write import TableWriter
 
 pytestmark = [pytest.mark.crash, pytest.mark.s3, pytest.mark.slow]
+ENV = system_environment()
 LATER_SECONDS = (0.0, 0.6)
 """So much later than A does B begin."""
 
@@ -183,8 +189,14 @@ def _log(store: SlowStore) -> str:
 
 def _append(warehouse: str, storage: Mapping[str, str], keys: range) -> dict[int, str]:
     """What each commit of one row ended with: a type of error, or nothing."""
+    table = open_table(warehouse, "db.t", file_io_options=storage)
     answers: dict[int, str] = {}
     for key in keys:
-        step = {"op": "write", **at(warehouse), "storage": storage, "rows": [[key]]}
-        answers[key] = run_step(step).get("type", "")
+        writer = TableWriter(table, env=ENV)
+        writer.write(pa.table({"k": pa.array([key], pa.int32())}))
+        try:
+            commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+            answers[key] = ""
+        except PaimonError as e:
+            answers[key] = type(e).__name__
     return answers

@@ -137,3 +137,16 @@ def test_a_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
     with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
         commit(branch)
     assert table.branches.names() == []
+
+
+def test_a_first_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
+    lake: Lake, once: Callable[..., None]
+) -> None:
+    """It has no base that could be gone: only the missing schema tells."""
+    table = lake.table()
+    table.branches.create("b")
+    branch = on_branch(table, "b")
+    once(before=lambda: table.branches.delete("b"))
+    with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
+        commit(branch)
+    assert table.branches.names() == []

@@ -22,6 +22,7 @@ from maintenance.lease import LEASES, LIFETIME_MILLIS, Lease, hold_lease, leases
 from maintenance.registry import JOBS
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.refs.tags import Tag
 
 HOLD_AND_DIE = """
 import os, signal, sys
@@ -243,3 +244,25 @@ def test_a_gap_without_a_holder_is_refused_at_once(lake: Lake) -> None:
     lake.table().snapshots.delete(2)
     ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     assert ran.code == ExitCode.CORRUPT_TABLE
+
+
+def test_a_branch_that_the_holder_moves_is_no_reason_to_stop(lake: Lake) -> None:
+    """On object stores the files of a renamed branch move one by one, its schema among the first."""
+    table = lake.table()
+    table.tags.create(Tag("x", table.snapshots.get(2)))
+    table.branches.create("b", tag="x")
+    schema = Path(table.paths.of_branch("b").schema(0))
+    content = schema.read_bytes()
+    holder = hold(table)
+    holder.__enter__()
+    schema.unlink()
+
+    def put_back_and_release() -> None:
+        schema.write_bytes(content)
+        holder.__exit__(None, None, None)
+
+    timer = threading.Timer(1, put_back_and_release)
+    timer.start()
+    ran = caretaker("run", "remove_orphan_files", "db.t", "-w", lake.warehouse)
+    timer.join()
+    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound, StalePlan
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
 from paimon_core.refs.branches import BranchStore
@@ -126,3 +127,62 @@ def test_a_folder_without_metadata_is_no_branch(table: Path) -> None:
     (table / "branch/branch-broken/tag").mkdir(parents=True)
     (table / "branch/branch-broken/tag/tag-x").write_text("{}")
     assert "broken" in store.names(), "what has a tag has to be looked at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateCommit(LocalFileIO):
+    """A snapshot is committed to a branch right after its files were deleted or moved."""
+
+    snapshot: Path
+    times: list[None] = field(default_factory=lambda: [None])
+
+    def _land(self) -> None:
+        if self.times:
+            self.times.pop()
+            self.snapshot.parent.mkdir(parents=True, exist_ok=True)
+            self.snapshot.write_text("{}")
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        done = LocalFileIO.delete_dir(self, path, recursive=recursive)
+        self._land()
+        return done
+
+    def rename(self, src: str, dst: str) -> bool:
+        done = LocalFileIO.rename(self, src, dst)
+        self._land()
+        return done
+
+
+def _late(root: Path, number: int, times: int = 1) -> BranchStore:
+    snapshot = root / f"branch/branch-b1/snapshot/snapshot-{number}"
+    return replace(_store(root), io=LateCommit(snapshot=snapshot, times=[None] * times))
+
+
+def _newest(root: Path, branch: str) -> int:
+    paths = TablePaths(root=str(root), branch=branch)
+    return SnapshotStore(LocalFileIO(), paths, "db.t").ids()[-1]
+
+
+def test_a_commit_that_lands_while_its_branch_is_deleted_goes_too(table: Path) -> None:
+    _late(table, _newest(table, "b1") + 1).delete("b1")
+    assert _store(table).names() == ["empty"]
+
+
+def test_a_branch_whose_writers_go_on_is_not_called_deleted(table: Path) -> None:
+    with pytest.raises(StalePlan, match=r"'b1' .* is committed to") as caught:
+        _late(table, 9, times=99).delete("b1")
+    assert "stop the writers" in caught.value.next_step
+
+
+def test_a_commit_that_lands_under_the_old_name_of_a_branch_follows(table: Path) -> None:
+    number = _newest(table, "b1") + 1
+    _late(table, number).rename("b1", "b9")
+    assert _store(table).names() == ["b9", "empty"]
+    assert _newest(table, "b9") == number
+
+
+def test_a_commit_that_builds_on_nothing_does_not_follow(table: Path) -> None:
+    """Its writer found no snapshot any more, and takes it back."""
+    before = _newest(table, "b1")
+    _late(table, before + 5).rename("b1", "b9")
+    assert _newest(table, "b9") == before
