@@ -1,12 +1,14 @@
 """Races on a slow S3 store: jobs beside jobs, jobs beside writers, writers beside writers.
 
-Each request takes 30 ms more, so what two jobs do at once is interleaved without any gate.  Nobody
-takes the lease: the proofs alone have to hold, as against Java.  Longer: `natural_races.py --s3`.
+Two jobs wait for each other before the change that endangers the other; from there on, each request
+takes 30 ms more, and they interleave as they come.  Nobody takes the lease: the proofs alone have to
+hold, as against Java.  Longer: `natural_races.py --s3`.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import re
 import shutil
 import threading
 import time
@@ -22,7 +24,7 @@ from harness import run_job
 from natural_stores import DAY, SlowS3, at, broken, misplaced, missing, slow_s3
 from races import OURS, TABLES
 from replay import run_step
-from slow_store import Fault, SlowStore, slow_store
+from slow_store import CONDITIONAL_PUT, DELETE, DELETE_MANY, Fault, SlowStore, slow_store
 from without_lease import without_lease
 
 from maintenance.environment import system_environment
@@ -37,8 +39,9 @@ from paimon_core.write.table_write import TableWriter
 
 pytestmark = [pytest.mark.crash, pytest.mark.s3, pytest.mark.slow]
 ENV = system_environment()
-LATER_SECONDS = (0.0, 0.6)
-"""So much later than A does B begin."""
+HEAD_STARTS = (0.0, 0.1, -0.1)
+"""So many seconds after they met does B go on later than A."""
+MEETING_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +57,74 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+Change = tuple[str, str]
+"""The kind of a request, and what its key must match."""
+REMOVES_SNAPSHOT: Change = (DELETE, r"/t/snapshot/snapshot-\d+$")
+EXPIRES: Change = (DELETE, r"/t/snapshot/snapshot-3$")
+ROLLS_BACK: Change = (DELETE, r"/t/snapshot/snapshot-5$")
+COMMITS: Change = (CONDITIONAL_PUT, r"/t/snapshot/snapshot-\d+$")
+COMMITS_TO_BRANCH: Change = (CONDITIONAL_PUT, r"/branch-b/snapshot/snapshot-\d+$")
+DELETES_FOLDER: Change = (DELETE_MANY, "")
+DELETES_TAG: Change = (DELETE, r"/tag/tag-old$")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A job, and beside it another or a writer; which commits the job was asked to drop."""
+    """A job, and beside it another or a writer; the changes before which they meet.
+
+    `drops`: whether A was asked to drop commits.
+    """
 
     a: str
+    a_at: Change
+    b_at: Change
     b: str | None = None
     writes_to: str | None = None
     drops: bool = False
 
 
 PAIRS = {
-    "rollback beside expire_snapshots": Pair(a="rollback", b="expire_snapshots"),
-    "rollback beside a writer": Pair(a="rollback", writes_to="main", drops=True),
-    "fast_forward beside a writer to the branch": Pair(a="fast_forward", writes_to="b"),
-    "rollback_to_as_latest beside delete_tag": Pair(
-        a="rollback_to_as_latest of a tag", b="delete_tag"
+    "rollback beside expire_snapshots": Pair(
+        a="rollback", a_at=ROLLS_BACK, b="expire_snapshots", b_at=EXPIRES
     ),
-    "delete_branch beside a writer to it": Pair(a="delete_branch", writes_to="b", drops=True),
+    "rollback beside a writer": Pair(
+        a="rollback", a_at=ROLLS_BACK, writes_to="main", b_at=COMMITS, drops=True
+    ),
+    "fast_forward beside a writer to the branch": Pair(
+        a="fast_forward", a_at=REMOVES_SNAPSHOT, writes_to="b", b_at=COMMITS_TO_BRANCH
+    ),
+    "rollback_to_as_latest beside delete_tag": Pair(
+        a="rollback_to_as_latest of a tag", a_at=COMMITS, b="delete_tag", b_at=DELETES_TAG
+    ),
+    "delete_branch beside a writer to it": Pair(
+        a="delete_branch", a_at=DELETES_FOLDER, writes_to="b", b_at=COMMITS_TO_BRANCH, drops=True
+    ),
 }
+
+
+class Meeting:
+    """A and B wait for each other, once, before their changes; or until one of them has ended."""
+
+    def __init__(self, pair: Pair, bucket: str, head_start: float) -> None:
+        self.bucket = bucket
+        self.ended = threading.Event()
+        self.took_place = False
+        self._changes = (pair.a_at, pair.b_at)
+        self._waits = (max(0.0, -head_start), max(0.0, head_start))
+        self._come = (threading.Event(), threading.Event())
+
+    def before(self, kind: str, key: str) -> None:
+        """For `SlowStore.before`."""
+        for i, (wanted, pattern) in enumerate(self._changes):
+            if kind != wanted or not re.search(pattern, key) or self._come[i].is_set():
+                continue
+            self._come[i].set()
+            until = time.monotonic() + MEETING_SECONDS
+            other = self._come[1 - i]
+            while not other.wait(0.02) and not self.ended.is_set() and time.monotonic() < until:
+                pass
+            self.took_place = self.took_place or other.is_set()
+            time.sleep(self._waits[i])
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -80,22 +132,39 @@ def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settle, "REMOTE_MILLIS", 500)
-    race = partial(_race, PAIRS[name], s3, pristine, tmp_path)
-    with without_lease(), ThreadPoolExecutor(len(LATER_SECONDS)) as pool:
-        assert list(pool.map(race, LATER_SECONDS)) == [[] for _ in LATER_SECONDS]
+    meetings: list[Meeting] = []
+
+    def before(kind: str, key: str) -> None:
+        for meeting in meetings:
+            if key.startswith(meeting.bucket):
+                meeting.before(kind, key)
+
+    monkeypatch.setattr(s3.store, "before", before)
+    race = partial(_race, PAIRS[name], s3, pristine, tmp_path, meetings)
+    with without_lease(), ThreadPoolExecutor(len(HEAD_STARTS)) as pool:
+        assert list(pool.map(race, HEAD_STARTS)) == [[] for _ in HEAD_STARTS]
+    assert any(meeting.took_place for meeting in meetings), "they never met"
 
 
-def _race(pair: Pair, s3: SlowS3, pristine: Path, tmp_path: Path, later: float) -> list[str]:
+def _race(
+    pair: Pair,
+    s3: SlowS3,
+    pristine: Path,
+    tmp_path: Path,
+    meetings: list[Meeting],
+    head_start: float,
+) -> list[str]:
     """What does not hold after one round."""
-    folder = tmp_path / f"round-{later}"
+    folder = tmp_path / f"round {head_start}"
     warehouse = s3.place(Path(shutil.copytree(pristine, folder)))
-    ended = threading.Event()
+    meeting = Meeting(pair, warehouse.split("/")[2], head_start)
+    meetings.append(meeting)
     with ThreadPoolExecutor(1) as beside:
-        other = beside.submit(_beside, pair, s3, warehouse, later, ended)
+        other = beside.submit(_beside, pair, s3, warehouse, meeting)
         try:
             report = run_job(warehouse, *OURS[pair.a], storage=s3.store.options)
         finally:
-            ended.set()
+            meeting.ended.set()
         reports, acknowledged = other.result()
     problems = [
         f"{r.job}: {r.error!r}"
@@ -109,18 +178,19 @@ def _race(pair: Pair, s3: SlowS3, pristine: Path, tmp_path: Path, later: float) 
 
 
 def _beside(
-    pair: Pair, s3: SlowS3, warehouse: str, later: float, ended: threading.Event
+    pair: Pair, s3: SlowS3, warehouse: str, meeting: Meeting
 ) -> tuple[list[Report], list[int]]:
     """The other job's report, or the keys of the writer's commits."""
-    time.sleep(later)
     if pair.b is not None:
-        return [run_job(warehouse, *OURS[pair.b], storage=s3.store.options)], []
+        report = run_job(warehouse, *OURS[pair.b], storage=s3.store.options)
+        meeting.ended.set()
+        return [report], []
     acknowledged = []
     for key in range(1000, 1100):
         step = {"rows": [[key, "beside", DAY]], "branch": pair.writes_to}
         if "error" not in s3.write(warehouse, step):
             acknowledged.append(key)
-        if ended.is_set():
+        if meeting.ended.is_set():
             break
     return [], acknowledged
 
@@ -133,7 +203,7 @@ def _keys(warehouse: Path, branch: str | None) -> set[int]:
 
 # --- writers ------------------------------------------------------------------------------------
 
-WRITERS, COMMITS = 8, 50
+WRITERS, ROWS = 8, 50
 """So 100 commits in all, without faults and with them."""
 
 
@@ -153,7 +223,7 @@ def test_the_rows_of_the_winners_are_there_once(
         warehouse = _log(store)
         store.add(Fault("answer", share=share))
         store.add(Fault("lose reply", share=share))
-        keys = [range(n, COMMITS, WRITERS) for n in range(WRITERS)]
+        keys = [range(n, ROWS, WRITERS) for n in range(WRITERS)]
         answers: dict[int, str] = {}
         for part in writers.map(_append, [warehouse] * WRITERS, [store.options] * WRITERS, keys):
             answers |= part
@@ -161,7 +231,7 @@ def test_the_rows_of_the_winners_are_there_once(
     assert (hit > 0) == (share > 0)
     won = {key for key, error in answers.items() if not error}
     unknown = {key for key, error in answers.items() if error == "CommitStateUnknown"}
-    assert len(won) > COMMITS * 0.9, answers
+    assert len(won) > ROWS * 0.9, answers
     local = s3.fetch(warehouse, tmp_path)
     assert broken(local) == []
     found = [row[1] for row in run_step({"op": "read", **at(str(local))})["rows"]]
