@@ -126,7 +126,8 @@ def test_what_is_typed_beats_the_policy_on_the_command_line_in_the_form_and_on_s
         else:
             assert value == read, argument.name
         assert_same(run, by_command_line(job, tmp_path, policy, *words(argument, typed)))
-        batch = json.loads(jobs.application_args(asked, [TABLE], "/results")[1])
+        started = jobs.StartedRun(table=TABLE, run_id="r", snapshot_before=None)
+        batch = json.loads(jobs.batch_json(asked, [started]))
         on_spark = _request(batch, batch["runs"][0])
         assert isinstance(on_spark, RunRequest), on_spark
         for name in ("arguments", "default_options", "guards"):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from maintenance.jobs.verify.findings import Finding, Problem, Repair, Severity
 from maintenance.jobs.verify.references import RefKind
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import join
+from paimon_core.names import file_number
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
+
+_LONGEST: Final = 100
+"""Bytes of a hint that are looked at: a number has at most 19."""
 
 Wrong = tuple[Severity, str, Repair | None]
 """How bad a hint is, what is wrong with it, and the repair if one is certain."""
@@ -66,11 +71,14 @@ def _path(table: FileStoreTable, kind: RefKind, name: str) -> str:
 
 
 def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
-    """The text of the hint; None if there is none: then readers list the folder."""
+    """The start of the hint's text; None if there is none: then readers list the folder."""
     try:
-        return table.io.read_bytes(_path(table, kind, name)).decode("utf-8", "replace").strip()
+        content = table.io.read_bytes(_path(table, kind, name))
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        return "(a folder)"
+    return content[:_LONGEST].decode("utf-8", "replace").strip()
 
 
 def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
@@ -85,7 +93,7 @@ def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
     told = f"hint LATEST says {text!r}, " + (
         f"there is no {kind}" if newest is None else f"the latest {kind} is {newest}"
     )
-    number = int(text) if text.isascii() and text.isdigit() else 0
+    number = file_number(text) or 0
     if number == 0 or number + 1 in ids:
         # Readers notice, and list the folder.
         return None if newest is None else (Severity.WARNING, told, Repair.REWRITE_HINT)
