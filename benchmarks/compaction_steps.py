@@ -20,7 +20,7 @@ from generated import generate
 
 from maintenance.engine import LocalEngine
 from maintenance.jobs.compact.definition import COMPACT
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from maintenance.spark import SparkEngine
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
@@ -51,7 +51,7 @@ def step_ours(request: dict[str, Any]) -> dict[str, Any]:
             table=TABLE,
             arguments=COMPACT.read_arguments({"strategy": "full"}),
         ),
-        Surroundings(engine=engine),
+        RunServices(engine=engine),
     )
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     engine.close()

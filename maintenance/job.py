@@ -1,7 +1,7 @@
 """The shape of every job: a light definition, and the steps that do it.
 
 A `Job` is what help texts, forms and registries read; it costs nothing to import.  Its `steps`
-are loaded when a plan is made or run.  The runner alone calls them, in this order::
+are loaded when a plan is made or run.  The run loop alone calls them, in this order::
 
     inspect   read the table's metadata, once: the state that everything after it starts from
     plan      choose what to do, from that state: pure, and cheap enough for a dry run
@@ -10,17 +10,16 @@ are loaded when a plan is made or run.  The runner alone calls them, in this ord
     execute   do the work of a batch; writes only files with fresh names
     commit    make the work of a batch visible, or delete what the plan says
     verify    job-specific checks after the commits (the runner does the general ones)
-    summary   what the report says about it
 
-A step raises errors of `paimon_core.errors`.  CommitConflict from `commit` makes the runner plan
-anew when `Job.replans` is set.
+A step raises errors of `paimon_core.errors`.  After a CommitConflict from `commit` the loop makes a
+new plan if `Job.replans` is set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from maintenance.arguments import Argument, read_arguments
 
@@ -37,6 +36,8 @@ S = TypeVar("S")  # the state that inspect reads
 P = TypeVar("P", bound="Plan")
 B = TypeVar("B")  # a batch
 R = TypeVar("R")  # the result of executing a batch
+
+DEFAULT_MAX_ATTEMPTS: Final = 5
 
 
 class Progress(Protocol):
@@ -78,10 +79,10 @@ class RunContext:
     """What a run gives to its steps.
 
     `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
-    user is what tells them apart (java-rules A5).  The runner has checked `guards` already; a job
-    made of others checks them for each.  `ledger` has what the run changed so far.  `check_supervised` is
-    called before each commit; it ends the process if the one that supervises it is gone
-    (`maintenance.lifeline`).
+    user is what tells them apart (java-rules A5).  The loop checks `guards` for each plan.
+    `max_attempts` bounds the plans made when concurrent commits win.  `ledger` has what the run
+    changed so far.  `check_supervised` is called before each commit; it ends the process if the one
+    that supervises it is gone (`maintenance.lifeline`).
     """
 
     run_id: str
@@ -92,9 +93,10 @@ class RunContext:
     progress: Progress = field(default_factory=Quiet)
     guards: Guards | None = None
     force: bool = False
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
     ledger: Ledger | None = None
     lease_wait_millis: int = 0
-    """How long a step of a job made of others waits for the lease on the table."""
+    """How long a job that needs the lease on the table waits for it."""
     fence: Callable[[], None] = unfenced
     """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
     check_supervised: Callable[[], None] = unsupervised
@@ -105,7 +107,7 @@ class Committed:
     """What a batch's commit did: snapshots made, oldest first, and what became of it.
 
     `conflicts` names what was left out because a concurrent commit replaced it; the rest was
-    committed.  The runner plans anew for them.  `parts` are the steps of a job made of others, as
+    committed.  The loop makes a new plan for them.  `parts` are the steps of a job made of others, as
     reports print them.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import Committed, RunContext, Steps
@@ -51,6 +51,8 @@ class MetadataPlan(Generic[W]):
     arguments: Mapping[str, object] = field(default_factory=dict)
     details: Mapping[str, object] = field(default_factory=dict)
     once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+    goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:

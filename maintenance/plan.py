@@ -205,11 +205,19 @@ class Plan(Protocol):
 
     @property
     def once(self) -> Once:
-        """Taken by the runner right before it executes the plan."""
+        """Taken right before the plan is executed."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why a part of the plan could not be made; None for a plan that is made as a whole."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its execution makes more work due, which needs a plan of its own."""
 
     @property
     def effect(self) -> Effect:

@@ -1,25 +1,22 @@
-"""Drives every job: inspect, plan, guards, re-check, execute, commit, verify, report.
+"""Runs one job on one table: the run loop, with history, metrics and the report around it.
 
-No job can forget a dry run, a guard, a metric or a report, because no job has any of them: they
-are here.  `plan_table` stops after the plan; `run_table` goes all the way and always returns a
-report, whatever happened.
+No job can forget a dry run, a guard, a metric or a report: they are here and in
+`maintenance.run_loop`.  `plan_table` stops after the plan; `run_table` goes all the way and always
+returns a report, whatever happened.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from maintenance.arguments import shown_arguments
-from maintenance.commit_user import commit_user
 from maintenance.engine import Engine, LocalEngine
 from maintenance.environment import system_environment
-from maintenance.exit_codes import OnRefused, is_refusal
+from maintenance.exit_codes import OnRefused
 from maintenance.guards import Guards
 from maintenance.history.entry import (
     Actor,
@@ -31,45 +28,30 @@ from maintenance.history.entry import (
 )
 from maintenance.history.lost_runs import settle_lost_runs
 from maintenance.job import (
-    Committed,
+    DEFAULT_MAX_ATTEMPTS,
     Job,
     Progress,
     Quiet,
     RunContext,
-    Steps,
-    unfenced,
     unsupervised,
 )
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
-from maintenance.lease import Holder, Lease, hold_lease, is_held
 from maintenance.ledger import Changes, Ledger
 from maintenance.metrics import Metrics
-from maintenance.plan import Plan, counted
+from maintenance.plan import Plan
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
-from maintenance.store_clock import check_clock
+from maintenance.run_loop import Outcome, run_job
 from paimon_core.environment import Environment
-from paimon_core.errors import (
-    CommitConflict,
-    CorruptTable,
-    InvalidArgument,
-    PaimonError,
-    StalePlan,
-    UnsupportedFeature,
-)
+from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
-from paimon_core.retry import backoff_millis
 from paimon_core.schema.changes import check_dynamic_options
-from paimon_core.snapshot.line import unbroken_ids
 from paimon_core.table.open import open_table
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MAX_ATTEMPTS = 5
 DEFAULT_LEASE_WAIT_MILLIS = 300_000
-_LEAST_WAIT_MILLIS = 200
-_MOST_WAIT_MILLIS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +108,11 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What runs of one process share: where units run, clocks and ids, who watches, counters.
+class RunServices:
+    """What runs of one process share: where units run, clocks and ids, progress, counters.
 
-    Every plan, start, run and skip goes to `history`; None: nobody remembers.  `check_supervised`
-    is called before each commit (see `RunContext`).
+    Every plan, start, run and skip goes to `history`; None: they are not recorded.
+    `check_supervised` is called before each commit (see `RunContext`).
     """
 
     engine: Engine = field(default_factory=LocalEngine)
@@ -141,36 +123,31 @@ class Surroundings:
     check_supervised: Callable[[], None] = unsupervised
 
 
-def plan_table(request: RunRequest, around: Surroundings | None = None) -> Plan:
+def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan:
     """The plan that a run would start from; nothing is changed and no engine is started."""
-    around = around or Surroundings()
-    run = _Run(request, around)
-    try:
-        _, plan = run.make_plan()
-    except Exception as e:
-        if isinstance(e, PaimonError) and not isinstance(e, InvalidArgument):
-            e.table = e.table or request.table
-        run.look_up(e)
-        _remember_plan(run, e)
-        raise
-    _remember_plan(run, plan)
+    run = _Run(request, services or RunServices())
+    outcome = run.go(dry_run=True)
+    error = outcome.failure()
+    if outcome.plan is None and error is not None:
+        if isinstance(error, PaimonError) and not isinstance(error, InvalidArgument):
+            error.table = error.table or request.table
+        run.look_up(error)
+        _record_plan(run, error, outcome)
+        raise error
+    plan = cast("Plan", outcome.plan)
+    _record_plan(run, plan, outcome)
     return plan
 
 
-def run_table(request: RunRequest, around: Surroundings | None = None) -> Report:
+def run_table(request: RunRequest, services: RunServices | None = None) -> Report:
     """The report of the whole run.  Errors are in it; only the end of the process is raised."""
-    around = around or Surroundings()
-    run = _Run(request, around)
-    try:
-        run.go()
-    except Exception as e:  # noqa: BLE001 - every failure becomes a report
-        run.fail(e)
-    except BaseException as e:
-        run.fail(e)
-        _remembered(run.report(), around)
-        raise
-    report = _remembered(run.report(), around)
-    around.metrics.record(report, now_millis=around.env.now_millis())
+    services = services or RunServices()
+    run = _Run(request, services)
+    outcome = run.go(dry_run=request.dry_run)
+    run.complete(outcome.error)
+    report = _recorded(run.report(outcome), services)
+    outcome.failure()  # raises what must end the process
+    services.metrics.record(report, now_millis=services.env.now_millis())
     logger.info(
         "table=%s job=%s run_id=%s snapshot=%s status=%s",
         report.table,
@@ -182,21 +159,21 @@ def run_table(request: RunRequest, around: Surroundings | None = None) -> Report
     return report
 
 
-def _remembered(report: Report, around: Surroundings) -> Report:
+def _recorded(report: Report, services: RunServices) -> Report:
     """The report, with a warning if it could not be put into the history."""
-    if around.history is None:
+    if services.history is None:
         return report
     entries = entries_of_report(
-        report.to_json(), at_millis=around.env.now_millis(), actor=Actor.here()
+        report.to_json(), at_millis=services.env.now_millis(), actor=Actor.here()
     )
-    warning = around.history.record(entries)
+    warning = services.history.record(entries)
     return report if warning is None else replace(report, warnings=(*report.warnings, warning))
 
 
-def _remember_plan(run: _Run, found: Plan | Exception) -> None:
+def _record_plan(run: _Run, found: Plan | Exception, outcome: Outcome) -> None:
     """Put a plan, or why there is none, into the history; what goes wrong there is logged."""
-    request, around = run.request, run.around
-    if around.history is None:
+    request, services = run.request, run.services
+    if services.history is None:
         return
     common: dict[str, Any] = {
         "job": request.job.name,
@@ -204,153 +181,76 @@ def _remember_plan(run: _Run, found: Plan | Exception) -> None:
         "branch": request.branch,
         "arguments": shown_arguments(request.arguments),
         "run_id": run.run_id,
-        "at_millis": around.env.now_millis(),
+        "at_millis": services.env.now_millis(),
         "actor": Actor.here(),
     }
     if isinstance(found, Exception):
         entry = entry_of_failed_plan(found, table=request.table, **common)
     else:
-        entry = entry_of_plan(found, seconds=sum(run.seconds.values()), **common)
-    around.history.record([entry])
+        entry = entry_of_plan(found, seconds=sum(outcome.seconds.values()), **common)
+    services.history.record([entry])
 
 
 class _Run:
-    """One run in progress: what it has gathered for its report so far."""
+    """One run in progress: its table and ledger, and what it writes into the history."""
 
-    def __init__(self, request: RunRequest, around: Surroundings) -> None:
+    def __init__(self, request: RunRequest, services: RunServices) -> None:
         self.request = request
-        self.around = around
-        self.steps: Steps[Any, Any, Any, Any] = request.job.load()
-        self.run_id = request.run_id or around.env.new_uuid()
-        self.has_started = False
-        self.status = Status.FAILED
-        self.plan: Plan | None = None
-        self.error: BaseException | None = None
-        self.attempts = 1
-        self.fence: Callable[[], None] = unfenced
-        self.seconds: dict[str, float] = {}
-        self.committed: list[Committed] = []
+        self.services = services
+        self.run_id = request.run_id or services.env.new_uuid()
+        self.has_settled = False
         self.ledger = Ledger()
         self.findings: list[Finding] = []
-        self.job_findings: list[Mapping[str, object]] = []
 
-    def go(self) -> None:
-        """Do all of it; raises what went wrong."""
-        request = self.request
-        while True:
-            table, plan = self.plan_in_turn()
-            if self.ends_with(plan):
-                break
-            with self.lease(table) as waited:
-                if waited:
-                    table, plan = self.make_plan()  # the other job changed the table
-                    if self.ends_with(plan):
-                        break
-                self.remember_start(plan)
-                conflict = self.execute(table, plan)
-            if conflict is None:
-                if getattr(plan, "goes_on", False):
-                    continue  # what was committed makes further work due
-                self.status = Status.SUCCESS
-                break
-            if not request.job.replans or self.attempts >= request.max_attempts:
-                raise conflict
-            self.say("a concurrent commit won (%s); planning anew", conflict)
-            self.wait(self.attempts)
-            self.attempts += 1
-        if self.status is not Status.DRY_RUN:
-            self.verify(table, plan)
-
-    def ends_with(self, plan: Plan) -> bool:
-        """Whether the run is over with this plan; GuardTripped if it does too much."""
-        if plan.is_empty:
-            done = any(c.snapshots for c in self.committed)
-            self.status = Status.SUCCESS if done else Status.NOTHING_TO_DO
-            return True
-        if self.request.dry_run:
-            self.status = Status.DRY_RUN
-            # A plan made of several may show some though others could not be made.
-            self.error = getattr(plan, "failure", None)
-            self.look_up(self.error)
-            return True
-        if self.attempts == 1:
-            self.request.guards.check(plan, force=self.request.force)
-        return False
-
-    @contextmanager
-    def lease(self, table: FileStoreTable) -> Iterator[bool]:
-        """Hold the lease of a job that needs one; whether another job held it before."""
-        if not self.request.job.exclusive:
-            yield False
-            return
-        with self.hold_lease(table) as (lease, waited):
-            self.fence = lease.check
-            try:
-                yield waited
-            finally:
-                self.fence = unfenced
-
-    def hold_lease(self, table: FileStoreTable) -> AbstractContextManager[tuple[Lease, bool]]:
-        """See `lease.hold_lease`."""
-        return hold_lease(
-            table,
-            job=self.request.job.name,
-            run_id=self.run_id,
-            env=self.around.env,
-            wait_millis=self.request.lease_wait_millis,
-            waiting=self.waits_for,
+    def go(self, *, dry_run: bool) -> Outcome:
+        """The outcome of the run loop."""
+        return run_job(
+            self.request.table,
+            self.open,
+            self.request.job,
+            self.request.arguments,
+            self.context(),
+            dry_run=dry_run,
+            before_changes=self.record_start,
+            check_commits=self.check_commits,
         )
 
-    def waits_for(self, holder: Holder | None) -> None:
-        """Say who holds the lease."""
-        who = "another job" if holder is None else holder.label
-        logger.warning("table=%s waiting for %s", self.request.table, who)
-
-    def plan_in_turn(self) -> tuple[FileStoreTable, Plan]:
-        """As `make_plan`, once more after the job that holds the lease if the table is corrupt.
-
-        That job may be about to close a gap by putting back what it removed, or to rename a branch,
-        whose files move one by one on object stores.
-        """
-        try:
-            return self.make_plan()
-        except CorruptTable:
-            table = self.request.open(self.ledger)
-            with self.hold_lease(table) if is_held(table) else nullcontext():
-                return self.make_plan()
-
-    def make_plan(self) -> tuple[FileStoreTable, Plan]:
-        """The table as it is now, and what to do about it."""
-        context = self.context()
-        with self.phase("inspect"):
-            table = self.request.open(self.ledger)
-            if self.plan is None:
-                self.settle_lost_runs(table)
-            if self.request.job.needs_line:
-                unbroken_ids(table.snapshots)
-            state = self.steps.inspect(table, self.request.arguments, context)
-        with self.phase("plan"):
-            plan = self.steps.plan(table, state, self.request.arguments, context)
-        self.plan = self.plan or plan
-        return table, plan
-
-    def settle_lost_runs(self, table: FileStoreTable) -> None:
-        """Write into the history what became of earlier runs that could not say so themselves."""
-        if self.around.history is not None:
+    def open(self) -> FileStoreTable:
+        """The table as it is now; the first time, earlier runs that were lost are settled."""
+        table = self.request.open(self.ledger)
+        if not self.has_settled and self.services.history is not None:
             settle_lost_runs(
-                self.around.history,
+                self.services.history,
                 table,
                 warehouse=self.request.warehouse,
                 branch=self.request.branch,
-                at_millis=self.around.env.now_millis(),
+                at_millis=self.services.env.now_millis(),
                 actor=Actor.here(),
             )
+        self.has_settled = True
+        return table
 
-    def remember_start(self, plan: Plan) -> None:
+    def context(self) -> RunContext:
+        """What the steps are given; the loop adds a commit user and a fence."""
+        return RunContext(
+            run_id=self.run_id,
+            commit_user="",
+            env=self.services.env,
+            engine=self.services.engine,
+            local=LocalEngine(),
+            progress=self.services.progress,
+            guards=self.request.guards,
+            force=self.request.force,
+            max_attempts=self.request.max_attempts,
+            check_supervised=self.services.check_supervised,
+            ledger=self.ledger,
+            lease_wait_millis=self.request.lease_wait_millis,
+        )
+
+    def record_start(self, plan: Plan) -> None:
         """Write into the history, before the first change, that this run may make changes."""
-        if self.around.history is None or self.has_started:
+        if self.services.history is None:
             return
-        self.has_started = True
         entry = entry_of_start(
             job=self.request.job.name,
             table=self.request.table,
@@ -359,60 +259,16 @@ class _Run:
             arguments=shown_arguments(self.request.arguments),
             run_id=self.run_id,
             snapshot_before=None if plan.pin is None else plan.pin.id,
-            at_millis=self.around.env.now_millis(),
+            at_millis=self.services.env.now_millis(),
             actor=Actor.here(),
         )
-        self.around.history.record([entry])
+        self.services.history.record([entry])
 
-    def execute(self, table: FileStoreTable, plan: Plan) -> CommitConflict | StalePlan | None:
-        """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
-        plan.once.take(plan.table)
-        with self.phase("recheck"):
-            if self.request.job.by_age and not self.committed:
-                check_clock(table, self.around.env)
-            if _pin_is_gone(table, plan):
-                return StalePlan(
-                    f"snapshot {plan.pin.id if plan.pin else None} is another one than when the "
-                    f"plan was made: the table was rolled back",
-                    table=table.name,
-                )
-            plan = self.steps.recheck(table, plan)
-        left_out: list[str] = []
-        for batch in self.steps.batches(plan):
-            context = self.context()
-            with self.phase("execute"):
-                result = self.steps.execute(table, plan, batch, context)
-            self.around.check_supervised()
-            try:
-                with self.phase("commit"):
-                    committed = self.steps.commit(table, plan, result, context)
-            except CommitConflict as e:
-                return e
-            self.committed.append(committed)
-            left_out += committed.conflicts
-            for failed in committed.failed_units:
-                self.say("unit %s failed: %s", failed.label, failed.error)
-        failed_units = [f for c in self.committed for f in c.failed_units]
-        if failed_units:
-            # What failed comes before what was refused, which is no failure by itself.
-            raise min(failed_units, key=lambda f: is_refusal(f.error)).error
-        if left_out:
-            return CommitConflict(
-                f"a concurrent commit replaced files of {counted(len(left_out), 'buckets')} that this run "
-                f"rewrote ({left_out[0]}{', ...' if len(left_out) > 1 else ''})",
-                table=table.name,
-            )
-        return None
-
-    def verify(self, table: FileStoreTable, plan: Plan) -> None:
-        """Look whether what the commits refer to is there; CorruptTable if it is not."""
-        if not any(c.snapshots for c in self.committed):
+    def check_commits(self, table: FileStoreTable, snapshots: frozenset[int]) -> None:
+        """CorruptTable if something is missing that these snapshots refer to."""
+        if not self.request.verify:
             return
-        with self.phase("verify"):
-            self.job_findings = self.steps.verify(table, plan, self.committed)
-            if self.request.verify:
-                touched = frozenset(s for c in self.committed for s in c.snapshots)
-                self.findings = check_table(table, Scope.of_snapshots(touched)).findings
+        self.findings = check_table(table, Scope.of_snapshots(snapshots)).findings
         errors = [f for f in self.findings if f.severity is Severity.ERROR]
         if errors:
             raise CorruptTable(
@@ -425,114 +281,67 @@ class _Run:
                 "names the snapshots that miss it, and what repairs it",
             )
 
-    def context(self) -> RunContext:
-        """What the steps of one attempt, or of one batch, are given."""
-        return RunContext(
-            run_id=self.run_id,
-            commit_user=commit_user(self.request.job.name, self.run_id, self.around.env.new_uuid()),
-            env=self.around.env,
-            engine=self.around.engine,
-            local=LocalEngine(),
-            progress=self.around.progress,
-            guards=self.request.guards,
-            force=self.request.force,
-            check_supervised=self.around.check_supervised,
-            ledger=self.ledger,
-            lease_wait_millis=self.request.lease_wait_millis,
-            fence=self.fence,
-        )
-
-    def wait(self, attempt: int) -> None:
-        """Let the others finish, a little longer each time."""
-        env = self.around.env
-        env.sleep_millis(
-            backoff_millis(
-                attempt - 1, least=_LEAST_WAIT_MILLIS, most=_MOST_WAIT_MILLIS, jitter=env.jitter()
-            )
-        )
-
-    def fail(self, error: BaseException) -> None:
-        """Keep the error for the report, with the table's name in it."""
+    def complete(self, error: BaseException | None) -> None:
+        """Add to the error the table's name, and whether the history knows the refusal."""
         if isinstance(error, PaimonError):
             error.table = error.table or self.request.table
             self.look_up(error)
-        else:
+        elif error is not None:
             # The report says what failed; the trace is for those who asked for a log.
             logger.info("unexpected failure", exc_info=error)
-        self.error = error
-        self.status = Status.of(error)
 
-    def look_up(self, error: BaseException | None) -> None:
+    def look_up(self, error: BaseException) -> None:
         """Note on a refusal whether the history knows it already."""
-        if isinstance(error, UnsupportedFeature) and self.around.history is not None:
+        if isinstance(error, UnsupportedFeature) and self.services.history is not None:
             request = self.request
-            error.known = self.around.history.knows_refusal(
+            error.known = self.services.history.knows_refusal(
                 error, table=request.table, warehouse=request.warehouse, actor=Actor.here()
             )
 
-    def changes(self) -> Changes:
+    def changes(self, outcome: Outcome) -> Changes:
         """What the run changed, with the commits whose reply was lost but that were found again."""
         seen = self.ledger.changes()
-        told = (s for c in self.committed for s in c.snapshots)
-        snapshots = tuple(dict.fromkeys((*told, *seen.snapshots)))
+        snapshots = tuple(dict.fromkeys((*outcome.snapshots, *seen.snapshots)))
         found = {f"snapshot {number}" for number in snapshots}
         unsure = tuple(name for name in seen.unsure if name not in found)
         return replace(seen, snapshots=snapshots, unsure=unsure)
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside, summed over attempts and batches."""
-        self.around.progress.phase(name)
-        self.say("phase %s", name)
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - started
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent
-
-    def say(self, text: str, *values: object) -> None:
-        """One event of this run in the log."""
-        if logger.isEnabledFor(logging.INFO):
-            place = (self.request.table, self.request.job.name, self.run_id)
-            logger.info("table=%s job=%s run_id=%s %s", *place, text % values)
-
-    def report(self) -> Report:
-        """Everything so far, as a report."""
-        changes = _merged([change for c in self.committed for change in c.changes])
+    def report(self, outcome: Outcome) -> Report:
+        """The outcome as a report."""
+        status, plan, committed = outcome.status, outcome.first_plan, outcome.committed
+        changes = _merged([change for c in committed for change in c.changes])
         details: dict[str, object] = {}
-        for committed in self.committed:
-            details = _joined(details, committed.details)
-        failed: list[FailedUnit] = [f for c in self.committed for f in c.failed_units]
-        done = self.changes()
-        told = tuple(s for c in self.committed for s in c.snapshots)
+        for part in committed:
+            details = _joined(details, part.details)
+        failed: list[FailedUnit] = [f for c in committed for f in c.failed_units]
+        done = self.changes(outcome)
         return Report(
             job=self.request.job.name,
             table=self.request.table,
             warehouse=self.request.warehouse,
             branch=self.request.branch,
             run_id=self.run_id,
-            status=self.status,
-            engine=self.around.engine.name if "execute" in self.seconds else None,
+            status=status,
+            engine=self.services.engine.name if "execute" in outcome.seconds else None,
             arguments=shown_arguments(self.request.arguments),
-            plan=self.plan.to_json() if self.plan and self.status is Status.DRY_RUN else None,
-            plan_lines=tuple(self.plan.lines())
-            if self.plan and self.status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
+            plan=plan.to_json() if plan and status is Status.DRY_RUN else None,
+            plan_lines=tuple(plan.lines())
+            if plan and status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
             else (),
-            pin=self.plan.pin if self.plan else None,
+            pin=plan.pin if plan else None,
             # Of a run that failed, also what a job committed before it raised.
-            snapshots=told if self.error is None else done.snapshots,
-            attempts=self.attempts,
+            snapshots=outcome.snapshots if outcome.error is None else done.snapshots,
+            attempts=outcome.attempts,
             before=total([c.before for c in changes]),
             after=total([c.after for c in changes]),
             buckets=tuple(changes),
             failed_units=tuple(failed),
-            seconds=dict(self.seconds),
-            findings=(*(f.to_json() for f in self.findings), *self.job_findings),
+            seconds=dict(outcome.seconds),
+            findings=(*(f.to_json() for f in self.findings), *outcome.findings),
             details=details,
-            parts=tuple(p for c in self.committed for p in c.parts),
+            parts=tuple(p for c in committed for p in c.parts),
             changes=done,
-            error=self.error,
+            error=outcome.error,
         )
 
 
@@ -552,14 +361,6 @@ def _summed(one: object, other: object) -> object:
     if isinstance(one, int | float) and isinstance(other, int | float):
         return round(one + other, 1)
     return one if other is None else other
-
-
-def _pin_is_gone(table: FileStoreTable, plan: Plan) -> bool:
-    """Whether another snapshot took the number of the plan's; that it expired does no harm."""
-    if plan.pin is None:
-        return False
-    snapshot = table.snapshots.get_or_none(plan.pin.id)
-    return snapshot is not None and not plan.pin.matches(snapshot)
 
 
 def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:

@@ -39,14 +39,14 @@ if __name__ == "__main__":
         sys.path.insert(0, str(_here.parent))
 
 from maintenance.exit_codes import ExitCode, combined, exit_code_of
-from maintenance.job import unsupervised
+from maintenance.job import DEFAULT_MAX_ATTEMPTS, unsupervised
 from maintenance.lifeline import Supervised
 from maintenance.storage_options import options_of_environment
 from paimon_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from maintenance.report import Report
-    from maintenance.runner import RunRequest, Surroundings
+    from maintenance.runner import RunRequest, RunServices
 
 logger = logging.getLogger("maintenance.spark_app")
 
@@ -130,7 +130,7 @@ def run_batch(
 ) -> ExitCode:
     """Run all of the batch; the exit code over its tables."""
     from maintenance.environment import system_environment  # noqa: PLC0415 - needs the path
-    from maintenance.runner import Surroundings, run_table  # noqa: PLC0415 - needs the path
+    from maintenance.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
     from maintenance.spark import SparkEngine  # noqa: PLC0415 - needs the path
 
     zone = batch.get("timezone")
@@ -138,15 +138,15 @@ def run_batch(
     codes = []
     written: Counter[str] = Counter()
     engine = SparkEngine(master=master)
-    around = Surroundings(engine=engine, env=env, check_supervised=check_supervised)
+    services = RunServices(engine=engine, env=env, check_supervised=check_supervised)
     try:
         for run in runs_of(batch):
             request = _request(batch, run)
             if isinstance(request, Exception):
-                report = _refused(batch, run, request, around)
+                report = _refused(batch, run, request, services)
             else:
                 engine.parallelism = cast("int | None", request.arguments.get("parallelism"))
-                report = run_table(request, around)
+                report = run_table(request, services)
             written[report.table] += 1
             _write(results, report, written[report.table], _text_map(batch.get("result_storage")))
             codes.append(report.exit_code)
@@ -161,7 +161,7 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
     from maintenance.policy.limits import guards_of  # noqa: PLC0415 - needs the path
     from maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - as above
     from maintenance.registry import job_named  # noqa: PLC0415 - as above
-    from maintenance.runner import DEFAULT_MAX_ATTEMPTS, RunRequest  # noqa: PLC0415 - as above
+    from maintenance.runner import RunRequest  # noqa: PLC0415 - as above
 
     told = {name: run.get(name, batch.get(name)) for name in _SHARED}
     try:
@@ -195,7 +195,7 @@ def _refused(
     batch: Mapping[str, object],
     run: Mapping[str, object],
     error: Exception,
-    around: Surroundings,
+    services: RunServices,
 ) -> Report:
     from maintenance.report import Report, Status  # noqa: PLC0415 - needs the path
 
@@ -203,7 +203,7 @@ def _refused(
         job=str(run.get("job", batch.get("job"))),
         table=str(run.get("table")),
         warehouse=str(run.get("warehouse", batch.get("warehouse"))),
-        run_id=str(run.get("run_id") or around.env.new_uuid()),
+        run_id=str(run.get("run_id") or services.env.new_uuid()),
         status=Status.FAILED,
         error=error,
     )

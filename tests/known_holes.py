@@ -19,7 +19,7 @@ from without_lease import without_lease
 import maintenance.runner
 from maintenance.registry import job_named
 from maintenance.report import Report
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from oracle import Oracle, OracleError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
@@ -72,7 +72,7 @@ def run(
     name: str,
     *,
     meanwhile: Trigger | None = None,
-    surroundings: Surroundings | None = None,
+    services: RunServices | None = None,
     branch: str | None = None,
     **arguments: object,
 ) -> Report:
@@ -103,9 +103,9 @@ def run(
 
     if meanwhile is None:
         with without_lease():
-            return run_table(request, surroundings)
+            return run_table(request, services)
     with without_lease(), patch.object(maintenance.runner, "open_table", opened):
-        return run_table(request, surroundings)
+        return run_table(request, services)
 
 
 def each_call(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import maintenance.runner
+import maintenance.run_loop
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def _free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
 @contextmanager
 def without_lease() -> Iterator[None]:
     """Jobs that run inside neither take the lease nor wait for it."""
-    with patch.object(maintenance.runner, "hold_lease", _free):
+    with patch.object(maintenance.run_loop, "hold_lease", _free):
         yield
 
 

@@ -18,17 +18,17 @@ from maintenance.tables import is_pattern
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the plan of each table; NOTHING_TO_DO if all are empty."""
     from maintenance.history.store import open_history  # noqa: PLC0415 - fast start
-    from maintenance.runner import Surroundings, plan_table  # noqa: PLC0415 - fast start
+    from maintenance.runner import RunServices, plan_table  # noqa: PLC0415 - fast start
 
     job = job_named(args.job)
     many = is_pattern(args.table)
-    around = Surroundings(env=environment_of(args), history=open_history())
+    services = RunServices(env=environment_of(args), history=open_history())
     plans: list[tuple[str, Plan | Exception]] = []
     codes: list[ExitCode | None] = []
     for request in requests_of(job, args, output):
         table = request.table
         try:
-            plan = plan_table(request, around)
+            plan = plan_table(request, services)
         except Exception as e:
             if not many:
                 raise
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         else:
             plans.append((table, plan))
             code = _code(plan)
-            codes.append(ended(request, getattr(plan, "failure", None), code) if many else code)
+            codes.append(ended(request, plan.failure, code) if many else code)
     code = combined(c for c in codes if c is not None)
     shown = [_shown(job, table, plan) for table, plan in plans]
     output.result(
@@ -50,9 +50,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 def _code(plan: Plan) -> ExitCode:
     # A plan made of several may be there though one of them could not be made.
-    failure = getattr(plan, "failure", None)
-    if failure is not None:
-        return exit_code_of(failure)
+    if plan.failure is not None:
+        return exit_code_of(plan.failure)
     return ExitCode.NOTHING_TO_DO if plan.is_empty else ExitCode.SUCCESS
 
 

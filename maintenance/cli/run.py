@@ -13,7 +13,7 @@ from maintenance.cli.progress import progress_for
 from maintenance.cli.request import ended, environment_of, requests_of
 from maintenance.engine import Engine, LocalEngine
 from maintenance.exit_codes import ExitCode, combined
-from maintenance.job import Progress
+from maintenance.job import DEFAULT_MAX_ATTEMPTS, Progress
 from maintenance.registry import job_named
 from maintenance.tables import is_pattern
 
@@ -26,11 +26,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the job on each table; one table's failure does not stop the others."""
     from maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from maintenance.metrics import Metrics  # noqa: PLC0415 - fast start
-    from maintenance.runner import (  # noqa: PLC0415 - fast start
-        DEFAULT_MAX_ATTEMPTS,
-        Surroundings,
-        run_table,
-    )
+    from maintenance.runner import RunServices, run_table  # noqa: PLC0415 - fast start
 
     job = job_named(args.job)
     requests = list(requests_of(job, args, output))
@@ -56,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
                 progress: Progress = bars
                 report = run_table(
                     request,
-                    Surroundings(
+                    RunServices(
                         engine=engine, env=env, progress=progress, metrics=metrics, history=history
                     ),
                 )

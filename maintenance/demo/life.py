@@ -20,7 +20,7 @@ from maintenance.engine import LocalEngine
 from maintenance.environment import system_environment
 from maintenance.plan import human_bytes
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from paimon_core.errors import MaintenanceError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
@@ -137,7 +137,7 @@ def _run_here(chapter: Chapter, warehouse: str) -> None:
         force=chapter.force,
     )
     engine = LocalEngine(threads=max(1, min(4, os.cpu_count() or 1)))
-    report = run_table(request, Surroundings(engine=engine))
+    report = run_table(request, RunServices(engine=engine))
     if report.error is not None:
         raise report.error
 

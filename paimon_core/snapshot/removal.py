@@ -54,6 +54,8 @@ class Removal:
     snapshots: SnapshotStore
     side: Side
     fence: Prove = always
+    _line: dict[int, Snapshot] = field(default_factory=dict)
+    """What the line was before: a removed snapshot goes back only next to the same one."""
     _removed: dict[int, bytes] = field(default_factory=dict)
     _added: list[tuple[Snapshot, bool]] = field(default_factory=list)
     """What was made, and whether another snapshot followed it already."""
@@ -76,12 +78,17 @@ class Removal:
                 snapshot=snapshot.id,
             )
 
+    def remember(self, snapshots: Iterable[Snapshot]) -> None:
+        """Note snapshots of the line as it was."""
+        self._line.update((s.id, s) for s in snapshots)
+
     def remove(self, going: Sequence[Snapshot]) -> None:
         """Delete the files of these snapshots, in their order.
 
         Those that are gone are passed over.  StalePlan if another snapshot has such a number: then
         none of them is deleted.
         """
+        self.remember(going)
         read = map_parallel(self.snapshots.io, self._content, going)
         self.fence()
         for snapshot, content in zip(going, read, strict=True):
@@ -116,7 +123,7 @@ class Removal:
         for number in sorted(self._removed, reverse=not at_end):
             ids = self.snapshots.ids()
             neighbour = number - 1 if at_end else number + 1
-            if ids and (neighbour in self._removed or neighbour not in ids):
+            if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
             self.fence()
             content = self._removed[number]
@@ -128,6 +135,15 @@ class Removal:
         if back:
             log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
         return sorted(back), sorted(self._removed)
+
+    def _is_as_it_was(self, number: int) -> bool:
+        if number in self._removed:
+            return False  # another snapshot took its number
+        then = self._line.get(number)
+        if then is None:
+            return True
+        now = self.snapshots.get_or_none(number)
+        return now is not None and now.identity == then.identity
 
     def _take_added_away(self) -> None:
         for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
@@ -166,6 +182,8 @@ def remove_newest(
     """
     snapshots = removal.snapshots
     ordered = sorted(going, key=lambda s: -s.id)
+    base = snapshots.get_or_none(back_to)
+    removal.remember([*ordered, *([] if base is None else [base])])
     try:
         prove()
         for snapshot in ordered:

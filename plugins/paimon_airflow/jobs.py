@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maintenance.plan import Plan
     from maintenance.policy.model import Policy, TablePolicy
     from maintenance.resolve import Resolved
-    from maintenance.runner import RunRequest, Surroundings
+    from maintenance.runner import RunRequest, RunServices
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +241,7 @@ def _plan(request: Request, table: str) -> Planned:
 
     try:
         asked = _run_request(request, table)
-        plan = plan_table(asked, _surroundings(request))
+        plan = plan_table(asked, _services(request))
         asked.guards.check(plan, force=request.force or request.dry_run)
     except Exception as e:  # noqa: BLE001 - the other tables go on
         return Planned(table=table, where="nowhere", result=_failed_plan(request, table, e))
@@ -289,9 +289,9 @@ def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableRes
     from maintenance.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
     from maintenance.runner import run_table  # noqa: PLC0415
 
-    around = replace(_surroundings(request), check_supervised=ends_with_parent())
+    services = replace(_services(request), check_supervised=ends_with_parent())
     for table in tables:
-        yield result_of(request, run_table(_run_request(request, table), around).to_json())
+        yield result_of(request, run_table(_run_request(request, table), services).to_json())
 
 
 def result_of(request: Request, report: Mapping[str, object]) -> TableResult:
@@ -311,12 +311,12 @@ def _run_request(request: Request, table: str) -> RunRequest:
     )
 
 
-def _surroundings(request: Request) -> Surroundings:
+def _services(request: Request) -> RunServices:
     from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
     from maintenance.history.store import open_history  # noqa: PLC0415
-    from maintenance.runner import Surroundings  # noqa: PLC0415
+    from maintenance.runner import RunServices  # noqa: PLC0415
 
-    return Surroundings(env=system_environment(request.timezone), history=open_history())
+    return RunServices(env=system_environment(request.timezone), history=open_history())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,8 +345,8 @@ def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun
     from maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415 - when a task runs
     from maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
 
-    around = _surroundings(request)
-    history, env, actor = around.history, around.env, Actor.here()
+    services = _services(request)
+    history, env, actor = services.history, services.env, Actor.here()
     run_id = (
         env.new_uuid()
         if cluster_name is None
@@ -425,16 +425,16 @@ def lost_run(request: Request, run: StartedRun, reason: str, *, ended: bool) -> 
         found = find_lost_run(opened, run.run_id, snapshot_before=before, ended=ended)
     except Exception as e:  # noqa: BLE001 - what became of it stays unknown
         found = LostRun(outcome=LostOutcome.UNKNOWN, why=str(e))
-    around = _surroundings(request)
-    if around.history is not None:
-        starts = around.history.open_runs(table=run.table, warehouse=request.warehouse)
-        now = around.env.now_millis()
+    services = _services(request)
+    if services.history is not None:
+        starts = services.history.open_runs(table=run.table, warehouse=request.warehouse)
+        now = services.env.now_millis()
         ends = [
             entry_of_lost_run(start, found, at_millis=now, why=why)
             for start in starts
             if start.run_id == run.run_id
         ]
-        around.history.record(ends[:1])
+        services.history.record(ends[:1])
     return lost(
         run.table,
         f"{why}; {found.line()} -> {todo or found.next_step}",

@@ -28,7 +28,7 @@ import pyarrow as pa
 from maintenance.environment import system_environment
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from maintenance.times import machine_zone
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
@@ -273,7 +273,7 @@ def run_job(
             arguments=job.read_arguments(given),
             force=True,
         ),
-        Surroundings(env=env),
+        RunServices(env=env),
     )
     if isinstance(report.error, PaimonError):
         raise report.error

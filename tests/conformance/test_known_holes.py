@@ -20,7 +20,7 @@ from maintenance.engine import LocalEngine
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Problem
 from maintenance.report import Status
-from maintenance.runner import Surroundings
+from maintenance.runner import RunServices
 from oracle import VERSIONS
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
@@ -292,7 +292,7 @@ def test_7595_appends_beside_our_sort_survive(partitioned: str, other: Party) ->
     report = run(
         other.warehouse,
         "sort_compact",
-        surroundings=Surroundings(engine=Interfering(append)),
+        services=RunServices(engine=Interfering(append)),
         order_by=["k"],
         order_strategy="order",
     )

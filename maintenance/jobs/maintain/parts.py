@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.exit_codes import is_refusal
@@ -131,6 +131,7 @@ class MaintainPlan:
     arguments: Mapping[str, object] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress, compare=False, repr=False)
     once: Once = field(default_factory=Once, compare=False, repr=False)
+    goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:

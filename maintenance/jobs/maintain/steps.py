@@ -1,8 +1,8 @@
 """Plans and runs the steps of `maintain` one after another.
 
-All steps are planned from one state of the table, which is what a dry run shows.  When a step's
-turn comes and a step before it changed something, it is planned anew.  Decoded manifests are
-shared by all of them.
+All steps are planned from one state of the table, which is what a dry run shows.  A step runs in
+the loop that every job runs in; it makes a new plan if a step before it changed something.  Decoded
+manifests are shared by all of them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from maintenance.arguments import shown_arguments
-from maintenance.commit_user import commit_user
-from maintenance.exit_codes import is_refusal
-from maintenance.job import Committed, Job, RunContext, Steps
+from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
 from maintenance.jobs.maintain.parts import (
     MaintainPlan,
     Part,
@@ -24,47 +22,48 @@ from maintenance.jobs.maintain.parts import (
     chosen_steps,
     why_not_due,
 )
-from maintenance.lease import hold_lease
 from maintenance.ledger import Changes
 from maintenance.metadata_job import latest_pin
-from maintenance.plan import Plan, counted
+from maintenance.plan import Plan
 from maintenance.report import FailedUnit, error_json
-from paimon_core.errors import CommitConflict, LeaseHeld, StalePlan
+from maintenance.run_loop import Outcome, run_job
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.schema.changes import check_dynamic_options
 
-_ATTEMPTS: Final = 5
-"""How many plans one step makes at most because others commit, and because its own commits make
-more due."""
 _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one step did."""
+class PartResult:
+    """What became of one step; `outcome` is None if it did not run."""
 
     part: Part
     status: PartStatus
-    committed: tuple[Committed, ...] = ()
-    findings: tuple[Mapping[str, object], ...] = ()
+    outcome: Outcome | None = None
     why: str = ""
-    error: Exception | None = None
     seconds: float = 0.0
-    attempts: int = 1
-    plan: Plan | None = None
     changes: Changes | None = None
 
     @property
+    def committed(self) -> tuple[Committed, ...]:
+        return () if self.outcome is None else self.outcome.committed
+
+    @property
+    def error(self) -> Exception | None:
+        return None if self.outcome is None else self.outcome.failure()
+
+    @property
     def snapshots(self) -> tuple[int, ...]:
-        return tuple(s for c in self.committed for s in c.snapshots)
+        return () if self.outcome is None else self.outcome.snapshots
 
     def to_json(self) -> dict[str, object]:
         """The step as the report prints it."""
         details: dict[str, object] = {}
         for committed in self.committed:
             details.update(committed.details)
-        kept = [] if self.plan is None else [k.to_json() for k in self.plan.kept]
+        plan = self.part.plan if self.outcome is None else self.outcome.plan
+        kept = [] if plan is None else [k.to_json() for k in plan.kept]
         return {
             "job": self.part.job.name,
             "status": str(self.status),
@@ -79,7 +78,22 @@ class Outcome:
         }
 
 
-def steps_of(jobs: Mapping[str, Job]) -> Steps[Any, Any, Any, Any]:
+class _WithinStep(Quiet):
+    """Progress of a step: its units and bytes count, its phases are all in one phase of the run."""
+
+    def __init__(self, run: Progress) -> None:
+        self._run = run
+
+    def expect(self, units: int, size: int) -> None:
+        """Pass it on."""
+        self._run.expect(units, size)
+
+    def advance(self, units: int, size: int) -> None:
+        """Pass it on."""
+        self._run.advance(units, size)
+
+
+def steps_of(jobs: Mapping[str, Job]) -> Steps[None, MaintainPlan, Part, PartResult]:
     """The steps of `maintain` made of these jobs."""
     return Steps(
         inspect=_inspect,
@@ -118,11 +132,14 @@ def _planned(
     try:
         own = _for_job(table, job, arguments)
         why = why_not_due(own, job, arguments)
-        if why:
-            return replace(part, status=PartStatus.NOT_DUE, why=why)
-        plan = _plan_step(own, part, context)
     except Exception as e:  # noqa: BLE001 - the other steps' plans are shown all the same
         return replace(part, status=PartStatus.of(e), error=e)
+    if why:
+        return replace(part, status=PartStatus.NOT_DUE, why=why)
+    outcome = _run_job(own, part, context, dry_run=True)
+    plan = outcome.plan
+    if plan is None:
+        return replace(part, status=PartStatus(outcome.status), error=outcome.failure())
     guards = context.guards
     return replace(
         part,
@@ -132,11 +149,23 @@ def _planned(
     )
 
 
-def _plan_step(table: FileStoreTable, part: Part, context: RunContext) -> Plan:
-    steps = part.job.load()
-    state = steps.inspect(table, part.arguments, context)
-    plan: Plan = steps.plan(table, state, part.arguments, context)
-    return plan
+def _run_job(
+    table: FileStoreTable,
+    part: Part,
+    context: RunContext,
+    *,
+    plan: Plan | None = None,
+    dry_run: bool = False,
+) -> Outcome:
+    return run_job(
+        table.name,
+        partial(_for_job, table, part.job, part.arguments),
+        part.job,
+        part.arguments,
+        replace(context, progress=_WithinStep(context.progress)),
+        plan=plan,
+        dry_run=dry_run,
+    )
 
 
 def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> FileStoreTable:
@@ -157,130 +186,52 @@ def _batches(plan: MaintainPlan) -> Iterator[Part]:
     yield from plan.parts
 
 
-def _execute(table: FileStoreTable, plan: MaintainPlan, part: Part, context: RunContext) -> Outcome:
-    """Run one step to its end; its error is part of the outcome."""
+def _execute(
+    table: FileStoreTable, plan: MaintainPlan, part: Part, context: RunContext
+) -> PartResult:
+    """Run one step to its end; its error is part of the result."""
     progress = plan.progress
     deletes = part.job.name not in _CHANGES_NO_FILE
     why_not = progress.why_not(part.job.name, deletes=deletes)
-    outcome = Outcome(part=part, status=PartStatus.SKIPPED, why=why_not, plan=part.plan)
+    result = PartResult(part=part, status=PartStatus.SKIPPED, why=why_not)
     if part.status is PartStatus.NOT_DUE:
-        outcome = Outcome(part=part, status=PartStatus.NOT_DUE, why=part.why)
+        result = PartResult(part=part, status=PartStatus.NOT_DUE, why=part.why)
     elif not why_not:
-        started = time.perf_counter()
-        before = None if context.ledger is None else context.ledger.changes()
-        outcome = _run_leased(table, part, context, reuse=not progress.changed)
-        outcome = replace(outcome, seconds=time.perf_counter() - started)
-        if context.ledger is not None and before is not None:
-            outcome = replace(outcome, changes=context.ledger.changes().since(before))
-    progress.note(part.job.name, outcome.status, outcome.error)
-    return outcome
+        result = _run_part(table, part, context, reuse=not progress.changed)
+    progress.note(part.job.name, result.status, result.error)
+    return result
 
 
-def _run_leased(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:
-    """Run the step, with the lease on the table if its job needs one and there is something to do."""
-    idle = reuse and part.plan is not None and part.plan.is_empty
-    if idle or not part.job.exclusive:
-        return _run_step(table, part, context, reuse=reuse)
-    try:
-        with hold_lease(
-            table,
-            job=part.job.name,
-            run_id=context.run_id,
-            env=context.env,
-            wait_millis=context.lease_wait_millis,
-        ) as (lease, waited):
-            fenced = replace(context, fence=lease.check)
-            return _run_step(table, part, fenced, reuse=reuse and not waited)
-    except LeaseHeld as e:
-        return Outcome(part=part, status=PartStatus.FAILED, error=e, plan=part.plan)
-
-
-def _run_step(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> Outcome:
-    committed: list[Committed] = []
-    findings: list[Mapping[str, object]] = []
-    plan = part.plan if reuse else None
-    attempt = rounds = 1
-    try:
-        while True:
-            own = _for_job(table, part.job, part.arguments)
-            if plan is None:
-                plan = _plan_step(own, part, context)
-            if plan.is_empty:
-                break
-            if context.guards is not None:
-                context.guards.check(plan, force=context.force)
-            done, conflict = _attempt(own, part, plan, context)
-            committed += done
-            if conflict is None:
-                if any(c.snapshots for c in done):
-                    findings += part.job.load().verify(own, plan, done)
-                if getattr(plan, "goes_on", False) and rounds < _ATTEMPTS and _progressed(done):
-                    rounds += 1
-                    plan = None  # what was committed makes further work due
-                    continue
-                break
-            if not part.job.replans or attempt >= _ATTEMPTS:
-                raise conflict
-            attempt += 1
-            plan = None
-    except Exception as e:  # noqa: BLE001 - the other steps go on
-        return Outcome(
-            part=part, status=PartStatus.of(e), committed=tuple(committed), error=e, plan=plan
-        )
-    errors = [f.error for c in committed for f in c.failed_units]
-    error = min(errors, key=is_refusal, default=None)
-    well = PartStatus.SUCCESS if committed else PartStatus.NOTHING_TO_DO
-    return Outcome(
+def _run_part(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> PartResult:
+    """Run the step from the plan that was shown, or from a new one unless `reuse`."""
+    started = time.perf_counter()
+    before = None if context.ledger is None else context.ledger.changes()
+    outcome = _run_job(table, part, context, plan=part.plan if reuse else None)
+    error = outcome.failure()
+    well = PartStatus.SUCCESS if outcome.committed else PartStatus.NOTHING_TO_DO
+    changes = None
+    if context.ledger is not None and before is not None:
+        changes = context.ledger.changes().since(before)
+    return PartResult(
         part=part,
         status=well if error is None else PartStatus.of(error),
-        error=error if isinstance(error, Exception) else None,
-        committed=tuple(committed),
-        findings=tuple(findings),
-        attempts=attempt,
-        plan=plan,
+        outcome=outcome,
+        seconds=time.perf_counter() - started,
+        changes=changes,
     )
 
 
-def _progressed(done: Sequence[Committed]) -> bool:
-    """Whether all of it went through; what failed would fail again and again."""
-    return any(c.snapshots for c in done) and not any(c.failed_units for c in done)
-
-
-def _attempt(
-    table: FileStoreTable, part: Part, plan: Plan, context: RunContext
-) -> tuple[list[Committed], CommitConflict | StalePlan | None]:
-    """What was committed, and the conflict that makes a new plan necessary."""
-    steps = part.job.load()
-    plan.once.take(plan.table)
-    plan = steps.recheck(table, plan)
-    done: list[Committed] = []
-    for batch in steps.batches(plan):
-        user = commit_user(part.job.name, context.run_id, context.env.new_uuid())
-        fresh = replace(context, commit_user=user)
-        result = steps.execute(table, plan, batch, fresh)
-        context.check_supervised()
-        try:
-            done.append(steps.commit(table, plan, result, fresh))
-        except (CommitConflict, StalePlan) as e:
-            return done, e
-    left_out = [name for c in done for name in c.conflicts]
-    if left_out:
-        text = f"a concurrent commit replaced files of {counted(len(left_out), 'buckets')} ({left_out[0]})"
-        return done, CommitConflict(text, table=table.name)
-    return done, None
-
-
-def _commit(_: FileStoreTable, __: MaintainPlan, outcome: Outcome, ___: RunContext) -> Committed:
-    """The step's outcome as one part of the report."""
-    failed = [f for c in outcome.committed for f in c.failed_units]
-    if outcome.error is not None and not failed:
-        failed = [FailedUnit(label=outcome.part.job.name, error=outcome.error)]
+def _commit(_: FileStoreTable, __: MaintainPlan, result: PartResult, ___: RunContext) -> Committed:
+    """The step's result as one part of the report."""
+    failed = [f for c in result.committed for f in c.failed_units]
+    if result.error is not None and not failed:
+        failed = [FailedUnit(label=result.part.job.name, error=result.error)]
     return Committed(
-        snapshots=outcome.snapshots,
-        changes=tuple(change for c in outcome.committed for change in c.changes),
+        snapshots=result.snapshots,
+        changes=tuple(change for c in result.committed for change in c.changes),
         failed_units=tuple(failed),
-        parts=(outcome.to_json(),),
-        findings=outcome.findings,
+        parts=(result.to_json(),),
+        findings=() if result.outcome is None else result.outcome.findings,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
@@ -80,6 +80,8 @@ class RescalePlan:
     batch_bytes: int = 0
     slice_bytes: int = 0
     once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+    goes_on: ClassVar[bool] = False
 
     @property
     def sets_option(self) -> bool:

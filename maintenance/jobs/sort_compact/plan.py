@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from maintenance.arguments import shown_arguments
 from maintenance.job import RunContext
@@ -62,6 +62,8 @@ class SortPlan:
     """Set where rows move between buckets (dynamic buckets): nobody else may commit then."""
     kept: tuple[Kept, ...] = ()
     once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+    goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:

@@ -255,7 +255,7 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
         prove=prove,
         settle=partial(settle, table, work.latest, context.env),
     )
-    if work.revives:
+    if work.revives and target.id == min(table.snapshots.ids()):
         table.snapshots.write_earliest_hint(target.id)
     Metadata(table).prove_readable(target)
     table.snapshots.write_latest_hint(target.id)

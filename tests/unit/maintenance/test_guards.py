@@ -17,6 +17,8 @@ class SomePlan:
     once: Once = field(default_factory=Once)
     is_empty: bool = False
     kept: tuple[Kept, ...] = ()
+    failure: None = None
+    goes_on: bool = False
 
     def to_json(self):
         return {}

@@ -19,7 +19,7 @@ from maintenance.history.store import SqlHistory
 from maintenance.ledger import Ledger, text_of
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.io.local import LocalFileIO
 from paimon_core.scan.scan import scan_files
@@ -134,7 +134,7 @@ JOBS_AND_ARGUMENTS = {
 }
 
 
-def run(lake: Lake, name: str, arguments: Mapping[str, object], **around: object) -> Report:
+def run(lake: Lake, name: str, arguments: Mapping[str, object], **services: object) -> Report:
     job = job_named(name)
     request = RunRequest(
         job=job,
@@ -145,7 +145,7 @@ def run(lake: Lake, name: str, arguments: Mapping[str, object], **around: object
         force=True,
         max_attempts=1,
     )
-    env = Surroundings().env
+    env = RunServices().env
     quick = type(env)(
         now_millis=env.now_millis,
         local_millis=env.local_millis,
@@ -153,7 +153,7 @@ def run(lake: Lake, name: str, arguments: Mapping[str, object], **around: object
         sleep_millis=lambda _: None,
         jitter=env.jitter,
     )
-    return run_table(request, Surroundings(env=quick, **around))
+    return run_table(request, RunServices(env=quick, **services))
 
 
 @pytest.mark.parametrize(("name", "arguments"), JOBS_AND_ARGUMENTS.items())

@@ -12,7 +12,7 @@ from lakes import Lake
 
 from maintenance.environment import system_environment
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, Surroundings, plan_table
+from maintenance.runner import RunRequest, RunServices, plan_table
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
 from paimon_core.errors import InvalidArgument
 
@@ -76,7 +76,7 @@ def test_a_clock_that_goes_on_makes_no_age_too_young(tmp_path: Path, arguments: 
         table="db.t",
         arguments=job.read_arguments(arguments),
     )
-    assert plan_table(request, Surroundings(env=env)).is_empty
+    assert plan_table(request, RunServices(env=env)).is_empty
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from maintenance.history.entry import Actor
 from maintenance.history.store import SqlHistory
 from maintenance.registry import job_named
 from maintenance.report import Status
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from paimon_core.errors import UnsupportedFeature
 
 
@@ -133,7 +133,7 @@ def test_steps_of_one_dag_run_do_not_make_a_refusal_known_to_each_other(url, lak
             table="db.strange",
             arguments=job_named("compact").read_arguments({}),
         )
-        run_table(request, Surroundings(history=history))
+        run_table(request, RunServices(history=history))
     assert not known("one")
     assert known("two")
 

@@ -17,7 +17,8 @@ from maintenance.guards import Guards
 from maintenance.jobs.compact.definition import COMPACT
 from maintenance.metrics import Metrics
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, Surroundings, _pin_is_gone, plan_table, run_table
+from maintenance.run_loop import pin_is_gone
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.errors import CommitStateUnknown, CorruptTable, InvalidArgument
 from paimon_core.scan.scan import scan_files
 
@@ -56,7 +57,7 @@ def request(lake: Lake, name: str = "db.t", **rest) -> RunRequest:
 
 def run(lake: Lake, name: str = "db.t", *, engine=None, metrics=None, **rest) -> Report:
     quick = system_environment()
-    around = Surroundings(
+    services = RunServices(
         engine=engine or LocalEngine(),
         env=type(quick)(
             now_millis=quick.now_millis,
@@ -67,7 +68,7 @@ def run(lake: Lake, name: str = "db.t", *, engine=None, metrics=None, **rest) ->
         ),
         metrics=metrics or Metrics(),
     )
-    return run_table(request(lake, name, **rest), around)
+    return run_table(request(lake, name, **rest), services)
 
 
 @pytest.fixture
@@ -270,8 +271,8 @@ def test_an_interrupted_run_leaves_no_files(pk):
 def test_a_snapshot_that_reused_the_number_makes_the_plan_stale(pk):
     plan = plan_table(request(pk))
     table = pk.table()
-    assert not _pin_is_gone(table, plan)
-    assert _pin_is_gone(table, replace(plan, pin=replace(plan.pin, commit_user="another")))
+    assert not pin_is_gone(table, plan)
+    assert pin_is_gone(table, replace(plan, pin=replace(plan.pin, commit_user="another")))
 
 
 def test_a_job_commits_in_bounded_parts(log):
@@ -374,6 +375,6 @@ def test_options_hold_for_the_run(pk):
 
 def test_creation_times_are_of_the_configured_zone(pk):
     tokyo = system_environment("Asia/Tokyo")
-    run_table(request(pk), Surroundings(env=tokyo))
+    run_table(request(pk), RunServices(env=tokyo))
     made = {e.file.creation_time for e in _live(pk)}
     assert all(abs(m - tokyo.local_millis()) < 60_000 for m in made)

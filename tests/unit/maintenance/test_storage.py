@@ -68,7 +68,7 @@ def test_the_ledger_learns_what_executors_deleted(
     monkeypatch.setattr(storage, "FROM_FILES", 1)
     monkeypatch.setattr(storage, "_PATHS_A_UNIT", 1)
     watched = replace(context, ledger=ledger)
-    delete_paths(table, [*paths[:3], "/nowhere/at/all"], watched)
+    delete_paths(table, [*paths[:3], f"{table.root}/bucket-0/gone"], watched)
     assert ledger.changes() == Changes(deleted_files=3)
     with pytest.raises(OSError, match="snapshot"):
         delete_paths(table, [paths[3], f"{table.root}/snapshot", paths[4]], watched)

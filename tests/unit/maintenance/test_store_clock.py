@@ -19,7 +19,7 @@ from maintenance import environment
 from maintenance.environment import system_environment
 from maintenance.jobs.remove_orphan_files.candidates import find_candidates
 from maintenance.registry import JOBS, job_named
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from maintenance.store_clock import check_clock
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import ClockSkew, UnsupportedFeature
@@ -162,7 +162,7 @@ def everything(lake: Lake) -> set[Path]:
 
 def test_plans_and_dry_runs_write_nothing(lake: Lake) -> None:
     before = everything(lake)
-    wrong = Surroundings(env=system_environment(clock=partial(_clock, 2 * HOUR)))
+    wrong = RunServices(env=system_environment(clock=partial(_clock, 2 * HOUR)))
     plan_table(request(lake, "expire_snapshots", retain_min=1), wrong)
     report = run_table(request(lake, "expire_snapshots", dry_run=True, retain_min=1), wrong)
     assert report.error is None

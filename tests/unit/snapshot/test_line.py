@@ -188,3 +188,17 @@ def test_a_fence_is_asked_before_every_change(store: SnapshotStore) -> None:
         back_to=4,
     )
     assert asked == [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5]]
+
+
+def test_nothing_goes_back_behind_a_snapshot_that_was_replaced(store: SnapshotStore) -> None:
+    going = some(store, 5, 6)
+
+    def prove() -> None:
+        if not store.exists(6) and not store.get(5).commit_user.startswith("another-"):
+            store.delete(5)
+            another(store, 5)
+
+    with pytest.raises(StalePlan, match=r"5 of table db.t is another one.*snapshots 6 are gone"):
+        remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
+    # 6 was built on the old 5: behind the new one it would hide its rows.
+    assert store.ids() == [1, 2, 3, 4, 5]

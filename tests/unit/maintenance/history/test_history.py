@@ -19,7 +19,7 @@ from maintenance.history.entry import Actor, Entry, entries_of_report
 from maintenance.history.store import SqlHistory, open_history, state_folder
 from maintenance.registry import job_named
 from maintenance.report import Status
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -155,10 +155,10 @@ def test_plans_runs_and_skips_are_remembered(url, tmp_path):
     lake.primary_key()
     lake.fill(3)
     history = SqlHistory(url)
-    around = Surroundings(history=history)
-    plan_table(request(lake, "compact"), around)
-    report = run_table(request(lake, "compact"), around)
-    run_table(request(lake, "compact"), around)
+    services = RunServices(history=history)
+    plan_table(request(lake, "compact"), services)
+    report = run_table(request(lake, "compact"), services)
+    run_table(request(lake, "compact"), services)
     skipped, ran, planned = history.newest(table="db.t")
     assert [e.event for e in (planned, ran, skipped)] == ["plan", "run", "skip"]
     assert [e.status for e in (planned, ran, skipped)] == ["planned", "success", "nothing_to_do"]
@@ -176,7 +176,7 @@ def test_steps_of_a_job_have_their_own_lines(url, tmp_path):
     lake.primary_key(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     lake.fill(3)
     history = SqlHistory(url)
-    report = run_table(request(lake, "maintain"), Surroundings(history=history))
+    report = run_table(request(lake, "maintain"), RunServices(history=history))
     (expired,) = history.newest(table="db.t", job="expire_snapshots")
     assert expired.part_of == "maintain"
     assert expired.run_id == report.run_id
@@ -190,10 +190,10 @@ def test_failures_are_remembered(url, tmp_path):
     lake = Lake(tmp_path / "lake")
     lake.from_the_future("db.t")
     history = SqlHistory(url)
-    around = Surroundings(history=history)
+    services = RunServices(history=history)
     with pytest.raises(Exception, match="telepathy"):
-        plan_table(request(lake, "compact"), around)
-    run_table(request(lake, "compact"), around)
+        plan_table(request(lake, "compact"), services)
+    run_table(request(lake, "compact"), services)
     ran, planned = history.newest(status="refused")
     assert (planned.event, ran.event) == ("plan", "run")
     assert planned.exit_code == ran.exit_code == 4
@@ -214,12 +214,12 @@ def test_a_history_that_cannot_be_written_fails_no_job(broken, tmp_path):
     lake = Lake(tmp_path)
     lake.primary_key()
     lake.fill(2)
-    report = run_table(request(lake, "compact"), Surroundings(history=SqlHistory(broken)))
+    report = run_table(request(lake, "compact"), RunServices(history=SqlHistory(broken)))
     assert report.status is Status.SUCCESS
     (warning,) = report.warnings
     assert warning.startswith("the history could not be written: ")
     assert report.to_json()["warnings"] == [warning]
-    plan_table(request(lake, "compact"), Surroundings(history=SqlHistory(broken)))
+    plan_table(request(lake, "compact"), RunServices(history=SqlHistory(broken)))
 
 
 def test_a_database_that_does_not_answer_is_named(tmp_path):

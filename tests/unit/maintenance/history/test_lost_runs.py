@@ -20,7 +20,7 @@ from maintenance.history.store import SqlHistory
 from maintenance.process_identity import has_ended, process_identity, this_process
 from maintenance.registry import job_named
 from maintenance.report import Status
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 
 NOW = 1_700_000_000_000
 KILLED = 9
@@ -28,7 +28,7 @@ RUN = """\
 import os, sys
 from maintenance.history.store import SqlHistory
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 
 warehouse, url, job, when = sys.argv[1:]
 
@@ -47,7 +47,7 @@ def check():
 
 job = job_named(job)
 request = RunRequest(job=job, warehouse=warehouse, table="db.t", arguments=job.read_arguments({}))
-run_table(request, Surroundings(history=Dying(url), check_supervised=check))
+run_table(request, RunServices(history=Dying(url), check_supervised=check))
 """
 
 
@@ -78,7 +78,7 @@ def killed_run(lake: Lake, history: SqlHistory, when: str, job: str = "compact")
 
 
 def plan(lake: Lake, history: SqlHistory) -> None:
-    plan_table(request(lake), Surroundings(history=history))
+    plan_table(request(lake), RunServices(history=history))
 
 
 def newest_run(history: SqlHistory) -> Entry:
@@ -105,7 +105,7 @@ def test_a_run_killed_after_its_commit_is_found_committed_by_the_next_plan(lake,
 
 def test_a_run_killed_before_its_commit_is_found_not_committed_by_the_next_run(lake, history):
     killed_run(lake, history, "before")
-    report = run_table(request(lake), Surroundings(history=history))
+    report = run_table(request(lake), RunServices(history=history))
     assert report.status is Status.SUCCESS
     ran, lost = history.newest(table="db.t")
     assert (lost.status, lost.snapshots) == ("not_committed", ())

@@ -20,7 +20,7 @@ from maintenance.jobs.analyze.columns import Gatherer
 from maintenance.jobs.analyze.distinct import EXACT, DistinctCounter
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument
 from paimon_core.snapshot.snapshot import CommitKind
@@ -37,8 +37,8 @@ def request(warehouse: Path, **arguments: object) -> RunRequest:
     )
 
 
-def analyze(warehouse: Path, around: Surroundings | None = None, **arguments: object) -> Report:
-    report = run_table(request(warehouse, **arguments), around)
+def analyze(warehouse: Path, services: RunServices | None = None, **arguments: object) -> Report:
+    report = run_table(request(warehouse, **arguments), services)
     assert report.error is None, report.error
     return report
 
@@ -121,8 +121,8 @@ def test_parts_give_the_same_as_the_whole(lake, monkeypatch):
     monkeypatch.setattr(steps, "UNIT_BYTES", 1)
     plan = plan_table(request(other.warehouse, all_columns=True))
     assert plan.effect.rewritten_files == 6
-    around = Surroundings(engine=LocalEngine(threads=2))
-    analyze(other.warehouse, around, all_columns=True)
+    services = RunServices(engine=LocalEngine(threads=2))
+    analyze(other.warehouse, services, all_columns=True)
     assert statistics_of(other.warehouse).columns == whole.columns
     assert statistics_of(other.warehouse).merged_record_count == 3
 

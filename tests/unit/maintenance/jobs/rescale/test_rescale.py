@@ -17,7 +17,7 @@ from maintenance.engine import LocalEngine
 from maintenance.jobs.rescale import execute as execution
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.compaction import bucket_stage
 from paimon_core.compaction import rescale as rewriting
@@ -54,8 +54,8 @@ def request(lake: Lake, **arguments: object) -> RunRequest:
     )
 
 
-def rescale(lake: Lake, around: Surroundings | None = None, **arguments: object) -> Report:
-    return run_table(request(lake, **arguments), around)
+def rescale(lake: Lake, services: RunServices | None = None, **arguments: object) -> Report:
+    return run_table(request(lake, **arguments), services)
 
 
 def rows(table: FileStoreTable) -> list[tuple[Any, ...]]:
@@ -106,7 +106,7 @@ def test_rows_stay_and_lie_where_they_belong(
     lake.fill(4, rows=60)
     before = rows(lake.table())
     arguments: dict[str, object] = {"bucket_num": new}
-    around = Surroundings()
+    services = RunServices()
     if path == "spilled":
         monkeypatch.setattr(rewriting, "MOST_OPEN_WRITERS", 0)
         monkeypatch.setattr(rewriting, "MOST_STAGED_BUCKETS", 2)
@@ -115,8 +115,8 @@ def test_rows_stay_and_lie_where_they_belong(
         monkeypatch.setattr(rewriting, "READING_SHARE", 0)
     if path == "sliced":
         arguments["slice_bytes"] = "2 kb"
-        around = Surroundings(engine=LocalEngine(threads=2))
-    report = rescale(lake, around, **arguments)
+        services = RunServices(engine=LocalEngine(threads=2))
+    report = rescale(lake, services, **arguments)
     assert report.error is None, report.error
     table = lake.table()
     assert buckets_option(lake) == str(new)
@@ -135,8 +135,8 @@ def test_an_append_buckets_rows_keep_their_order(lake: Lake, cut: str) -> None:
     lake.create(primary_key=False, options={"bucket": "3", "bucket-key": "k", "write-only": "true"})
     for i in range(6):
         lake.append({"k": [*range(8)] * 2, "v": [f"{i:02}-{n:02}" for n in range(16)]})
-    around = Surroundings(engine=LocalEngine(threads=2))
-    assert rescale(lake, around, bucket_num=6, slice_bytes=cut).error is None
+    services = RunServices(engine=LocalEngine(threads=2))
+    assert rescale(lake, services, bucket_num=6, slice_bytes=cut).error is None
     table = lake.table()
     by_key: dict[int, list[str]] = defaultdict(list)
     for batch in read_table(table, table.latest_or_not_found()):
@@ -267,7 +267,7 @@ def test_a_concurrent_commit_aborts_it_and_the_option_goes_back(lake: Lake) -> N
     stale = lake.table()
     engine = Interfering(lambda: old_writer(lake, stale, "day1"))
     files = lake.on_disk()
-    report = rescale(lake, Surroundings(engine=engine), bucket_num=4, partitions=["dt=day1"])
+    report = rescale(lake, RunServices(engine=engine), bucket_num=4, partitions=["dt=day1"])
     assert isinstance(report.error, CommitConflict)
     assert report.snapshots == ()
     assert buckets_option(lake) == "2"
@@ -289,7 +289,7 @@ def test_a_new_partition_with_the_new_number_does_not_keep_the_option(lake: Lake
         for day in ("day0", "day1"):
             old_writer(lake, stale, day)
 
-    report = rescale(lake, Surroundings(engine=Interfering(both)), bucket_num=3)
+    report = rescale(lake, RunServices(engine=Interfering(both)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert report.snapshots == ()
     assert layout(lake.table()) == {"dt=day0": {1}, "dt=day1": {1}, "dt=day2": {3}}
@@ -304,7 +304,7 @@ def test_the_option_stays_where_another_run_relies_on_it(lake: Lake) -> None:
     def other() -> None:
         assert rescale(lake).error is None
 
-    report = rescale(lake, Surroundings(engine=Interfering(other)), bucket_num=3)
+    report = rescale(lake, RunServices(engine=Interfering(other)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert layout(lake.table()) == {"dt=day0": {3}, "dt=day1": {3}}
     assert buckets_option(lake) == "3"
@@ -318,7 +318,7 @@ def test_nothing_is_rewritten_under_an_option_that_went_back(lake: Lake) -> None
     def other() -> None:
         assert rescale(lake, restore=True).error is None
 
-    report = rescale(lake, Surroundings(engine=Interfering(other)), bucket_num=3)
+    report = rescale(lake, RunServices(engine=Interfering(other)), bucket_num=3)
     assert isinstance(report.error, StalePlan)
     assert buckets_option(lake) == "1"
     assert layout(lake.table()) == {"": {1}}
@@ -339,7 +339,7 @@ def test_an_option_that_cannot_be_put_back_is_told(
     def refuse(*_: object) -> bool:
         raise OSError(28, "No space left on device")
 
-    report = rescale(lake, Surroundings(engine=Interfering(full)), bucket_num=3)
+    report = rescale(lake, RunServices(engine=Interfering(full)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert "bucket of the table is 3 now (it could not be put back" in report.error.next_step
     assert "--restore" in report.error.next_step
@@ -350,7 +350,7 @@ def test_other_partitions_are_rescaled_all_the_same(lake: Lake) -> None:
     lake.fill()
     stale = lake.table()
     engine = Interfering(lambda: old_writer(lake, stale, "day1"))
-    report = rescale(lake, Surroundings(engine=engine), bucket_num=4)
+    report = rescale(lake, RunServices(engine=engine), bucket_num=4)
     assert isinstance(report.error, CommitConflict)
     assert len(report.snapshots) == 1
     assert buckets_option(lake) == "4"

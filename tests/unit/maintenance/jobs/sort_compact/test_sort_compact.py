@@ -15,7 +15,7 @@ from maintenance.engine import LocalEngine, UnitResult, WorkUnit, run_unit
 from maintenance.jobs.sort_compact import execute as execution
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, Surroundings, plan_table, run_table
+from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
@@ -88,8 +88,8 @@ def request(lake: Lake, **arguments: object) -> RunRequest:
     )
 
 
-def sort(lake: Lake, around: Surroundings | None = None, **arguments: object) -> Report:
-    return run_table(request(lake, **arguments), around)
+def sort(lake: Lake, services: RunServices | None = None, **arguments: object) -> Report:
+    return run_table(request(lake, **arguments), services)
 
 
 def rows(table: FileStoreTable) -> list[str]:
@@ -126,7 +126,7 @@ def test_rows_stay_and_queries_read_less(plane: Plane, strategy: str, engine: Lo
     before = rows(plane.table())
     report = sort(
         plane,
-        Surroundings(engine=engine),
+        RunServices(engine=engine),
         order_strategy=strategy,
         order_by=["x", "y"],
         range_bytes="4 kb",
@@ -198,7 +198,7 @@ def test_the_table_says_how(tmp_path: Path) -> None:
     many = plan_table(request(lake, order_by=["x", "y", "s"])).to_json()
     assert many["order_strategy"] == "zorder"
     engine = Shuffling()
-    assert sort(lake, Surroundings(engine=engine), range_bytes="3 kb").error is None
+    assert sort(lake, RunServices(engine=engine), range_bytes="3 kb").error is None
     assert_whole(tmp_path)
 
 
@@ -251,7 +251,7 @@ def test_a_concurrent_append_survives(plane: Plane) -> None:
     late = (5, 5, "late", "day1")
     engine = Interfering(lambda: plane.write([late]))
     before = rows(plane.table())
-    report = sort(plane, Surroundings(engine=engine), order_by=["x", "y"])
+    report = sort(plane, RunServices(engine=engine), order_by=["x", "y"])
     assert report.error is None, report.error
     assert rows(plane.table()) == sorted([*before, str(late)])
     assert_whole(plane.warehouse)
@@ -278,7 +278,7 @@ def test_a_concurrent_compaction_leaves_its_partition_alone(plane: Plane) -> Non
         assert report.status is Status.SUCCESS, report.error
 
     before = rows(plane.table())
-    report = sort(plane, Surroundings(engine=Interfering(others)), order_by=["x", "y"])
+    report = sort(plane, RunServices(engine=Interfering(others)), order_by=["x", "y"])
     assert isinstance(report.error, CommitConflict)
     assert [b.partition for b in report.buckets] == ["dt=day0"]
     assert rows(plane.table()) == before

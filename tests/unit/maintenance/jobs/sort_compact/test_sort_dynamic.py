@@ -15,7 +15,7 @@ from lakes import ENV, Lake
 from maintenance.engine import LocalEngine
 from maintenance.registry import job_named
 from maintenance.report import Report
-from maintenance.runner import RunRequest, Surroundings, run_table
+from maintenance.runner import RunRequest, RunServices, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.read.table_read import read_table
@@ -61,7 +61,7 @@ def sort(lake: Lake, engine: LocalEngine | None = None, **arguments: object) -> 
             }
         ),
     )
-    return run_table(request, Surroundings(engine=engine or LocalEngine()))
+    return run_table(request, RunServices(engine=engine or LocalEngine()))
 
 
 def rows(lake: Lake) -> list[tuple[Any, ...]]:
