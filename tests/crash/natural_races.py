@@ -123,7 +123,7 @@ def round_of(seed: int, oracle: Oracle, place: Path, store: Store) -> Outcome:
     outcome.problems += broken(local)
     outcome.problems += _disagreements(outcome, local, oracle, names, written)
     if not outcome.problems:
-        outcome.problems += misplaced(local)
+        outcome.problems += misplaced(local, leased=free is None)
     if not outcome.problems:
         shutil.rmtree(local)
     return outcome

@@ -26,6 +26,7 @@ from slow_store import SlowStore, slow_store
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Severity
 from oracle import Oracle
+from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table
 
@@ -135,14 +136,23 @@ def broken(warehouse: Path) -> list[str]:
     return problems
 
 
-def misplaced(warehouse: Path) -> list[str]:
-    """Files that are missing, or that the orphan job leaves behind."""
+def misplaced(warehouse: Path, *, leased: bool) -> list[str]:
+    """Files that are missing, or that the orphan job leaves behind.
+
+    Of two jobs without a lease, each may leave a file to the other that both let go.  The orphan job
+    keeps it for as long as a manifest mentions it, though as deleted.
+    """
     remove_orphans(warehouse)
-    there = on_disk(Path(open_table(str(warehouse), "db.t").root))
-    wanted = referenced(warehouse)
-    if there == wanted:
+    table = open_table(str(warehouse), "db.t")
+    there, wanted = on_disk(Path(table.root)), referenced(warehouse)
+    left = there - wanted
+    if not leased:
+        mentioned = Mentioned(table, {Path(path).name for path in left})
+        mentioned.look()
+        left = {path for path in left if Path(path).name in mentioned.candidates}
+    if not left and wanted <= there:
         return []
-    return [f"files missing {wanted - there}, left over {there - wanted}"]
+    return [f"files missing {wanted - there}, left over {left}"]
 
 
 def missing(acknowledged: Sequence[int], seen: set[int], *, dropped: bool) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from harness import do, run_job, settle
+from harness import do, run_job
 from natural_stores import DAY, SlowS3, at, broken, misplaced, missing, slow_s3
 from races import OURS, TABLES
 from replay import run_step
@@ -28,7 +28,7 @@ from slow_store import CONDITIONAL_PUT, DELETE, DELETE_MANY, PUT, Fault, SlowSto
 from without_lease import without_lease
 
 from maintenance.environment import system_environment
-from maintenance.jobs.versions import settle as settling
+from maintenance.jobs.versions import settle
 from maintenance.report import Report
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
@@ -139,7 +139,7 @@ class Meeting:
 def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "REMOTE_MILLIS", 500)
+    monkeypatch.setattr(settle, "REMOTE_MILLIS", 500)
     meetings: list[Meeting] = []
 
     def before(kind: str, key: str) -> None:
@@ -187,12 +187,7 @@ def _race(
     local = s3.fetch(warehouse, folder)
     problems += broken(local)
     problems += missing(acknowledged, _keys(local, pair.writes_to), dropped=pair.drops)
-    if problems:
-        return problems
-    # The orphan job keeps what a manifest mentions as deleted: a commit that was taken back may
-    # have held files until their tag was gone.
-    settle(local)
-    return misplaced(local)
+    return problems or misplaced(local, leased=False)
 
 
 def _beside(
