@@ -13,10 +13,11 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from maintenance.plan import counted
+from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO, FileStat
 
 if TYPE_CHECKING:
@@ -357,5 +358,7 @@ def _itself(io: FileIO) -> FileIO:
 
 
 def without_ledger(io: FileIO) -> FileIO:
-    """The storage itself, for changes that are none of the table's."""
+    """The storage without the ledger, for changes that are none of the table's; still confined."""
+    if isinstance(io, ConfinedFileIO):
+        return replace(io, inner=without_ledger(io.inner))
     return io.unrecorded if isinstance(io, LedgerFileIO) else io
