@@ -63,15 +63,15 @@ class Removal:
     def add(self, snapshot: Snapshot) -> None:
         """Make the snapshot's file; nothing if it is there, StalePlan if another has its number.
 
-        `put_back` deletes it again.
+        `put_back` deletes it again if it was made here.
         """
         self.fence()
-        self._added.append((snapshot, self.snapshots.exists(snapshot.id + 1)))
+        followed = self.snapshots.exists(snapshot.id + 1)
         if self.snapshots.create(snapshot):
+            self._added.append((snapshot, followed))
             return
         now = self.snapshots.get_or_none(snapshot.id)
         if now is None or now.identity != snapshot.identity:
-            self._added.pop()
             raise StalePlan(
                 f"snapshot {snapshot.id} of table {self.snapshots.table} was committed meanwhile",
                 table=self.snapshots.table,

@@ -10,7 +10,6 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.tags.files import (
     free_tags,
     lacks_success_file,
-    tag_reference,
     write_success_file,
 )
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
@@ -27,6 +26,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.keep import check_kept, create_kept
+from paimon_core.reachability.references import tag_reference
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.manifests import data_manifests

@@ -11,14 +11,8 @@ from maintenance.storage import delete_paths
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES, TAG_CREATE_SUCCESS_FILE
 from paimon_core.reachability.files import StoredFile
-from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.reachability.references import Reference
 from paimon_core.reachability.release import Removed, release
-from paimon_core.refs.tags import Tag
-
-
-def tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
-    """The tag as what keeps files alive."""
-    return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
 
 
 def free_tags(

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from maintenance.effects import expiry_effect
 from maintenance.job import Committed, RunContext
-from maintenance.jobs.tags.files import delete_success_file, free_tags, tag_reference
+from maintenance.jobs.tags.files import delete_success_file, free_tags
 from maintenance.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from maintenance.plan import Kept, counted, human_bytes, kept_files
 from maintenance.times import local_clock, parse_older_than, wall_clock_text
@@ -17,7 +17,7 @@ from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import Garbage, find_garbage
-from paimon_core.reachability.references import Reference, all_references, without
+from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 

@@ -238,8 +238,9 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     work = plan.work
     details: dict[str, object] = {"moved_to": work.branch.branch}
     work.newest.prove_alive()
+    metadata = Metadata(work.branch)
     for reference in work.coming:
-        Metadata(work.branch).prove_readable(reference.snapshot)
+        metadata.prove_readable(reference.snapshot)
     if work.interrupted:
         context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()

@@ -202,3 +202,11 @@ def test_nothing_goes_back_behind_a_snapshot_that_was_replaced(store: SnapshotSt
         remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
     # 6 was built on the old 5: behind the new one it would hide its rows.
     assert store.ids() == [1, 2, 3, 4, 5]
+
+
+def test_only_what_was_made_here_is_taken_away_again(store: SnapshotStore) -> None:
+    (there,) = some(store, 6)
+    removal = Removal(store, Side.END)
+    removal.add(there)
+    assert removal.put_back() == ([], [])
+    assert store.exists(6)
