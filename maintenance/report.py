@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from maintenance.changes import Changes, text_of
 from maintenance.exit_codes import ExitCode, exit_code_of, is_refusal
-from maintenance.ledger import Changes, text_of
 from maintenance.plan import SnapshotPin, counted, human_bytes
 from paimon_core.errors import PaimonError, UnsupportedFeature
 

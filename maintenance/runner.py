@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 from maintenance.arguments import shown_arguments
+from maintenance.changes import Changes
 from maintenance.engine import Engine, LocalEngine
 from maintenance.environment import system_environment
 from maintenance.exit_codes import OnRefused
@@ -37,7 +38,7 @@ from maintenance.job import (
 )
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Finding, Severity
-from maintenance.ledger import Changes, Ledger
+from maintenance.ledger import Ledger
 from maintenance.metrics import Metrics
 from maintenance.plan import Plan
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total

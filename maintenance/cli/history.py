@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from maintenance.changes import text_of
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
-from maintenance.ledger import text_of
 from maintenance.plan import counted, human_bytes
 from maintenance.report import detail_texts
 from paimon_core.errors import NotFound

@@ -213,7 +213,7 @@ def _reason(error: Mapping[str, object], failed_units: int, changes: object = No
 
 def _done_before(changes: Mapping[str, object]) -> str:
     """What a run that did not end well had changed before."""
-    from maintenance.ledger import text_of  # noqa: PLC0415 - only when a task runs
+    from maintenance.changes import text_of  # noqa: PLC0415 - only when a task runs
 
     told = text_of(changes)
     return f"before that: {told}" if told else "nothing of the table was changed"

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from maintenance.arguments import shown_arguments
+from maintenance.changes import Changes
 from maintenance.job import Committed, Job, Progress, Quiet, RunContext, Steps
 from maintenance.jobs.maintain.parts import (
     MaintainPlan,
@@ -22,7 +23,6 @@ from maintenance.jobs.maintain.parts import (
     chosen_steps,
     why_not_due,
 )
-from maintenance.ledger import Changes
 from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan
 from maintenance.report import FailedUnit, error_json

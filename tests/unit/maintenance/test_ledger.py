@@ -12,11 +12,12 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
+from maintenance.changes import text_of
 from maintenance.engine import LocalEngine
 from maintenance.exit_codes import ExitCode
 from maintenance.guards import Guards
 from maintenance.history.store import SqlHistory
-from maintenance.ledger import Ledger, text_of
+from maintenance.ledger import Ledger
 from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, RunServices, run_table

@@ -10,10 +10,11 @@ import pytest
 from lakes import Lake
 
 from maintenance import storage
+from maintenance.changes import Changes
 from maintenance.engine import LocalEngine
 from maintenance.environment import system_environment
 from maintenance.job import RunContext
-from maintenance.ledger import Changes, Ledger
+from maintenance.ledger import Ledger
 from maintenance.storage import delete_paths, list_folders
 from paimon_core.table.open import open_table
 
