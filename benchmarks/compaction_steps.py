@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from cases import TABLE
 from generated import generate
 
-from maintenance.engine import LocalEngine
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.runner import RunRequest, RunServices, run_table
-from maintenance.spark import SparkEngine
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 ROW_GROUP_BYTES = 48 * 1024**2
 BATCH_ROWS = 65_536

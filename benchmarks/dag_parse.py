@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _parse(before: str, home: str) -> float:
-    paths = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+    paths = [str(ROOT), *(str(ROOT / p) for p in ("maintenance", "plugins", "dags"))]
     done = subprocess.run(
         [sys.executable, "-c", PARSE.format(before=before), str(ROOT / "dags" / "caretaker.py")],
         check=True,

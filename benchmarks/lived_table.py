@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -34,6 +33,7 @@ from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.sql import parse_type
+from paimon_maintenance.run.environment import system_environment
 
 TABLE = "db.t"
 CONTENT = b"not really a data file\n"

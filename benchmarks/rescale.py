@@ -55,8 +55,8 @@ def step_job(request: dict[str, Any]) -> dict[str, Any]:
     """One job, and what it took."""
     import pyarrow as pa  # noqa: PLC0415 - the parent imports nothing large
 
-    from maintenance.registry import job_named  # noqa: PLC0415
-    from maintenance.runner import RunRequest, run_table  # noqa: PLC0415
+    from paimon_maintenance.registry import job_named  # noqa: PLC0415
+    from paimon_maintenance.run.runner import RunRequest, run_table  # noqa: PLC0415
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

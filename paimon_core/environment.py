@@ -1,6 +1,6 @@
 """The outside world that the core does not reach for by itself: clocks, ids, waiting.
 
-Tests pass a fake one, so that a run is the same each time; `maintenance.environment` makes the
+Tests pass a fake one, so that a run is the same each time; `paimon_maintenance.run.environment` makes the
 real one.
 """
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from lakes import ENV, Lake
 
-from maintenance.jobs.verify.findings import Problem
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.request import CommitRequest
@@ -18,6 +17,7 @@ from paimon_core.manifest.data_file import FileKind, IndexFileMeta, IndexManifes
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_maintenance.verify.findings import Problem
 
 
 def sound(lake: Lake) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maintenance.cli.main import main
+from paimon_maintenance.cli.main import main
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from maintenance.jobs.versions import settle
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
+from paimon_maintenance.jobs.versions import settle
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -409,7 +409,7 @@ def avro_rows() -> Decoder:
 
 
 def footers() -> Decoder:
-    from maintenance.jobs.verify.footers import count_rows
+    from paimon_maintenance.verify.footers import count_rows
 
     samples = [
         data

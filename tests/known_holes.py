@@ -16,13 +16,13 @@ from failing_io import FailingFileIO, Trigger
 from replay import run_step
 from without_lease import without_lease
 
-import maintenance.runner
-from maintenance.registry import job_named
-from maintenance.report import Report
-from maintenance.runner import RunRequest, RunServices, run_table
+import paimon_maintenance.run.runner
 from oracle import Oracle, OracleError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 MOST_CALLS = 400
@@ -104,7 +104,7 @@ def run(
     if meanwhile is None:
         with without_lease():
             return run_table(request, services)
-    with without_lease(), patch.object(maintenance.runner, "open_table", opened):
+    with without_lease(), patch.object(paimon_maintenance.run.runner, "open_table", opened):
         return run_table(request, services)
 
 

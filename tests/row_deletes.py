@@ -11,7 +11,6 @@ from collections.abc import Collection
 
 import numpy as np
 
-from maintenance.environment import system_environment
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
 from paimon_core.compaction.unit import CompactResult
@@ -23,6 +22,7 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
+from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
 

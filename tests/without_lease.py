@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import maintenance.run_loop
+import paimon_maintenance.run.loop
 
 
 @contextmanager
@@ -19,13 +19,13 @@ def _free(*_: object, **__: object) -> Iterator[tuple[Any, bool]]:
 @contextmanager
 def without_lease() -> Iterator[None]:
     """Jobs that run inside neither take the lease nor wait for it."""
-    with patch.object(maintenance.run_loop, "hold_lease", _free):
+    with patch.object(paimon_maintenance.run.loop, "hold_lease", _free):
         yield
 
 
 def main(words: Sequence[str]) -> int:
     """`caretaker WORDS...` without a lease; the exit code."""
-    from maintenance.cli.main import main as caretaker
+    from paimon_maintenance.cli.main import main as caretaker
 
     with without_lease():
         return caretaker(list(words))

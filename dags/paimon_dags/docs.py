@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maintenance.job import Job
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings
+from paimon_maintenance.job.job import Job
 
 
 def job_docs(

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from maintenance.arguments import Argument
-from maintenance.arguments import Kind as ArgumentKind
-from maintenance.job import Job
-from maintenance.policy.model import Policy
 from paimon_airflow.batches import SIZE_PATTERN
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings
 from paimon_dags.shape import Field, JsonSchema
+from paimon_maintenance.job.arguments import Argument
+from paimon_maintenance.job.arguments import Kind as ArgumentKind
+from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.model import Policy
 
 FIRST = None
 """Fields without a section are what the form opens with."""

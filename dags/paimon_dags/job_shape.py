@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from maintenance.job import Job
-from maintenance.registry import JOBS, job_named
 from paimon_airflow.batches import parse_size
 from paimon_dags.docs import job_docs
 from paimon_dags.form import below_policy, form_fields, policy_fields
 from paimon_dags.pages import BY_HAND, Page, all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError
 from paimon_dags.shape import DagShape, Kind, Step
+from paimon_maintenance.job.job import Job
+from paimon_maintenance.registry import JOBS, job_named
 
 if TYPE_CHECKING:
-    from maintenance.policy.model import Policy, Scheduled
+    from paimon_maintenance.policy.model import Policy, Scheduled
 
 PLAN_RETRIES = 2
 _WORDS = {"-": "to", "*": "x", "/": "by", ",": ".", "#": "nth", "?": "any", "@": ""}
@@ -36,7 +36,7 @@ def job_shapes(settings: Settings) -> Iterator[DagShape]:
     pages = {page.job: page for page in all_pages(JOBS)}
     policy: Policy | None = None
     if settings.policy is not None:
-        from maintenance.policy.load import load_policy  # noqa: PLC0415 - only where there is one
+        from paimon_maintenance.policy.load import load_policy  # noqa: PLC0415 - only where there is one
 
         policy = load_policy(settings.policy)
     for page in pages.values():

@@ -42,8 +42,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
-from maintenance.storage_options import HOW_TO_PASS_SECRETS, secret_keys
 from paimon_airflow.batches import parse_size
+from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
 POLICY_VARIABLE = "CARETAKER_POLICY"

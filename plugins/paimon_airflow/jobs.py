@@ -17,11 +17,11 @@ from paimon_airflow.batches import parse_size
 from paimon_airflow.results import TableResult, from_error, from_report, lost
 
 if TYPE_CHECKING:
-    from maintenance.history.store import SqlHistory
-    from maintenance.plan import Plan
-    from maintenance.policy.model import Policy, TablePolicy
-    from maintenance.resolve import Resolved
-    from maintenance.runner import RunRequest, RunServices
+    from paimon_maintenance.history.store import SqlHistory
+    from paimon_maintenance.job.plan import Plan
+    from paimon_maintenance.policy.model import Policy, TablePolicy
+    from paimon_maintenance.policy.resolve import Resolved
+    from paimon_maintenance.run.runner import RunRequest, RunServices
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Request:
     """What the form asks for, on the storage of the settings.
 
     `arguments` are what was typed, raw, under the job's own names; `defaults` those of the DAG.
-    Whose word counts for a table: see `maintenance.resolve`.  `timezone` is what partitions' idle
+    Whose word counts for a table: see `paimon_maintenance.policy.resolve`.  `timezone` is what partitions' idle
     times and the like are measured in; None: the process's own.  With `schedule`, only tables take
     part for which the policy names that schedule.
     """
@@ -80,7 +80,7 @@ class Request:
 
     def of_table(self, table: str) -> TablePolicy:
         """What the policy says of the table; nothing without a policy."""
-        from maintenance.policy.model import TablePolicy  # noqa: PLC0415 - only when a task runs
+        from paimon_maintenance.policy.model import TablePolicy  # noqa: PLC0415 - only when a task runs
 
         return TablePolicy(table=table) if self.policy is None else self.policy.for_table(table)
 
@@ -94,9 +94,9 @@ class Request:
 
     def resolved(self, table: str) -> Resolved:
         """What one run on the table is given."""
-        from maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - only when a task runs
-        from maintenance.registry import job_named  # noqa: PLC0415
-        from maintenance.resolve import resolve  # noqa: PLC0415
+        from paimon_maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - only when a task runs
+        from paimon_maintenance.policy.resolve import resolve  # noqa: PLC0415
+        from paimon_maintenance.registry import job_named  # noqa: PLC0415
 
         return resolve(
             job_named(self.job),
@@ -138,11 +138,11 @@ def request_from(
     nothing else: Airflow passes on whatever `conf` of the REST API holds, so a misspelt `dry_run`
     would be a run.
     """
-    from maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
-    from maintenance.registry import job_named  # noqa: PLC0415
-    from maintenance.resolve import is_given  # noqa: PLC0415
-    from maintenance.storage_options import options_of_environment  # noqa: PLC0415
     from paimon_core.errors import InvalidArgument
+    from paimon_maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.policy.resolve import is_given  # noqa: PLC0415
+    from paimon_maintenance.registry import job_named  # noqa: PLC0415
+    from paimon_maintenance.storage.options import options_of_environment  # noqa: PLC0415
 
     definition = job_named(job)
     names = {
@@ -213,7 +213,7 @@ def list_tables(request: Request) -> list[str]:
 
     On a policy's schedule there may be none: its rules may be older than the tables.
     """
-    from maintenance.tables import is_pattern, select_tables  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.rules.tables import is_pattern, select_tables  # noqa: PLC0415 - when a task runs
 
     found: set[str] = set()
     for pattern in request.patterns:
@@ -237,7 +237,7 @@ def plan_tables(request: Request, tables: Sequence[str]) -> Iterator[Planned]:
 
 
 def _plan(request: Request, table: str) -> Planned:
-    from maintenance.runner import plan_table  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.run.runner import plan_table  # noqa: PLC0415 - only when a task runs
 
     try:
         asked = _run_request(request, table)
@@ -261,7 +261,7 @@ def _plan(request: Request, table: str) -> Planned:
 
 
 def _failed_plan(request: Request, table: str, error: Exception) -> TableResult:
-    from maintenance.exit_codes import OnRefused  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.exit_codes import OnRefused  # noqa: PLC0415 - only when a task runs
 
     try:
         on_refused = request.of_table(table).job(request.job).on_refused
@@ -286,8 +286,8 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 
 def run_in_process(request: Request, tables: Sequence[str]) -> Iterator[TableResult]:
     """What became of each table, run one after the other without Spark."""
-    from maintenance.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
-    from maintenance.runner import run_table  # noqa: PLC0415
+    from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.run.runner import run_table  # noqa: PLC0415
 
     services = replace(_services(request), check_supervised=ends_with_parent())
     for table in tables:
@@ -312,9 +312,9 @@ def _run_request(request: Request, table: str) -> RunRequest:
 
 
 def _services(request: Request) -> RunServices:
-    from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
-    from maintenance.history.store import open_history  # noqa: PLC0415
-    from maintenance.runner import RunServices  # noqa: PLC0415
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415
 
     return RunServices(env=system_environment(request.timezone), history=open_history())
 
@@ -342,8 +342,8 @@ def start_runs(
 
 
 def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun:
-    from maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415 - when a task runs
-    from maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
+    from paimon_maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
 
     services = _services(request)
     history, env, actor = services.history, services.env, Actor.here()
@@ -411,7 +411,7 @@ def lost_run(request: Request, run: StartedRun, reason: str, *, ended: bool) -> 
 
     `ended`: whether its driver is known to have ended, so that it can commit nothing more.
     """
-    from maintenance.history.lost_runs import (  # noqa: PLC0415 - only when a driver was lost
+    from paimon_maintenance.history.lost_runs import (  # noqa: PLC0415 - only when a driver was lost
         LostOutcome,
         LostRun,
         entry_of_lost_run,
@@ -474,9 +474,9 @@ def _remembered(
 
     What comes back says of refusals whether the history knew them.
     """
-    from maintenance.environment import system_environment  # noqa: PLC0415 - when a task runs
-    from maintenance.history.entry import Actor, entries_of_report  # noqa: PLC0415
-    from maintenance.history.store import open_history  # noqa: PLC0415
+    from paimon_maintenance.history.entry import Actor, entries_of_report  # noqa: PLC0415
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - when a task runs
 
     history = open_history()
     if history is None:
@@ -489,8 +489,8 @@ def _remembered(
 
 
 def _looked_up(history: SqlHistory, report: Mapping[str, object]) -> Mapping[str, object]:
-    from maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
     from paimon_core.errors import UnsupportedFeature
+    from paimon_maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
 
     error = report.get("error")
     if report.get("status") != "refused" or not isinstance(error, Mapping):

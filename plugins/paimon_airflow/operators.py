@@ -24,7 +24,6 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from maintenance.lifeline import driver_has_ended, held_lifeline
 from paimon_airflow import jobs, spark
 from paimon_airflow.batches import Expected, names, pack
 from paimon_airflow.credentials import storage_of_connection
@@ -44,6 +43,8 @@ from paimon_airflow.results import (
     table_lines,
     totals,
 )
+from paimon_maintenance.engines.lifeline import driver_has_ended, held_lifeline
+from paimon_maintenance.engines.shipping import write_packages
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -381,7 +382,7 @@ class RunOnSpark(_TableWork):
     def _py_files(self, target: spark.Target, scratch: Path) -> str | None:
         if target.is_local:
             return None
-        return self.packages or str(spark.write_packages(scratch / "caretaker.zip"))
+        return self.packages or str(write_packages(scratch / "caretaker.zip"))
 
     def on_kill(self) -> None:
         """Stop the application."""

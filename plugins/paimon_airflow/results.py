@@ -11,7 +11,7 @@ from paimon_airflow.batches import size_text
 from paimon_airflow.credentials import are_refused
 
 if TYPE_CHECKING:
-    from maintenance.exit_codes import OnRefused
+    from paimon_maintenance.job.exit_codes import OnRefused
 
 Outcome = Literal["done", "nothing", "planned", "refused", "failed"]
 
@@ -55,7 +55,7 @@ _REASON_WIDTH = 90
 _NAMED = 3
 """As many names are told one by one."""
 SPARK_LOST = "SparkApplicationLost"
-# The statuses of `maintenance.report`.
+# The statuses of `paimon_maintenance.job.report`.
 _OUTCOMES: dict[str, Outcome] = {
     "success": "done",
     "nothing_to_do": "nothing",
@@ -172,7 +172,7 @@ def from_error(
     table: str, error: BaseException, *, on_refused: OnRefused | None = None
 ) -> TableResult:
     """The result of a table on which something was raised before there was a report."""
-    from maintenance.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
 
     refused = is_refusal(error)
     return TableResult(
@@ -190,7 +190,7 @@ def _may_have_changed(report: Mapping[str, object]) -> bool:
 
 
 def _fails(on_refused: OnRefused | None, *, known: bool) -> bool:
-    from maintenance.exit_codes import refusal_fails  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.exit_codes import refusal_fails  # noqa: PLC0415 - only when a task runs
 
     return refusal_fails(on_refused, known=known)
 
@@ -213,7 +213,7 @@ def _reason(error: Mapping[str, object], failed_units: int, changes: object = No
 
 def _done_before(changes: Mapping[str, object]) -> str:
     """What a run that did not end well had changed before."""
-    from maintenance.changes import text_of  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.changes import text_of  # noqa: PLC0415 - only when a task runs
 
     told = text_of(changes)
     return f"before that: {told}" if told else "nothing of the table was changed"

@@ -1,8 +1,8 @@
 """How a Spark application of ours is submitted: the binary, Python, packages, where results go.
 
 On a local master everything is this machine and this Python.  On a cluster the executors need
-pyarrow, numpy, fsspec and fastavro installed; `paimon_core` and `maintenance`, which are pure
-Python, are shipped to them as a zip file.
+pyarrow, numpy, fsspec, fastavro and pyroaring installed; `paimon_core` and `paimon_maintenance`,
+which are pure Python, are shipped to them as a zip file (`paimon_maintenance.engines.shipping`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 import re
 import shutil
 import sys
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SHIPPED = ("paimon_core", "maintenance")
+from paimon_maintenance.engines.shipping import PACKAGES, package_folder
+
 APPLICATION = "spark_app.py"
 
 _QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
@@ -89,7 +89,8 @@ def environment(target: Target) -> dict[str, str] | None:
     """
     if not target.driver_is_here:
         return None
-    paths = [str(package_folder(SHIPPED[0]).parent), os.environ.get("PYTHONPATH", "")]
+    folders = [str(package_folder(package).parent) for package in PACKAGES]
+    paths = [*dict.fromkeys(folders), os.environ.get("PYTHONPATH", "")]
     variables = {
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
@@ -118,34 +119,7 @@ def spark_submit() -> str:
 
 def application() -> str:
     """The path of the Spark application that maintains one batch of tables."""
-    return str(package_folder("maintenance") / APPLICATION)
-
-
-def package_folder(name: str) -> Path:
-    """The folder of an installed package, found without importing it."""
-    spec = importlib.util.find_spec(name)
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        return Path(folder)
-    message = f"package {name} is not on the path of this worker's Python"
-    raise SubmitError(message)
-
-
-def write_packages(file: Path) -> Path:
-    """A zip file with the packages that executors need; the same bytes for the same sources."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in _sources():
-            # A fixed time, so that clusters that cache files by content see no change.
-            entry = zipfile.ZipInfo(name, date_time=(2020, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, source.read_bytes())
-    return file
-
-
-def _sources() -> Iterator[tuple[str, Path]]:
-    for package in SHIPPED:
-        folder = package_folder(package)
-        for source in sorted(folder.rglob("*.py")):
-            yield str(source.relative_to(folder.parent)), source
+    return str(package_folder("paimon_maintenance") / APPLICATION)
 
 
 def failure_reason(text: str) -> str:
@@ -153,8 +127,8 @@ def failure_reason(text: str) -> str:
 
     The exit code decides: what Spark printed last is rarely about the reason.
     """
-    from maintenance.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
-    from maintenance.spark_loss import (  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
+    from paimon_maintenance.engines.spark_loss import (  # noqa: PLC0415 - as above
         MORE_MEMORY,
         OUT_OF_MEMORY,
         SparkLost,

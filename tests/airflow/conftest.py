@@ -40,7 +40,7 @@ def airflow_database() -> None:
 
 
 def _paths() -> list[str]:
-    return [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+    return [str(ROOT), *(str(ROOT / p) for p in ("maintenance", "plugins", "dags"))]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.registry import JOBS
+from paimon_maintenance.registry import JOBS
 
 pytestmark = pytest.mark.airflow
 
@@ -44,7 +44,7 @@ def test_parsing_imports_nothing_heavy():
 def _environment() -> dict[str, str]:
     import os
 
-    paths = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+    paths = [str(ROOT), *(str(ROOT / p) for p in ("maintenance", "plugins", "dags"))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 

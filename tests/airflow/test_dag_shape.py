@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.registry import JOBS, job_named
 from paimon_airflow.jobs import COMMON_PARAMS
 from paimon_dags.job_shape import job_shape, job_shapes
 from paimon_dags.pages import COMPACT, DROP_PARTITION, PAGES, ROLLBACK, Page, all_pages
@@ -16,6 +15,7 @@ from paimon_dags.settings import (
     settings_from,
 )
 from paimon_dags.shape import DagShape, Field, Kind, Step
+from paimon_maintenance.registry import JOBS, job_named
 
 # Jobs without a page of their own yet are among them.
 SHAPES = list(job_shapes(Settings(warehouse="/lake")))
@@ -249,8 +249,8 @@ def test_settings_of_a_job_that_does_not_exist_are_refused():
 
 
 def test_sizes_and_durations_are_written_with_their_unit():
-    from maintenance.arguments import Argument, Kind
     from paimon_dags.form import _written
+    from paimon_maintenance.job.arguments import Argument, Kind
 
     def written(kind: Kind, default: object) -> object:
         return _written(Argument(name="x", kind=kind, help="", default=default))

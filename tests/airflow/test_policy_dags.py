@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
-from maintenance.history.store import open_history
 from paimon_airflow import jobs
 from paimon_dags.job_shape import job_shapes
 from paimon_dags.settings import Settings, settings_from
 from paimon_dags.shape import DagShape, Kind
+from paimon_maintenance.history.store import open_history
 
 POLICY = """
 version: 1

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from maintenance.arguments import Argument, Kind
-from maintenance.cli.output import Output
-from maintenance.cli.parser import build_parser
-from maintenance.cli.request import requests_of
-from maintenance.job import Job
-from maintenance.registry import JOBS, job_named
-from maintenance.runner import RunRequest
-from maintenance.spark_app import _request
 from paimon_airflow import jobs
 from paimon_dags.job_shape import job_shapes
 from paimon_dags.settings import JobSettings, Settings
 from paimon_dags.shape import DagShape
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.parser import build_parser
+from paimon_maintenance.cli.request import requests_of
+from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job.job import Job
+from paimon_maintenance.registry import JOBS, job_named
+from paimon_maintenance.run.runner import RunRequest
+from paimon_maintenance.spark_app import _request
 
 TABLE = "db.t"
 EVERY_JOB = pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from maintenance.exit_codes import ExitCode, exit_code_of
-from maintenance.report import Report, Size, Status
 from paimon_airflow.results import (
     TableResult,
     change_text,
@@ -21,6 +19,8 @@ from paimon_airflow.results import (
     totals,
 )
 from paimon_core import errors
+from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
+from paimon_maintenance.job.report import Report, Size, Status
 
 
 def report(**parts: object) -> dict[str, object]:

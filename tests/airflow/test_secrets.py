@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 from s3_store import s3_server
 
-from maintenance.environment import system_environment
-from maintenance.history.store import SqlHistory
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
 from paimon_dags.settings import SettingsError, settings_from
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [pytest.mark.airflow, pytest.mark.s3]
 

@@ -11,6 +11,7 @@ import pytest
 
 from paimon_airflow import spark
 from paimon_airflow.spark import SubmitError, Target
+from paimon_maintenance.engines.shipping import write_packages
 
 LOCAL = Target("local[2]", "client")
 STANDALONE = Target("spark://master:7077", "client")
@@ -52,16 +53,16 @@ def test_results_go_where_driver_and_worker_meet(tmp_path: Path):
 
 
 def test_shipped_packages_work_without_the_checkout(tmp_path: Path):
-    archive = spark.write_packages(tmp_path / "caretaker.zip")
-    again = spark.write_packages(tmp_path / "again.zip")
+    archive = write_packages(tmp_path / "caretaker.zip")
+    again = write_packages(tmp_path / "again.zip")
     assert archive.read_bytes() == again.read_bytes()
-    assert "maintenance/spark_app.py" in zipfile.ZipFile(archive).namelist()
+    assert "paimon_maintenance/spark_app.py" in zipfile.ZipFile(archive).namelist()
     found = subprocess.run(
         [
             sys.executable,
             "-P",
             "-c",
-            "import maintenance.runner, paimon_core; print(paimon_core.__file__)",
+            "import paimon_maintenance.run.runner, paimon_core; print(paimon_core.__file__)",
         ],
         check=True,
         capture_output=True,

@@ -23,13 +23,13 @@ import pytest
 from ports import free_port
 from s3_store import s3_server
 
-from maintenance.demo.kept import Kept
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [
     pytest.mark.spark,
@@ -151,10 +151,18 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     run_dag: Any,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}"}
     command = ["run", "compact", "db.a", "-w", lake, "--strategy", "full"]
     ran = subprocess.run(
-        [sys.executable, "-m", "maintenance.cli", *command, "--master", cluster.master, "--json"],
+        [
+            sys.executable,
+            "-m",
+            "paimon_maintenance.cli",
+            *command,
+            "--master",
+            cluster.master,
+            "--json",
+        ],
         env=env,
         capture_output=True,
         text=True,

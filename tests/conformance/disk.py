@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Severity
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.reachability.files import (
@@ -19,6 +17,8 @@ from paimon_core.reachability.files import (
 )
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.table.open import open_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Severity
 
 FOLDERS = ("manifest", "index", "statistics")
 

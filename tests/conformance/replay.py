@@ -25,11 +25,6 @@ from typing import Any, TextIO
 import numpy as np
 import pyarrow as pa
 
-from maintenance.environment import system_environment
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.registry import job_named
-from maintenance.runner import RunRequest, RunServices, run_table
-from maintenance.times import machine_zone
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
 from paimon_core.environment import Environment
@@ -56,6 +51,11 @@ from paimon_core.types.data_types import RowType, TypeRoot
 from paimon_core.types.java_numbers import double_text
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.rules.times import machine_zone
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 Step = dict[str, Any]
 Result = dict[str, Any]

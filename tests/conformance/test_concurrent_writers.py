@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from replay import run_step
 
-from maintenance.environment import system_environment
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.runner import RunRequest, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 ROUNDS = 50
 ROWS = 10

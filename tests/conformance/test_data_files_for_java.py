@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from maintenance.environment import system_environment
 from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.text import batch_to_json_rows, from_json_value
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = {
     "k": "INT NOT NULL",

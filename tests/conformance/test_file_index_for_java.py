@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from replay import run_step
 
-from maintenance.environment import system_environment
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
 from paimon_core.index.file_index.container import decode_indexes
@@ -26,6 +25,7 @@ from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
 from paimon_core.types.text import from_json_value
 from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = {
     "k": "INT",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.runner import RunRequest, run_table
 from oracle import FlinkSql
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 SECONDS = int(os.environ.get("CARETAKER_FLINK_SECONDS", "20"))
 RATE = 200

@@ -16,14 +16,14 @@ import pytest
 from disk import assert_no_leftovers, assert_whole, on_disk
 from known_holes import COLUMNS, Party, each_call, run
 
-from maintenance.engine import LocalEngine
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Problem
-from maintenance.report import Status
-from maintenance.runner import RunServices
 from oracle import VERSIONS
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.job.report import Status
+from paimon_maintenance.run.runner import RunServices
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Problem
 
 ONE = {"retain_max": 1, "retain_min": 1}
 NOW = 2**52

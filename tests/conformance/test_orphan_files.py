@@ -14,11 +14,8 @@ import pytest
 from disk import assert_no_leftovers, assert_whole, needed_by, on_disk, referenced
 from replay import ENV, run_step, to_arrow
 
-import maintenance.jobs.remove_orphan_files.steps as orphan_steps
-import maintenance.runner
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
+import paimon_maintenance.jobs.remove_orphan_files.steps as orphan_steps
+import paimon_maintenance.run.runner
 from oracle import Oracle
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CorruptTable, InvalidArgument
@@ -28,6 +25,9 @@ from paimon_core.io.local import LocalFileIO
 from paimon_core.reachability.references import all_references
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 
@@ -246,7 +246,7 @@ def with_io(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[LocalFileIO],
             root = open_table(warehouse, name).root
             return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-        monkeypatch.setattr(maintenance.runner, "open_table", opened)
+        monkeypatch.setattr(paimon_maintenance.run.runner, "open_table", opened)
 
     yield use
     monkeypatch.undo()

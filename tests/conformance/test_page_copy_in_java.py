@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from test_data_files_for_java import COLUMNS, ROWS, filters
 
-from maintenance.registry import job_named
-from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
 from paimon_core.format.parquet_chunks import CREATED_BY
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write import page_writer
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 LONG = "x" * 5000
 """Too long for a footer's statistics."""

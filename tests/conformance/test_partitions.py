@@ -17,11 +17,11 @@ import replay
 from disk import assert_no_leftovers, assert_whole
 from replay import run_step
 
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 NOW = "2024-02-10T12:00:00"
 

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from command_line import caretaker, in_order, read_rows
 
-from maintenance.environment import system_environment
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Problem
 from oracle import Oracle
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -23,6 +20,9 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.open import open_table
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Problem
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 

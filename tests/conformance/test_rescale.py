@@ -9,10 +9,10 @@ import pytest
 from disk import assert_whole
 from replay import run_step
 
-from maintenance.registry import job_named
-from maintenance.report import Report
-from maintenance.runner import RunRequest, run_table
 from oracle import Oracle, OracleError
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 COLUMNS = [
     {"name": "id", "type": "BIGINT NOT NULL"},

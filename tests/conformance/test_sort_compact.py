@@ -9,9 +9,9 @@ import pytest
 from disk import assert_whole
 from replay import run_step
 
-from maintenance.registry import job_named
-from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 COLUMNS = [
     {"name": "x", "type": "INT"},

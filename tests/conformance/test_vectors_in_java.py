@@ -15,11 +15,11 @@ from disk import on_disk, referenced
 from replay import run_step
 from row_deletes import delete_rows
 
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Problem
 from oracle import Oracle
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.table.open import open_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Problem
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 from command_line import caretaker
 
-from maintenance.environment import system_environment
-from maintenance.jobs.verify.check import Scope, check_table
-from maintenance.jobs.verify.findings import Problem, Severity
 from oracle import Oracle, OracleError
 from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
@@ -21,6 +18,9 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.verify.check import Scope, check_table
+from paimon_maintenance.verify.findings import Problem, Severity
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 

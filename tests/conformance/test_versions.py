@@ -11,10 +11,10 @@ from command_line import caretaker
 from disk import assert_no_leftovers, assert_whole, on_disk
 from replay import run_step
 
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 
@@ -175,7 +175,7 @@ def test_no_safety_tag_that_main_could_not_read_after_a_fast_forward(table: Tabl
 
 
 def test_a_commit_since_the_plan_stops_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    import maintenance.jobs.versions.rollback as module
+    import paimon_maintenance.jobs.versions.rollback as module
 
     steps = job_named("rollback").load()
     assert steps.recheck is not None

@@ -24,7 +24,6 @@ from slow_store import (
     slow_store,
 )
 
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.errors import (
@@ -38,6 +37,7 @@ from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 

@@ -13,9 +13,9 @@ from harness import Case, State, attempt, run_job, state
 from lakes import Lake
 from row_deletes import delete_rows
 
-from maintenance.report import Report, Status
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
+from paimon_maintenance.job.report import Report, Status
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "1.4.2"
 FULL = {"strategy": "full", "options": {"compaction.min.file-num": "2"}}

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from maintenance.registry import JOBS
+from paimon_maintenance.registry import JOBS
 
 LIMIT_SECONDS = 60
 WARM = ("harness", "streams")

@@ -24,8 +24,8 @@ sys.path[:0] = [str(FOLDER.parent), str(FOLDER), str(FOLDER.parent / "conformanc
 
 from races import HISTORY, JAVA, OURS, TABLES, Pristine, pristine, rounds_of, run_round, sampled  # noqa: E402 - after the path
 
-from maintenance.jobs.versions import settle  # noqa: E402
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
+from paimon_maintenance.jobs.versions import settle  # noqa: E402
 
 
 def race(of: Pristine, rounds: int, seed: int, oracle: Oracle, place: Path) -> tuple[int, int]:

@@ -28,18 +28,18 @@ from disk import on_disk, referenced
 from failing_io import MIDWAY, FailingFileIO, Trigger
 from replay import run_step
 
-import maintenance.runner
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Severity
-from maintenance.jobs.versions import settle as settling
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
+import paimon_maintenance.run.runner
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io import settled
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table, open_table_at
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.jobs.versions import settle as settling
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Severity
 
 State = dict[str, Any]
 DONE_BEFORE = (NotFound, AlreadyExists, InvalidArgument)
@@ -92,18 +92,18 @@ def run_failing(
     warehouse: Path, job: str, arguments: Mapping[str, object], trigger: Trigger
 ) -> Report:
     """The report of a run whose FileIO fails, or which dies."""
-    plain = maintenance.runner.open_table
+    plain = paimon_maintenance.run.runner.open_table
 
     def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
         root = plain(warehouse, name).root
         io = FailingFileIO(trigger)
         return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-    maintenance.runner.open_table = opened
+    paimon_maintenance.run.runner.open_table = opened
     try:
         return run_job(warehouse, job, arguments)
     finally:
-        maintenance.runner.open_table = plain
+        paimon_maintenance.run.runner.open_table = plain
 
 
 def run_to_death(

@@ -132,7 +132,7 @@ def round_of(seed: int, oracle: Oracle, place: Path, store: Store) -> Outcome:
 def _start(
     warehouse: str, words: tuple[str, ...], delay: float, store: Store, *, leased: bool
 ) -> subprocess.Popen[str]:
-    entry = "maintenance.cli.main" if leased else "without_lease"
+    entry = "paimon_maintenance.cli.main" if leased else "without_lease"
     command = (
         f"import sys, time; time.sleep({delay}); from {entry} import main; "
         "sys.exit(main(sys.argv[1:]))"

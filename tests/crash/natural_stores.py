@@ -23,12 +23,12 @@ from replay import run_step
 from s3_store import download, drop, environment_of, s3_server, upload
 from slow_store import SlowStore, slow_store
 
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Severity
 from oracle import Oracle
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Severity
 
 DELAY_MILLIS = 30
 DAY = "2999-01-01"

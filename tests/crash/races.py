@@ -29,15 +29,15 @@ from harness import attempt, do, remove_orphans
 from replay import run_step
 from without_lease import without_lease
 
-import maintenance.runner
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Finding, Problem, Severity
-from maintenance.registry import JOBS, job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, run_table
+import paimon_maintenance.run.runner
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.registry import JOBS, job_named
+from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Finding, Problem, Severity
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},
@@ -273,8 +273,8 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             dynamic_options=options["dynamic_options"],
         )
 
-    before = maintenance.runner.open_table
-    maintenance.runner.open_table = opened
+    before = paimon_maintenance.run.runner.open_table
+    paimon_maintenance.run.runner.open_table = opened
     try:
         return run_table(
             RunRequest(
@@ -287,7 +287,7 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             )
         )
     finally:
-        maintenance.runner.open_table = before
+        paimon_maintenance.run.runner.open_table = before
 
 
 def count_changes(of: Pristine, a: str, place: Path) -> int:

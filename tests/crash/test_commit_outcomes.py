@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 from failing_io import FailingFileIO, Injected, Trigger
 
-from maintenance.environment import system_environment
 from paimon_core.commit.committer import commit, filter_committed
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import CommitConflict, CommitStateUnknown
@@ -25,6 +24,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.arrow import arrow_type
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 NAME = "append_unaware"

@@ -23,8 +23,8 @@ import pytest
 from fork_server import ForkServer
 from harness import Origin, failures, kills, origin, run_failing
 
-from maintenance.registry import JOBS
 from paimon_core.io import settled
+from paimon_maintenance.registry import JOBS
 
 pytestmark = pytest.mark.crash
 CASES = cases_metadata.CASES | cases_rewrites.CASES | cases_repair.CASES

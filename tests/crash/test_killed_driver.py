@@ -30,7 +30,7 @@ def test_a_killed_driver_takes_everything_with_it(tmp_path: Path) -> None:
     lake.fill(2, rows=3000)
     before, files = rows(warehouse), lake.on_disk()
     driver = subprocess.Popen(
-        [sys.executable, "-m", "maintenance.cli", *COMMAND, "-w", str(warehouse)],
+        [sys.executable, "-m", "paimon_maintenance.cli", *COMMAND, "-w", str(warehouse)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # What the dead driver leaves there goes with the test.
@@ -72,7 +72,7 @@ def test_a_killed_jvm_is_called_one(tmp_path: Path) -> None:
     output = tmp_path / "output"
     with output.open("wb") as written:
         driver = subprocess.Popen(
-            [sys.executable, "-m", "maintenance.cli", *COMMAND, "-w", str(warehouse)],
+            [sys.executable, "-m", "paimon_maintenance.cli", *COMMAND, "-w", str(warehouse)],
             stdout=subprocess.DEVNULL,
             stderr=written,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},

@@ -20,7 +20,7 @@ from harness import errors, remove_orphans, rows, run_job
 from lakes import Lake
 from processes import in_session, kill_session, wait_until
 
-from maintenance.history.store import SqlHistory
+from paimon_maintenance.history.store import SqlHistory
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.airflow, pytest.mark.slow]
 

@@ -27,15 +27,15 @@ from replay import run_step
 from slow_store import CONDITIONAL_PUT, DELETE, DELETE_MANY, PUT, Fault, SlowStore, slow_store
 from without_lease import without_lease
 
-from maintenance.environment import system_environment
-from maintenance.jobs.versions import settle
-from maintenance.report import Report
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.errors import PaimonError
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.versions import settle
+from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [pytest.mark.crash, pytest.mark.s3, pytest.mark.slow]
 ENV = system_environment()

@@ -31,7 +31,7 @@ class Demo:
         self.output = home / "output.txt"
         self.scratch = home / "tmp"
         self.scratch.mkdir(parents=True)
-        paths = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "dags")]
+        paths = [str(ROOT), *(str(ROOT / p) for p in ("maintenance", "plugins", "dags"))]
         env = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
         env |= {
             # An empty home, as on a machine that has never seen any of this.
@@ -43,7 +43,7 @@ class Demo:
         (home / "home").mkdir()
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "maintenance.cli", "demo", *arguments],
+                [sys.executable, "-P", "-m", "paimon_maintenance.cli", "demo", *arguments],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=home,

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from type_strategies import atomic_types, data_types, same, values
 
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.compaction import page_copy
@@ -35,6 +34,7 @@ from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write import page_writer
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
 NO_PARTITION = encode_row([], [])

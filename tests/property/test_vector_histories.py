@@ -18,8 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import run_step
 
-from maintenance.environment import system_environment
-from maintenance.jobs.verify.check import check_table
 from paimon_core.commit.committer import commit
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.rewrite import rewrite
@@ -32,6 +30,8 @@ from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.table.open import open_table
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.verify.check import check_table
 
 ENV = system_environment()
 COLUMNS = [

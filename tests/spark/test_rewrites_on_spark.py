@@ -11,12 +11,12 @@ import pytest
 from command_line import caretaker, read_rows
 from lakes import Lake
 
-from maintenance import storage
-from maintenance.engine import WorkUnit
-from maintenance.registry import job_named
-from maintenance.report import Report
-from maintenance.runner import RunRequest, RunServices, run_table
-from maintenance.spark import SparkEngine
+from paimon_maintenance.engines.engine import WorkUnit
+from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.storage import bulk
 
 pytestmark = pytest.mark.spark
 
@@ -81,8 +81,8 @@ def test_sort_compact_in_ranges(spark: SparkEngine, tmp_path: Path) -> None:
 def test_many_files_are_listed_and_deleted_there(
     spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "FROM_FOLDERS", 2)
-    monkeypatch.setattr(storage, "FROM_FILES", 2)
+    monkeypatch.setattr(bulk, "FROM_FOLDERS", 2)
+    monkeypatch.setattr(bulk, "FROM_FILES", 2)
     lake = Lake(tmp_path)
     lake.primary_key(buckets=3, partitioned=True)
     lake.fill(3, rows=200)

@@ -20,14 +20,14 @@ from ports import free_port
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from spark_work import slow, work
 
-from maintenance.engine import WorkUnit
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.report import Status
-from maintenance.runner import RunRequest, RunServices, run_table
-from maintenance.spark import SparkEngine, Started, UnitLost
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
+from paimon_maintenance.engines.engine import WorkUnit
+from paimon_maintenance.engines.spark import SparkEngine, Started, UnitLost
+from paimon_maintenance.job.report import Status
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 pytestmark = pytest.mark.spark
 
@@ -208,9 +208,9 @@ def test_a_unit_that_fails_on_an_executor_does_not_stop_the_others(spark, lake):
 
 
 def caretaker_in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "tests")])
+    paths = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "maintenance"), str(CHECKOUT / "tests")])
     return subprocess.run(
-        [sys.executable, "-m", "maintenance.cli", *words],
+        [sys.executable, "-m", "paimon_maintenance.cli", *words],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -318,7 +318,7 @@ def test_a_batch_of_tables_in_one_application(lake, tmp_path):
     command += ["--conf", "spark.ui.enabled=false"]
     command += ["--conf", "spark.driver.host=127.0.0.1"]
     command += ["--conf", "spark.driver.bindAddress=127.0.0.1"]
-    command += [str(CHECKOUT / "maintenance" / "spark_app.py")]
+    command += [str(CHECKOUT / "maintenance" / "paimon_maintenance" / "spark_app.py")]
     command += ["--batch", str(batch), "--results", str(results)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     environment.pop("PYTHONPATH", None)

@@ -325,10 +325,10 @@ class TestLauncher:
         assert run.stderr == ""
         arguments = [line for line in run.stdout.splitlines() if line.startswith("[")]
         assert arguments == [
-            *("[-P]", "[-m]", "[maintenance.cli]"),
+            *("[-P]", "[-m]", "[paimon_maintenance.cli]"),
             *("[read]", "[db.t]", "[-w]", "[a folder]", "[--where]", "[a = 'b  c']"),
         ]
-        assert f"PYTHONPATH={ROOT}:{ROOT}/plugins:{ROOT}/dags\n" in run.stdout
+        assert f"PYTHONPATH={ROOT}:{ROOT}/maintenance:{ROOT}/plugins:{ROOT}/dags\n" in run.stdout
         assert f"PYSPARK_PYTHON={launcher.python}\n" in run.stdout
         assert f"PATH={launcher.env}/bin:" in run.stdout
 
@@ -344,7 +344,9 @@ class TestLauncher:
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "caretaker").symlink_to("../links/second")
         run = launcher("python", program=tmp_path / "bin" / "caretaker", PYTHONPATH="/own")
-        assert f"PYTHONPATH={ROOT}:{ROOT}/plugins:{ROOT}/dags:/own\n" in run.stdout
+        assert (
+            f"PYTHONPATH={ROOT}:{ROOT}/maintenance:{ROOT}/plugins:{ROOT}/dags:/own\n" in run.stdout
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "wanted"),

@@ -155,7 +155,7 @@ def test_the_settings_of_the_image_are_settings():
 
 
 def test_the_policy_of_the_image_is_a_policy_and_where_the_settings_look():
-    from maintenance.policy.load import load_policy
+    from paimon_maintenance.policy.load import load_policy
 
     assert load_policy(DOCKER / "policy.yaml").schedules()
     settings = tomllib.loads((DOCKER / "caretaker.toml").read_text())

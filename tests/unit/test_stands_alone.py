@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Without())
 def run_without(absent: set[str], program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT.format(absent=absent, program=program)],
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}:{ROOT / 'dags'}"},
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}:{ROOT / 'plugins'}:{ROOT / 'dags'}"},
         capture_output=True,
         text=True,
         check=False,
@@ -66,7 +66,7 @@ except InvalidArgument as e:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["read", "--help"]])
 def test_the_command_line_needs_neither_spark_nor_airflow(arguments):
-    program = f"from maintenance.cli.main import main\nsys.exit(main({arguments!r}))"
+    program = f"from paimon_maintenance.cli.main import main\nsys.exit(main({arguments!r}))"
     run = run_without({"pyspark", "airflow", "pandas"}, program)
     assert run.returncode == 0, run.stderr
     assert "usage" in run.stdout.lower()

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
 
-from maintenance.health import inspect_table
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.stream import newest_compacted
 from paimon_core.table.open import open_table
 from paimon_core.table.table_writer import write_rows
+from paimon_maintenance.health import inspect_table
 
 
 def write(table: FileStoreTable) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from lakes import ENV, Lake
 
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.compaction.postpone import known_buckets, replay, replay_units
@@ -20,6 +19,7 @@ from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.schema_change import change_from_object
 from paimon_core.snapshot.snapshot import CommitKind
+from paimon_maintenance.run.environment import system_environment
 
 
 def postponed(place: Path, commits: int = 4, *, partitioned: bool = False) -> Lake:

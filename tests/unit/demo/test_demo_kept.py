@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.demo.keeper import descendants
-from maintenance.demo.kept import Kept
+from paimon_maintenance.demo.keeper import descendants
+from paimon_maintenance.demo.kept import Kept
 
 ROOT = Path(__file__).resolve().parents[3]
 SLEEPS = "31557600"
@@ -46,7 +46,7 @@ ctypes.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0
 OWNER = """\
 import os, sys, time
 from pathlib import Path
-from maintenance.demo.kept import Kept
+from paimon_maintenance.demo.kept import Kept
 kept = Kept([sys.executable, "-c", sys.argv[1]], env=dict(os.environ), log=Path(sys.argv[2]))
 time.sleep(600)
 """
@@ -85,7 +85,7 @@ def test_the_death_of_the_owner_ends_everything_too(tmp_path):
     log = tmp_path / "log"
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, NASTY, str(log)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}"},
     )
     wait_for("up", log)
     alive = descendants(owner.pid)

@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from maintenance.demo import lake
-from maintenance.demo.airflow import free_port
-from maintenance.demo.measure import measure
-from maintenance.demo.screen import Screen
 from paimon_core.errors import InvalidArgument
+from paimon_maintenance.demo import lake
+from paimon_maintenance.demo.airflow import free_port
+from paimon_maintenance.demo.measure import measure
+from paimon_maintenance.demo.screen import Screen
 
 
 def test_writers_make_small_files_that_compaction_may_merge(tmp_path, capsys):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from maintenance.demo import lake, life
-from maintenance.jobs.verify.check import Scope, check_table
 from paimon_core.table.open import open_table
+from paimon_maintenance.demo import lake, life
+from paimon_maintenance.verify.check import Scope, check_table
 
 
 def test_every_chapter_changes_what_it_shows(tmp_path, capsys):

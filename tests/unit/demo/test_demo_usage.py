@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.demo import main
+from paimon_maintenance.demo import main
 
 
 @pytest.fixture(autouse=True)

@@ -402,7 +402,7 @@ def test_types_of_an_orc_file_that_made_arrow_end_the_process(tmp_path, golden) 
     for name, types in cases.items():
         path = written(tmp_path, orc(types), "data-1.orc")
         told = _in_a_process(
-            "from maintenance.jobs.verify.footers import count_rows\n"
+            "from paimon_maintenance.verify.footers import count_rows\n"
             "from paimon_core.io.local import LocalFileIO\n"
             f"count_rows(LocalFileIO(), {path!r})\n"
         )

@@ -278,7 +278,7 @@ def test_a_package_that_is_not_installed(lake: Lake, package: str, extra: str, w
     script = (
         "import sys\n"
         f"sys.modules[{package!r}] = None\n"
-        "from maintenance.cli.main import main\n"
+        "from paimon_maintenance.cli.main import main\n"
         "raise SystemExit(main(sys.argv[1:]))\n"
     )
     table = ("-w", str(lake.warehouse)) if words[0] == "plan" else ()

@@ -9,7 +9,7 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
-from maintenance.exit_codes import ExitCode
+from paimon_maintenance.job.exit_codes import ExitCode
 
 EXPIRE = ("--retain-max", "1", "--retain-min", "1")
 

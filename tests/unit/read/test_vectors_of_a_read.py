@@ -9,9 +9,9 @@ from command_line import caretaker
 from lakes import Lake
 from row_deletes import delete_rows
 
-from maintenance.exit_codes import ExitCode
 from paimon_core.predicate import Leaf, Op
 from paimon_core.read.table_read import read_table
+from paimon_maintenance.job.exit_codes import ExitCode
 
 
 @pytest.fixture

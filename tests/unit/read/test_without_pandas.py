@@ -17,7 +17,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[3]
 SCRIPT = """
 import sys
-from maintenance.cli.main import main
+from paimon_maintenance.cli.main import main
 code = main(sys.argv[1:])
 print(code, "pandas" in sys.modules, file=sys.stderr)
 """
@@ -29,7 +29,7 @@ print(code, "pandas" in sys.modules, file=sys.stderr)
 )
 def test_reading_leaves_pandas_alone(golden: Callable[[str], object], name: str) -> None:
     table = golden(name)
-    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "plugins", "dags"))
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT, "read", "db.t", "-w", str(table.warehouse)],
         env={**os.environ, "PYTHONPATH": paths},

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
 
-from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -23,6 +22,7 @@ from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
 from paimon_core.table.table_writer import commit_write, write_rows
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = [
     Column("k", "INT NOT NULL"),

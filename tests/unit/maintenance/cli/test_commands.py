@@ -14,9 +14,9 @@ import pytest
 from command_line import caretaker, in_order, read_rows
 from lakes import Lake
 
-from maintenance.exit_codes import ExitCode
-from maintenance.jobs.verify.findings import Finding, Problem, Severity
-from maintenance.registry import JOBS
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.registry import JOBS
+from paimon_maintenance.verify.findings import Finding, Problem, Severity
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -33,9 +33,9 @@ def lake(tmp_path) -> Lake:
 
 
 def in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "plugins", "dags"))
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
     return subprocess.run(
-        [sys.executable, "-m", "maintenance.cli", *words],
+        [sys.executable, "-m", "paimon_maintenance.cli", *words],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -57,7 +57,7 @@ def test_help_names_every_command_and_exit_code():
 
 def test_help_starts_fast_and_imports_nothing_heavy():
     script = (
-        "import sys; from maintenance.cli.main import main\n"
+        "import sys; from paimon_maintenance.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'pyarrow', 'numpy', 'pyspark', 'fastavro', 'rich', 'fsspec'} & set(sys.modules)\n"
@@ -66,7 +66,7 @@ def test_help_starts_fast_and_imports_nothing_heavy():
     started = os.times().children_user
     ran = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'maintenance'}"},
         capture_output=True,
         text=True,
         check=False,
@@ -195,8 +195,8 @@ def test_read_of_an_empty_table_prints_nothing(lake):
 
 def test_a_reader_may_stop_early(lake):
     lake.append({"k": list(range(50_000)), "v": ["x" * 20] * 50_000}, "db.log")
-    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "plugins", "dags"))
-    command = f"'{sys.executable}' -m maintenance.cli read db.log -w '{lake.warehouse}'"
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
+    command = f"'{sys.executable}' -m paimon_maintenance.cli read db.log -w '{lake.warehouse}'"
     ran = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -1"],
         env={**os.environ, "PYTHONPATH": paths},
@@ -433,12 +433,12 @@ def test_guards_and_metrics(lake, tmp_path):
 
 
 def test_spark_is_not_started_for_nothing(lake, monkeypatch):
-    import maintenance.spark
+    import paimon_maintenance.engines.spark
 
     def never(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(maintenance.spark, "_start", never)
+    monkeypatch.setattr(paimon_maintenance.engines.spark, "_start", never)
     words = ("compact", "db.t", "-w", lake.warehouse)
     assert caretaker("plan", *words).code == 0
     assert caretaker("run", *words, "--dry-run").code == 0
@@ -505,7 +505,7 @@ def test_damage_found_after_the_commit_says_that_it_is_committed(lake, monkeypat
         problem=Problem.MISSING_INDEX_FILE, severity=Severity.ERROR, message="f is missing"
     )
     found = SimpleNamespace(findings=[finding])
-    monkeypatch.setattr("maintenance.runner.check_table", lambda *_: found)
+    monkeypatch.setattr("paimon_maintenance.run.runner.check_table", lambda *_: found)
     ran = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     assert ran.code == 7
     assert "what was committed is there" in ran.err

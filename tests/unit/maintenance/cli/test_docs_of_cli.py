@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.cli.parser import build_parser
-from maintenance.exit_codes import ExitCode
-from maintenance.jobs.compact.definition import COMPACT
-from maintenance.jobs.verify.findings import Problem
+from paimon_maintenance.cli.parser import build_parser
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.verify.findings import Problem
 
 TEXT = (Path(__file__).parents[4] / "docs" / "cli.md").read_text(encoding="utf-8")
 

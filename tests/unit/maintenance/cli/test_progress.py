@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import sys
 
-from maintenance.cli.progress import Bars, NoBars, progress_for
+from paimon_maintenance.cli.progress import Bars, NoBars, progress_for
 
 
 class Terminal(io.StringIO):

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from command_line import caretaker
 from lakes import Lake
 
-from maintenance.history import migrations
-from maintenance.history.entry import Actor, Entry, entries_of_report
-from maintenance.history.store import SqlHistory, open_history, state_folder
-from maintenance.registry import job_named
-from maintenance.report import Status
-from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
+from paimon_maintenance.history import migrations
+from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
+from paimon_maintenance.history.store import SqlHistory, open_history, state_folder
+from paimon_maintenance.job.report import Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
 
 ROOT = Path(__file__).resolve().parents[4]
 ENTRY = Entry(
@@ -121,8 +121,8 @@ def test_a_failing_migration_leaves_the_version_before(url, monkeypatch):
 WRITER = """\
 import sys
 from dataclasses import replace
-from maintenance.history.entry import Entry
-from maintenance.history.store import SqlHistory
+from paimon_maintenance.history.entry import Entry
+from paimon_maintenance.history.store import SqlHistory
 
 history = SqlHistory(sys.argv[1])
 for i in range(10):

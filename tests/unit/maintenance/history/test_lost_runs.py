@@ -13,22 +13,22 @@ from command_line import caretaker
 from lakes import Lake
 from processes import wait_until
 
-from maintenance.commit_user import commit_user, is_of_run, pattern_of_run
-from maintenance.history.entry import Actor, Entry, entry_of_start
-from maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, settle_lost_runs
-from maintenance.history.store import SqlHistory
-from maintenance.process_identity import has_ended, process_identity, this_process
-from maintenance.registry import job_named
-from maintenance.report import Status
-from maintenance.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.history.entry import Actor, Entry, entry_of_start
+from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, settle_lost_runs
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.job.commit_user import commit_user, is_of_run, pattern_of_run
+from paimon_maintenance.job.report import Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.storage.process_identity import has_ended, process_identity, this_process
 
 NOW = 1_700_000_000_000
 KILLED = 9
 RUN = """\
 import os, sys
-from maintenance.history.store import SqlHistory
-from maintenance.registry import job_named
-from maintenance.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 warehouse, url, job, when = sys.argv[1:]
 

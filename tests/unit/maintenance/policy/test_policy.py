@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.jobs.maintain.parts import chosen_steps
-from maintenance.policy.load import load_policy, read_policy
-from maintenance.policy.schedule import wrong_schedule
-from maintenance.registry import JOBS, job_named
 from paimon_core.errors import InvalidArgument, NotFound
+from paimon_maintenance.jobs.maintain.parts import chosen_steps
+from paimon_maintenance.policy.load import load_policy, read_policy
+from paimon_maintenance.policy.schedule import wrong_schedule
+from paimon_maintenance.registry import JOBS, job_named
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -262,7 +262,7 @@ def test_loading_a_policy_imports_nothing_heavy(tmp_path):
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY)
     code = (
-        "import sys\nfrom maintenance.policy.load import load_policy\n"
+        "import sys\nfrom paimon_maintenance.policy.load import load_policy\n"
         f"load_policy({str(file)!r}).for_table('sales.orders')\n"
         "heavy = {'pyarrow', 'numpy', 'pandas', 'pyspark', 'fsspec', 'sqlalchemy', 'airflow'}\n"
         "assert not heavy & {m.split('.')[0] for m in sys.modules}, heavy & set(sys.modules)\n"

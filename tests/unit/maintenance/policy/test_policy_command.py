@@ -8,9 +8,9 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
-from maintenance.cli.run import _at_most
-from maintenance.engine import LocalEngine
-from maintenance.spark_app import run_batch
+from paimon_maintenance.cli.run import _at_most
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.spark_app import run_batch
 
 POLICY = """\
 version: 1
@@ -135,7 +135,7 @@ def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monk
         def close(self):
             """Nothing was started."""
 
-    monkeypatch.setattr("maintenance.spark.SparkEngine", lambda **_: Engine())
+    monkeypatch.setattr("paimon_maintenance.engines.spark.SparkEngine", lambda **_: Engine())
     batch = {
         "warehouse": str(lake.warehouse),
         "job": "compact",

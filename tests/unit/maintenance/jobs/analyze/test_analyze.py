@@ -14,13 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lakes import Lake
 
-from maintenance.engine import LocalEngine
-from maintenance.jobs.analyze import steps
-from maintenance.jobs.analyze.columns import Gatherer
-from maintenance.jobs.analyze.distinct import EXACT, DistinctCounter
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument
 from paimon_core.snapshot.snapshot import CommitKind
@@ -28,6 +21,13 @@ from paimon_core.table.open import open_table
 from paimon_core.table.statistics import ColumnStatistics, Statistics, read_statistics
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import parse_type
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.jobs.analyze import steps
+from paimon_maintenance.jobs.analyze.columns import Gatherer
+from paimon_maintenance.jobs.analyze.distinct import EXACT, DistinctCounter
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
 
 
 def request(warehouse: Path, **arguments: object) -> RunRequest:
@@ -212,7 +212,7 @@ def test_few_values_are_counted_exactly(parts):
 @pytest.mark.parametrize("values", [EXACT + 1, 300_000, 2_000_000])
 def test_many_values_are_estimated(values):
     whole = DistinctCounter()
-    from maintenance.jobs.analyze.distinct import hashes_of
+    from paimon_maintenance.jobs.analyze.distinct import hashes_of
 
     for start in range(0, values, 100_000):
         part = DistinctCounter()
@@ -225,7 +225,7 @@ def test_many_values_are_estimated(values):
 
 
 def test_a_counter_that_overflows_is_the_same_in_any_order():
-    from maintenance.jobs.analyze.distinct import hash_numbers
+    from paimon_maintenance.jobs.analyze.distinct import hash_numbers
 
     hashes = hash_numbers(np.arange(EXACT * 2, dtype=np.int64))
     few, many, both = DistinctCounter(), DistinctCounter(), DistinctCounter()

@@ -10,9 +10,9 @@ from command_line import Ran, caretaker, read_rows
 from lakes import Lake
 from row_deletes import delete_rows
 
-from maintenance.jobs.compact import execute
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.vectors import vector_files
+from paimon_maintenance.jobs.compact import execute
 
 SMALL_FILES = {"target__file__size": "4 kb", "source_split_open__file__cost": "1 b"}
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
-import maintenance.runner
 import paimon_core.reachability.files
 import paimon_core.scan.manifests
-from maintenance.exit_codes import ExitCode
-from maintenance.guards import Guards
-from maintenance.jobs.verify.check import check_table
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, plan_table, run_table
+import paimon_maintenance.run.runner
 from paimon_core.errors import GuardTripped, InvalidArgument
 from paimon_core.scan.scan import scan_files
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.job.guards import Guards
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, plan_table, run_table
+from paimon_maintenance.verify.check import check_table
 
 ORDER = [
     "trigger_tag_automatic_creation",
@@ -237,7 +237,7 @@ def test_every_manifest_and_list_is_read_once(lake, monkeypatch):
     ):
         monkeypatch.setattr(module, name, counting(getattr(module, name)))
     monkeypatch.setattr(
-        maintenance.runner, "check_table", lambda *_: type("V", (), {"findings": []})
+        paimon_maintenance.run.runner, "check_table", lambda *_: type("V", (), {"findings": []})
     )
     report = run_table(request(lake, also=["compact_manifest"]))
     assert report.status is Status.SUCCESS, report.error
@@ -264,7 +264,7 @@ def test_a_replay_that_fails_is_tried_once(tmp_path):
         file.write_bytes(file.read_bytes()[:100])
     words = ["run", "maintain", "db.t", "-w", str(tmp_path), "--compact", "minor", "--json"]
     ended = subprocess.run(
-        [sys.executable, "-m", "maintenance.cli", *words],
+        [sys.executable, "-m", "paimon_maintenance.cli", *words],
         check=False,
         capture_output=True,
         timeout=120,

@@ -13,11 +13,6 @@ import pytest
 from disk import assert_whole
 from lakes import ENV, Lake
 
-from maintenance.engine import LocalEngine
-from maintenance.jobs.rescale import execute as execution
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.compaction import bucket_stage
 from paimon_core.compaction import rescale as rewriting
@@ -35,6 +30,11 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.jobs.rescale import execute as execution
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
 
 RESCALE = job_named("rescale")
 SHUFFLES = [(5, 10), (6, 4), (5, 7), (1, 9)]

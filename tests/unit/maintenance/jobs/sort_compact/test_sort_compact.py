@@ -11,11 +11,6 @@ import pytest
 from disk import assert_whole
 from lakes import ENV, Lake
 
-from maintenance.engine import LocalEngine, UnitResult, WorkUnit, run_unit
-from maintenance.jobs.sort_compact import execute as execution
-from maintenance.registry import job_named
-from maintenance.report import Report, Status
-from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
@@ -24,6 +19,11 @@ from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.create import Column, create_schema
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.engines.engine import LocalEngine, UnitResult, WorkUnit, run_unit
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.jobs.sort_compact import execute as execution
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
 
 JOB = job_named("sort_compact")
 SCHEMA = pa.schema([("x", pa.int32()), ("y", pa.int64()), ("s", pa.string()), ("dt", pa.string())])

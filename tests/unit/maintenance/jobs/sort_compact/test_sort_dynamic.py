@@ -12,15 +12,15 @@ import pytest
 from disk import assert_whole
 from lakes import ENV, Lake
 
-from maintenance.engine import LocalEngine
-from maintenance.registry import job_named
-from maintenance.report import Report
-from maintenance.runner import RunRequest, RunServices, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
 
 JOB = job_named("sort_compact")
 

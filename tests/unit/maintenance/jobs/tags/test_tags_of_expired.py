@@ -8,8 +8,8 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
-from maintenance.exit_codes import ExitCode
 from paimon_core.refs.tags import Tag, TagStore
+from paimon_maintenance.job.exit_codes import ExitCode
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from failing_io import Trigger
 from known_holes import each_call
 from lakes import Lake
 
-from maintenance.jobs.verify.check import check_table
-from maintenance.jobs.verify.findings import Problem
-from maintenance.report import Report, Status
 from paimon_core.errors import AlreadyExists, CorruptTable, NotFound, StalePlan
 from paimon_core.table.open import open_table
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Problem
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
-from maintenance.exit_codes import ExitCode
-from maintenance.jobs.versions.schema_copy import SchemaCopy
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
 
 
 def test_a_writer_that_takes_the_number_wins(

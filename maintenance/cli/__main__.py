@@ -1,7 +1,0 @@
-"""`python -m maintenance.cli`."""
-
-import sys
-
-from maintenance.cli.main import main
-
-sys.exit(main())

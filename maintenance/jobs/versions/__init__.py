@@ -1,1 +1,0 @@
-"""Going back to another version of a table, its branches, and its manifests."""

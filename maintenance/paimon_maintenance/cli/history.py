@@ -1,0 +1,97 @@
+"""`caretaker history [TABLE]`: what was planned, started, run and skipped."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.errors import NotFound
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.job.changes import text_of
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.job.plan import counted, human_bytes
+from paimon_maintenance.job.report import detail_texts
+
+if TYPE_CHECKING:
+    from paimon_maintenance.history.entry import Entry
+
+
+_TOLD_OTHERWISE: Final = frozenset(
+    {
+        "why",
+        "seconds",
+        "effect",
+        "feature",
+        "changes",
+        "process",
+        "commit_user",
+        "started_at_millis",
+    }
+)
+_LONGEST: Final = 120
+"""Characters of what a run did; `--json` has more of it."""
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the newest entries, newest first; NotFound if there is no history."""
+    from paimon_maintenance.history.lost_runs import LostOutcome  # noqa: PLC0415 - fast start
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+
+    history = open_history(args.url)
+    if history is None:
+        raise NotFound(
+            "the history is turned off (CARETAKER_HISTORY_URL is none)",
+            next_step="unset it, or name a database's URL",
+        )
+    entries = history.newest(
+        table=args.table,
+        job=None if args.job is None else args.job.replace("-", "_"),
+        status=["failed", *map(str, LostOutcome)]
+        if args.failed
+        else ["refused"]
+        if args.refused
+        else None,
+        run_id=args.run_id,
+        limit=args.limit,
+    )
+    shown = {"entries": [e.to_json() for e in entries]}
+    output.result(shown, _lines(entries))
+    return ExitCode.SUCCESS
+
+
+def _lines(entries: list[Entry]) -> Iterator[str]:
+    if not entries:
+        yield "nothing that fits"
+    for entry in entries:
+        yield _line(entry)
+        if entry.error:
+            yield f"    {entry.error_type}: {entry.error}"
+            if entry.next_step:
+                yield f"    -> {entry.next_step}"
+        changes = entry.details.get("changes")
+        if isinstance(changes, Mapping):
+            yield f"    before that: {text_of(changes)}"
+
+
+def _line(entry: Entry) -> str:
+    at = datetime.fromtimestamp(entry.at_millis / 1000, UTC).astimezone()
+    what = entry.job if entry.part_of is None else f"{entry.part_of}/{entry.job}"
+    parts = [f"{at:%Y-%m-%d %H:%M:%S}", entry.event, what, entry.table, entry.status]
+    if entry.snapshots:
+        parts.append("snapshot " + ", ".join(map(str, entry.snapshots)))
+    if entry.files_before is not None and entry.files_after is not None:
+        parts.append(f"{entry.files_before:,} -> {counted(entry.files_after, 'files')}")
+    if entry.bytes_before is not None and entry.bytes_after is not None:
+        parts.append(f"{human_bytes(entry.bytes_before)} -> {human_bytes(entry.bytes_after)}")
+    why = entry.details.get("why")
+    if why:
+        parts.append(str(why))
+    done = {k: v for k, v in entry.details.items() if k not in _TOLD_OTHERWISE}
+    if told := ", ".join(detail_texts(done)):
+        parts.append(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}...")
+    if entry.seconds is not None:
+        parts.append(f"{entry.seconds:.1f} s")
+    parts.append(f"by {entry.origin} {entry.actor}")
+    return "  ".join(parts)

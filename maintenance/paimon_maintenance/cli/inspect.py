@@ -1,0 +1,121 @@
+"""`caretaker inspect TABLE`: the table's health."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
+from paimon_maintenance.job.plan import counted, human_bytes
+from paimon_maintenance.job.report import error_json
+from paimon_maintenance.rules.tables import is_pattern
+
+_MOST_PARTITIONS = 10
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the health of each table."""
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.health import inspect_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - fast start
+
+    many = is_pattern(args.table)
+    env = system_environment()
+    shown: list[dict[str, object]] = []
+    lines: list[str] = []
+    codes: list[ExitCode] = []
+    for name in tables_of(args):
+        try:
+            table = open_table(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            health = inspect_table(table, env).to_json()
+        except Exception as e:
+            if not many:
+                raise
+            shown.append({"table": name, "error": error_json(e)})
+            output.note(f"{name}: {error_line(e)}")
+            codes.append(exit_code_of(e))
+            continue
+        shown.append(health)
+        lines += _lines(health, args.warehouse)
+        codes.append(ExitCode.SUCCESS)
+    code = combined(codes)
+    output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
+    return code
+
+
+def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
+    # Advice is there to be typed, so it says where the table is unless the environment does.
+    where = "" if warehouse is None else f" -w {shlex.quote(warehouse)}"
+    where += "" if h["branch"] == "main" else f" --branch {shlex.quote(h['branch'])}"
+    snapshots, buckets, partitions = h["snapshots"], h["buckets"], h["partitions"]
+    branch = "" if h["branch"] == "main" else f" branch {h['branch']}"
+    key = f" on {', '.join(h['primary_keys'])}" if h["primary_keys"] else ""
+    yield f"{h['table']}{branch}: {h['kind']} table{key}, {h['bucket_mode']} buckets"
+    yield (
+        f"  data        {counted(h['files'], 'files')}, {human_bytes(h['bytes'])}, "
+        f"{counted(h['rows'], 'records')}; {counted(h['small_files'], 'small files')}, {h['level_0_files']:,} at level 0"
+    )
+    runs = buckets["most_sorted_runs"]
+    yield (
+        f"  buckets     {buckets['count']:,} with files"
+        + ("" if runs is None else f"; most sorted runs {runs}")
+        + f"; most files {buckets['most_files']:,}"
+    )
+    latest = snapshots["latest_time_millis"]
+    if latest is None:
+        yield "  snapshots   none"
+    else:
+        yield (
+            f"  snapshots   {snapshots['count']:,} ({snapshots['earliest']} to "
+            f"{snapshots['latest']}), newest {_moment(latest)}; "
+            f"{snapshots['unexpired']:,} past retention; "
+            f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old ones"
+        )
+    yield f"  manifests   {h['manifests']:,} in the newest snapshot"
+    for name in ("tags", "consumers"):
+        if h[name]:
+            yield f"  {name:11} {', '.join(_named(entry) for entry in h[name])}"
+    if h["branches"]:
+        yield f"  branches    {', '.join(h['branches'])}"
+    if h["partition_keys"]:
+        yield f"  partitions  {partitions['count']:,}, by number of files:"
+        for p in partitions["list"][:_MOST_PARTITIONS]:
+            yield (
+                f"    {p['partition']}: {counted(p['files'], 'files')} ({p['small_files']:,} small), "
+                f"{human_bytes(p['bytes'])}, {counted(p['rows'], 'records')}"
+            )
+    for advice in h["advice"]:
+        yield f"  {advice['urgency']:11} {advice['text']}"
+        if advice["command"]:
+            yield f"              -> {advice['command']}{where}"
+    if not h["advice"]:
+        yield "  healthy: nothing to do"
+
+
+def _named(entry: dict[str, Any]) -> str:
+    if "name" in entry:
+        return f"{entry['name']} (snapshot {entry['snapshot']})"
+    return (
+        f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind, "
+        f"holds back {human_bytes(entry['held']['bytes'])} and {_age(entry['held_millis'])}, "
+        f"silent for {_age(entry['silent_millis'])})"
+    )
+
+
+def _age(millis: int) -> str:
+    """A length of time in its largest unit: "3 d", "5 h", "12 min"."""
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if millis >= length:
+            return f"{millis // length} {unit}"
+    return f"{millis // 1000} s"
+
+
+def _moment(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,53 @@
+"""`caretaker leases TABLE`: which jobs hold tables right now."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.rules.times import wall_clock_text
+
+if TYPE_CHECKING:
+    from paimon_maintenance.storage.lease import FoundLease
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the leases of each table; NOTHING_TO_DO if there are none."""
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.storage.lease import leases_of  # noqa: PLC0415 - fast start
+
+    shown: list[dict[str, object]] = []
+    lines: list[str] = []
+    for name in tables_of(args):
+        table = open_table(warehouse_of(args), name, file_io_options=storage_of(args))
+        for found in leases_of(table):
+            shown.append(_json(name, found))
+            lines.append(_line(name, found))
+    code = ExitCode.SUCCESS if shown else ExitCode.NOTHING_TO_DO
+    output.result({"exit_code": int(code), "leases": shown}, lines or ["no table is held"])
+    return code
+
+
+def _json(table: str, found: FoundLease) -> dict[str, object]:
+    holder = found.holder
+    return {
+        "table": table,
+        "file": found.stat.path,
+        "renewed_millis": found.stat.modified_millis,
+        "stale": found.stale,
+        "job": None if holder is None else holder.job,
+        "run_id": None if holder is None else holder.run_id,
+        "host": None if holder is None else holder.host,
+        "pid": None if holder is None else holder.pid,
+        "since_millis": None if holder is None else holder.since_millis,
+    }
+
+
+def _line(table: str, found: FoundLease) -> str:
+    who = "an unreadable lease file" if found.holder is None else found.holder.label
+    renewed = wall_clock_text(found.stat.modified_millis)
+    end = "; its process has ended, so the next job takes it over" if found.stale else ""
+    return f"{table}: {who}, renewed at {renewed} UTC{end}"

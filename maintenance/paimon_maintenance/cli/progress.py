@@ -1,0 +1,92 @@
+"""Progress bars, drawn on standard error if that is a terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from paimon_maintenance.job.job import Quiet
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Bars:
+    """Progress of one table: the phase, and units and bytes once they are known."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        from rich.console import Console  # noqa: PLC0415 - only on a terminal
+        from rich.progress import (  # noqa: PLC0415 - only on a terminal
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.fields[title]}"),
+            TextColumn("[cyan]{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._progress.start()
+        self._task = self._progress.add_task("", total=None, title=self._title)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop drawing, and leave nothing on the screen."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def phase(self, name: str) -> None:
+        """Show the phase's name."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=name)
+
+    def expect(self, units: int, size: int) -> None:
+        """Add to what there is to do."""
+        if self._progress is not None and self._task is not None and units:
+            task = self._progress.tasks[0]
+            self._progress.update(self._task, total=(task.total or 0) + size)
+
+    def advance(self, units: int, size: int) -> None:
+        """Add to what is done."""
+        if self._progress is not None and self._task is not None and units:
+            self._progress.advance(self._task, size)
+
+
+class NoBars(Quiet):
+    """Progress that is not shown, with the same shape as `Bars`."""
+
+    def __enter__(self) -> Self:
+        """Draw nothing."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing was drawn."""
+
+
+def progress_for(title: str, *, wanted: bool = True) -> Bars | NoBars:
+    """Bars if standard error is a terminal and bars are wanted."""
+    return Bars(title) if wanted and sys.stderr.isatty() else NoBars()

@@ -1,0 +1,132 @@
+"""`caretaker read TABLE`: rows as JSON lines, in bounded memory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import open_named, take_branch, zone_of
+from paimon_maintenance.job.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_core.table.batch import Batch
+    from paimon_core.types.data_types import RowType
+
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+_ROWS_AT_ONCE = 4096
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print `[kind, value, ...]` for each row; no row is no failure."""
+    from paimon_core.table.batch import batch_of  # noqa: PLC0415 - fast start
+    from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
+
+    name = take_branch(args)
+    zone = zone_of(args) or machine_zone()
+    batch = batch_of(open_named(args, options=_scan_options(args)), zone=zone)
+    if name is not None:
+        return _system_table(batch, name, args, output)
+    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
+    from paimon_core.table.batch import read_batch  # noqa: PLC0415 - fast start
+
+    row_type = batch.table.schema.row_type
+    columns = _columns(args.columns)
+    predicate = parse_where(args.where, row_type) if args.where else None
+    rows = read_batch(batch, columns=columns, predicate=predicate, limit=args.limit, zone=zone)
+    if batch.table.snapshots.latest() is None:
+        output.note(f"table {batch.table.name} has no snapshot yet, so no rows")
+    _print(rows, row_type if columns is None else row_type.project(columns), output)
+    return ExitCode.SUCCESS
+
+
+def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
+    """The table's options for this read alone; what is asked for replaces what the table says."""
+    given = {
+        "scan.snapshot-id": args.snapshot,
+        "scan.tag-name": args.tag,
+        "scan.timestamp-millis": args.timestamp,
+        "scan.watermark": args.watermark,
+        "incremental-between": args.incremental,
+        "incremental-between-scan-mode": args.incremental_mode,
+    }
+    options: dict[str, str | None] = {}
+    if any(v is not None for v in given.values()):
+        from paimon_core.schema.scan_options import SCAN_OPTIONS  # noqa: PLC0415 - fast start
+
+        options.update(dict.fromkeys(SCAN_OPTIONS))
+    options.update({k: str(v) for k, v in given.items() if v is not None})
+    for text in args.option:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument(f"argument --option: expected key=value, got {text!r}")
+        options[key.strip()] = value
+    return options
+
+
+def _system_table(batch: Batch, name: str, args: argparse.Namespace, output: Output) -> ExitCode:
+    from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
+    from paimon_core.read.table_read import chosen_rows  # noqa: PLC0415 - fast start
+    from paimon_core.table.system.read import (  # noqa: PLC0415 - fast start
+        VIEWS,
+        read_system_table,
+        read_view,
+    )
+    from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
+
+    zone = zone_of(args) or machine_zone()
+    if name in VIEWS:
+        row_type, batches = read_view(batch, name, zone=zone)
+    elif args.incremental is not None:
+        raise InvalidArgument(f"system table {name} is that of one snapshot")
+    else:
+        row_type, batches = read_system_table(batch.table, name, batch.whole, zone=zone)
+    wanted = row_type
+    columns = _columns(args.columns)
+    if columns is not None:
+        unknown = [c for c in columns if row_type.get(c) is None]
+        if unknown:
+            raise InvalidArgument(
+                f"system table {name} has no column {', '.join(unknown)}; "
+                f"it has {', '.join(row_type.names)}"
+            )
+        wanted = row_type.project(columns)
+    predicate = parse_where(args.where, row_type) if args.where else None
+    _print(chosen_rows(batches, wanted.names, predicate, args.limit), wanted, output)
+    return ExitCode.SUCCESS
+
+
+def _print(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output) -> None:
+    from paimon_core.schema.table_schema import VALUE_KIND  # noqa: PLC0415 - fast start
+    from paimon_core.types.text import batch_to_json_rows  # noqa: PLC0415 - fast start
+
+    for batch in batches:
+        # In slices: the rows of a whole batch as Python values would take hundreds of megabytes.
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            part = batch.slice(start, _ROWS_AT_ONCE)
+            kinds = part.column(VALUE_KIND).to_pylist()
+            rows = batch_to_json_rows(part.select(list(row_type.names)), row_type)
+            output.out.writelines(
+                _line(ROW_KINDS[kind], row) for kind, row in zip(kinds, rows, strict=True)
+            )
+    output.out.flush()
+
+
+def _columns(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip().strip("`") for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidArgument("argument --columns: no column is named")
+    if len(set(names)) != len(names):
+        raise InvalidArgument("argument --columns: a column is named twice")
+    return names
+
+
+def _line(kind: str, row: list[object]) -> str:
+    return json.dumps([kind, *row], ensure_ascii=False, separators=(",", ":")) + "\n"

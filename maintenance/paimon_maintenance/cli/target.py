@@ -1,0 +1,116 @@
+"""What common options mean: the warehouse, the store's options, one table or many."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.parser import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
+
+if TYPE_CHECKING:
+    from paimon_core.file_store_table import FileStoreTable
+
+_SYSTEM = "$"
+
+
+def warehouse_of(args: argparse.Namespace) -> str:
+    """The warehouse that was given or is configured; InvalidArgument if there is none."""
+    warehouse = args.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
+    if not warehouse:
+        raise InvalidArgument(
+            "no warehouse was given", next_step=f"add -w PATH, or set {WAREHOUSE_VARIABLE}"
+        )
+    return str(warehouse)
+
+
+def storage_of(args: argparse.Namespace) -> dict[str, str]:
+    """The options of the object store: the environment's, then what was typed.
+
+    InvalidArgument for a typed secret, which everybody on the machine could read.
+    """
+    options = {}
+    for text in args.storage:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument(f"argument --storage: expected key=value, got {text!r}")
+        options[key.strip()] = value
+    refuse_secrets(options, "argument --storage")
+    return {**options_of_environment(), **options}
+
+
+def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
+    """The zone of --timezone, None without it; InvalidArgument if there is no such zone."""
+    if args.timezone is None:
+        return None
+    try:
+        return ZoneInfo(args.timezone)
+    except (ValueError, OSError, LookupError) as e:
+        raise InvalidArgument(f"argument --timezone: no zone is called {args.timezone!r}") from e
+
+
+def take_branch(args: argparse.Namespace) -> str | None:
+    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; table and branch go to `args`.
+
+    InvalidArgument for names of other shapes, or if --branch says another branch.
+    """
+    if _SYSTEM not in args.table:
+        return None
+    from paimon_core.table.system.read import split_system_name  # noqa: PLC0415 - fast start
+
+    args.table, branch, system_table = split_system_name(args.table)
+    if branch is not None:
+        if getattr(args, "branch", None) not in (None, branch):
+            raise InvalidArgument(f"--branch {args.branch} contradicts the name of the table")
+        args.branch = branch
+    return system_table
+
+
+def _take_table(args: argparse.Namespace) -> None:
+    system_table = take_branch(args)
+    if system_table is not None:
+        raise InvalidArgument(
+            f"{args.table}${system_table} is a system table, which can only be read",
+            next_step=f"see caretaker read '{args.table}${system_table}'",
+        )
+
+
+def open_named(
+    args: argparse.Namespace, *, options: Mapping[str, str | None] | None = None
+) -> FileStoreTable:
+    """The one table that was named; `options` are the table's for this handle alone."""
+    _take_table(args)
+    from paimon_core.schema.changes import check_dynamic_options  # noqa: PLC0415 - fast start
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.rules.tables import is_pattern  # noqa: PLC0415 - fast start
+
+    if is_pattern(args.table):
+        raise InvalidArgument(f"{args.table!r} is a pattern; this command takes one table")
+    table = open_table(
+        warehouse_of(args),
+        args.table,
+        branch=args.branch,
+        dynamic_options=options,
+        file_io_options=storage_of(args),
+    )
+    if options:
+        check_dynamic_options(table.schemas.get(table.schema.id), options)
+    return table
+
+
+def tables_of(args: argparse.Namespace) -> list[str]:
+    """The tables that were named or match the pattern; a branch in the name goes to `args`."""
+    _take_table(args)
+    from paimon_maintenance.rules.tables import select_tables  # noqa: PLC0415 - fast start
+
+    return select_tables(
+        warehouse_of(args),
+        args.table,
+        including=args.including,
+        excluding=args.excluding,
+        file_io_options=storage_of(args),
+    )

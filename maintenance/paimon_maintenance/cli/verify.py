@@ -1,0 +1,83 @@
+"""`caretaker verify TABLE`: is everything there, and does it fit together?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.cli.progress import progress_for
+from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
+from paimon_maintenance.job.plan import counted, human_bytes
+from paimon_maintenance.job.report import error_json
+from paimon_maintenance.rules.tables import is_pattern
+
+_MOST_FINDINGS = 50
+
+if TYPE_CHECKING:
+    from paimon_maintenance.verify.check import Scope, Verification
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print what was found; CORRUPT_TABLE if an error is among it."""
+    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.verify.check import check_table  # noqa: PLC0415 - fast start
+
+    scope = _scope(args)
+    many = is_pattern(args.table)
+    shown: list[dict[str, object]] = []
+    lines: list[str] = []
+    codes: list[ExitCode] = []
+    for name in tables_of(args):
+        try:
+            table = open_table(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            with progress_for(name, wanted=scope.deep) as bars:
+                verification = check_table(table, scope, bars)
+        except Exception as e:
+            if not many:
+                raise
+            shown.append({"table": name, "error": error_json(e)})
+            output.note(f"{name}: {error_line(e)}")
+            codes.append(exit_code_of(e))
+            continue
+        shown.append({"table": name, **verification.to_json()})
+        lines += _lines(name, verification)
+        codes.append(ExitCode.SUCCESS if verification.clean else ExitCode.CORRUPT_TABLE)
+    code = combined(codes)
+    output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
+    return code
+
+
+def _scope(args: argparse.Namespace) -> Scope:
+    """What the options ask for; InvalidArgument for options that contradict each other."""
+    from paimon_maintenance.verify.check import Scope  # noqa: PLC0415 - fast start
+    from paimon_maintenance.verify.deep import default_parallelism  # noqa: PLC0415 - fast start
+
+    if args.deep and args.no_rows:
+        raise InvalidArgument("--deep reads every row and --no-rows none: give one of them")
+    if args.parallelism is not None and (args.parallelism < 1 or not args.deep):
+        raise InvalidArgument("--parallelism is a number of 1 or more, and belongs to --deep")
+    return Scope(
+        rows=not args.no_rows,
+        keys=args.keys or args.deep,
+        deep=args.deep,
+        parallelism=args.parallelism or default_parallelism(),
+    )
+
+
+def _lines(name: str, verification: Verification) -> Iterator[str]:
+    counts = ", ".join(
+        f"{human_bytes(n) if what == 'bytes' else counted(n, 'records' if what == 'rows' else what)}"
+        for what, n in verification.checked.items()
+    )
+    verdict = "clean" if verification.clean else "BROKEN"
+    yield f"{name}: {verdict}; checked {counts}"
+    for finding in verification.findings[:_MOST_FINDINGS]:
+        yield f"  {finding.line()}"
+    if len(verification.findings) > _MOST_FINDINGS:
+        yield f"  ... and {len(verification.findings) - _MOST_FINDINGS:,} more (--json has all)"

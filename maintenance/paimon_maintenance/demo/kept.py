@@ -1,0 +1,65 @@
+"""Processes that end when we end.
+
+Each command runs under a keeper of its own (`paimon_maintenance.demo.keeper`), in a session of its own, so
+that Ctrl-C reaches only us and we decide about the rest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from paimon_maintenance.demo import keeper
+
+# More than the keeper takes when all else is slow: without it nothing would end the rest.
+_PATIENCE_SECONDS = 90.0
+
+
+class Kept:
+    """A running command whose output goes to `log`; stopping it ends all of its descendants."""
+
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-P", "-S", "-E", keeper.__file__, *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(env),
+                start_new_session=True,
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's exit code once it and everything it started has ended, else None."""
+        return self._keeper.poll()
+
+    def stop(self) -> None:
+        """End the command and all of its descendants; returns when they are gone."""
+        if self._keeper.stdin is not None and not self._keeper.stdin.closed:
+            self._keeper.stdin.close()
+        try:
+            self._keeper.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of the command's output."""
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

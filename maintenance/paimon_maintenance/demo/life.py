@@ -1,0 +1,205 @@
+"""The life of the demo's orders after compaction, chapter by chapter, with what each changed.
+
+Tags, an expired partition, snapshots that a consumer holds back, a rescale, and what a failed write
+left behind.  Some chapters go through Airflow's REST API, the others through the runner in this
+process, as `caretaker run` does; the jobs are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from paimon_core.errors import MaintenanceError
+from paimon_core.scan.scan import scan_files
+from paimon_core.table.open import open_table
+from paimon_core.write.table_write import TableWriter
+from paimon_maintenance.demo import lake
+from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.job.plan import human_bytes
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+
+TABLE: Final = lake.ORDERS
+READER: Final = "nightly-report"
+TAG: Final = "end-of-week"
+OLDEST_DAY, _, NEWEST_DAY = lake.DAYS
+_DAY_SECONDS: Final = 86_400
+
+InAirflow = Callable[[str, Mapping[str, object]], Mapping[str, Any]]
+"""Triggers the job's DAG with these params and waits; the run's report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """One job on the table.  `before` sets the scene; `shows` names the figures that matter."""
+
+    title: str
+    job: str
+    shows: tuple[str, ...]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    in_airflow: bool = False
+    force: bool = False
+    before: Callable[[str], None] | None = None
+    note: str = ""
+
+
+def chapters() -> tuple[Chapter, ...]:
+    """The story, in its order."""
+    return (
+        Chapter(
+            title=f"A tag, {TAG!r}, keeps the newest snapshot for a week",
+            job="create_tag",
+            arguments={"tag": TAG, "time_retained": "7 d"},
+            shows=("tags",),
+            in_airflow=True,
+        ),
+        Chapter(
+            title=f"The day {OLDEST_DAY} has become too old, and its partition expires",
+            job="expire_partitions",
+            arguments={
+                "expiration_time": _age_of_oldest_day(),
+                "timestamp_formatter": "yyyy-MM-dd",
+            },
+            shows=("partitions", "rows", "files on storage"),
+            note="Its files stay until the snapshots before it expire, and the tag.",
+        ),
+        Chapter(
+            title=f"Snapshots expire, but a reader, {READER!r}, holds back those from 20 on",
+            job="expire_snapshots",
+            arguments={"retain_max": 1, "retain_min": 1},
+            shows=("snapshots", "consumers", "files on storage", "bytes on storage"),
+            in_airflow=True,
+            force=True,
+            before=_leave_a_consumer,
+        ),
+        Chapter(
+            title="Nothing was heard of that reader for ten days: it expires",
+            job="expire_consumers",
+            arguments={"expiration_time": "7 d"},
+            shows=("consumers",),
+        ),
+        Chapter(
+            title="Now the other snapshots expire too",
+            job="expire_snapshots",
+            arguments={"retain_max": 1, "retain_min": 1},
+            shows=("snapshots", "files on storage", "bytes on storage"),
+            force=True,
+        ),
+        Chapter(
+            title=f"The day {NEWEST_DAY} grows: its rows move from 5 buckets to 10",
+            job="rescale",
+            arguments={"bucket_num": 10, "partitions": [f"dt={NEWEST_DAY}"]},
+            shows=(f"buckets of {NEWEST_DAY}", "rows", "tags"),
+        ),
+        Chapter(
+            title="A write failed two days ago; what it left behind is found and removed",
+            job="remove_orphan_files",
+            arguments={"mode": "delete"},
+            shows=("files on storage", "files of no snapshot"),
+            in_airflow=True,
+            before=_fail_a_write,
+        ),
+    )
+
+
+def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[str, str, str]]:
+    """The figures of the chapter before and after; MaintenanceError if its job failed."""
+    if chapter.before is not None:
+        chapter.before(warehouse)
+    before = figures(warehouse)
+    if chapter.in_airflow:
+        conf = {"warehouse": warehouse, "tables": [TABLE], "force": chapter.force, "dry_run": False}
+        report = in_airflow(chapter.job, {**conf, **chapter.arguments})
+        failed = {**(report.get("failed") or {}), **(report.get("refused") or {})}
+        failed = failed or ({} if report else {TABLE: "no report"})
+        if failed:
+            raise MaintenanceError(f"{chapter.job}: {failed}", next_step="see the run in Airflow")
+    else:
+        _run_here(chapter, warehouse)
+    after = figures(warehouse)
+    return [(name, before[name], after[name]) for name in chapter.shows]
+
+
+def _run_here(chapter: Chapter, warehouse: str) -> None:
+    job = job_named(chapter.job)
+    request = RunRequest(
+        job=job,
+        warehouse=warehouse,
+        table=TABLE,
+        arguments=job.read_arguments(chapter.arguments),
+        force=chapter.force,
+    )
+    engine = LocalEngine(threads=max(1, min(4, os.cpu_count() or 1)))
+    report = run_table(request, RunServices(engine=engine))
+    if report.error is not None:
+        raise report.error
+
+
+def figures(warehouse: str) -> dict[str, str]:
+    """The table as its keeper sees it: what there is, and what it takes on storage."""
+    table = open_table(warehouse, TABLE)
+    snapshots = [snapshot.id for snapshot in table.snapshots.all()]
+    entries = scan_files(table, table.latest_or_not_found())
+    buckets: dict[str, int] = {
+        table.paths.partition_path(entry.partition): entry.total_buckets for entry in entries
+    }
+    stored = [file for file in Path(table.root).rglob("*") if file.is_file()]
+    data = [file for file in stored if file.name.startswith("data-")]
+    return {
+        "snapshots": f"{len(snapshots)} ({snapshots[0]} to {snapshots[-1]})",
+        "tags": _named(table.tags.names()),
+        "consumers": _named([consumer.id for consumer in table.consumers.all()]),
+        "partitions": str(len(buckets)),
+        "rows": f"{sum(entry.file.row_count for entry in entries):,}",
+        "files on storage": f"{len(stored):,}",
+        "bytes on storage": human_bytes(sum(file.stat().st_size for file in stored)),
+        "files of no snapshot": str(len({file.name for file in data} - _referenced(warehouse))),
+        f"buckets of {NEWEST_DAY}": str(buckets.get(f"dt={NEWEST_DAY}", 0)),
+    }
+
+
+def _referenced(warehouse: str) -> set[str]:
+    """The data files that a snapshot or a tag needs."""
+    table = open_table(warehouse, TABLE)
+    heads = [*table.snapshots.all(), *(tag.snapshot for tag in table.tags.all())]
+    return {entry.file.file_name for head in heads for entry in scan_files(table, head)}
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _age_of_oldest_day() -> str:
+    """How long ago it was noon of the oldest day: only what began before that has expired."""
+    noon = datetime.fromisoformat(OLDEST_DAY) + timedelta(hours=12)
+    return f"{int((datetime.now() - noon).total_seconds())} s"  # noqa: DTZ005 - the wall clock
+
+
+def _leave_a_consumer(warehouse: str) -> None:
+    """A streaming reader was at snapshot 20 when it died ten days ago."""
+    table = open_table(warehouse, TABLE)
+    table.consumers.set(READER, 20)
+    _age(Path(table.root) / "consumer" / f"consumer-{READER}", days=10)
+
+
+def _fail_a_write(warehouse: str) -> None:
+    """A writer wrote its files two days ago, and was killed before it could commit them."""
+    table = open_table(warehouse, TABLE)
+    into = TableWriter(table, env=system_environment())
+    known = set(Path(table.root).rglob("bucket-*/*"))
+    into.write(*lake.orders_of(NEWEST_DAY))
+    into.prepare_commit()
+    for file in set(Path(table.root).rglob("bucket-*/*")) - known:
+        _age(file, days=2)
+
+
+def _age(file: Path, *, days: int) -> None:
+    moment = time.time() - days * _DAY_SECONDS
+    os.utime(file, (moment, moment))

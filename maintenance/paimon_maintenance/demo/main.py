@@ -1,0 +1,300 @@
+"""`./caretaker demo`: makes a lake that needs maintenance, and lets Airflow and Spark maintain it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from paimon_core.errors import InvalidArgument, NotFound, PaimonError
+from paimon_maintenance.demo.airflow import (
+    USER,
+    AirflowFailed,
+    Client,
+    Place,
+    report_of,
+    start_airflow,
+    trigger,
+    wait_for_run,
+    wait_until_ready,
+)
+from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.demo.lake import Made
+from paimon_maintenance.demo.measure import Measure, measure
+from paimon_maintenance.demo.screen import Screen
+from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
+from paimon_maintenance.job.plan import human_bytes
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+DAG_ID: Final = "caretaker_compact"
+INTERRUPTED: Final = 130
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """Somebody wants the demo to end."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """The exit code of the demo: 0 if everything went well, 130 if it was interrupted early."""
+    args = _parser().parse_args(argv)
+    screen = Screen()
+    _on_signals(_interrupt)
+    try:
+        return int(_demo(args, screen))
+    except Interrupted:
+        screen.say("Interrupted; everything that the demo started has ended.")
+        return INTERRUPTED
+    except (PaimonError, OSError) as e:
+        screen.warn(f"demo: {e}")
+        return int(exit_code_of(e))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="caretaker demo",
+        description="Makes a lake with hundreds of small files, starts Airflow, triggers the DAG "
+        f"{DAG_ID}, which compacts the lake on Spark, and shows the difference. Airflow's page "
+        "stays up until Ctrl-C. Then the table lives on: tags, expiry, a rescale, orphan files. "
+        "Takes three to four minutes and about 2 GB of memory.",
+    )
+    parser.add_argument("--exit", action="store_true", help="end when the run is done")
+    parser.add_argument(
+        "--warehouse", metavar="PATH", help="a warehouse that exists, not a new one"
+    )
+    parser.add_argument(
+        "--table",
+        metavar="DB.TABLE",
+        help="the table in --warehouse to compact; its files are replaced, its rows stay",
+    )
+    parser.add_argument("--port", type=int, help="Airflow's port (default: 8080, or a free one)")
+    parser.add_argument(
+        "--strategy", choices=("full", "minor"), default="full", help="(default: full)"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the lake and Airflow's logs on disk in the end"
+    )
+    return parser
+
+
+def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
+    if (args.warehouse is None) != (args.table is None):
+        raise InvalidArgument("--warehouse and --table belong together")
+    if not (ROOT / "dags" / "caretaker.py").is_file():
+        raise InvalidArgument(
+            "the demo needs the DAG file, which only a checkout has",
+            next_step="run ./caretaker demo in a checkout",
+        )
+    with _folder(screen, keep=args.keep) as folder, ExitStack() as running:
+        own = args.warehouse is None
+        warehouse = str(folder / "lake") if own else _absolute(args.warehouse)
+        before = {} if own else _measured(warehouse, [args.table])
+        airflow, place = start_airflow(
+            folder / "airflow",
+            root=ROOT,
+            warehouse=warehouse,
+            port=args.port,
+            cores=max(1, min(4, os.cpu_count() or 1)),
+        )
+        running.callback(_uninterrupted, airflow.stop)
+        screen.say(f"Airflow starts in the background (its log: {airflow.log}).")
+        if own:
+            before = _make_lake(warehouse, folder, screen)
+        client = Client(place)
+        with screen.step("Starting Airflow: scheduler, DAG processor, API server") as step:
+            wait_until_ready(airflow, client, DAG_ID, step.update)
+            step.done("Airflow is up")
+        with screen.step(f"Running DAG {DAG_ID}") as step:
+            conf = {
+                "warehouse": warehouse,
+                "tables": list(before),
+                "strategy": args.strategy,
+            }
+            run_id = trigger(client, DAG_ID, conf)
+            state = wait_for_run(airflow, client, DAG_ID, run_id, step.update)
+            step.done(f"DAG {DAG_ID} ended with {state}")
+        after = _measured(warehouse, list(before))
+        code = _tell(screen, before, after, state, report_of(client, DAG_ID, run_id))
+        if own and code is ExitCode.SUCCESS:
+            code = _live_on(screen, airflow, client, warehouse)
+        if not args.exit:
+            _stay(screen, airflow, place, run_id)
+        with screen.step("Ending Airflow") as step:
+            _uninterrupted(airflow.stop)
+            step.done("Airflow has ended")
+        return code
+
+
+def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measure]:
+    from paimon_maintenance.demo import lake  # noqa: PLC0415 - pyarrow, after the arguments are checked
+
+    made = Made()
+    with screen.step(
+        f"Making a lake: {made.writers} writers commit to {' and '.join(lake.TABLES)}"
+    ) as step:
+        lake.create_tables(warehouse)
+        _write(warehouse, folder, made, step.update)
+        before = _measured(warehouse, lake.TABLES)
+        files = sum(m.files for m in before.values())
+        step.done(f"Made a lake of {files} files in {made.all_commits} commits: {warehouse}")
+    return before
+
+
+def _write(warehouse: str, folder: Path, made: Made, tell: Callable[[str], None]) -> None:
+    """Let all writers run side by side until they are done."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'maintenance'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
+    with ExitStack() as running:
+        writers: list[Kept] = []
+        for number in range(made.writers):
+            command = [sys.executable, "-m", "paimon_maintenance.demo.lake", warehouse]
+            command += [str(number), str(made.commits)]
+            writer = Kept(command, env=env, log=folder / f"writer-{number}.log")
+            running.callback(_uninterrupted, writer.stop)
+            writers.append(writer)
+        while any(writer.exit_code is None for writer in writers):
+            done = sum(writer.log.read_bytes().count(b"\n") for writer in writers)
+            tell(f"{done} of {made.all_commits} commits")
+            time.sleep(0.5)
+    for writer in writers:
+        if writer.exit_code != 0:
+            raise AirflowFailed(f"a writer of the demo failed:\n{writer.tail()}", next_step="")
+
+
+def _measured(warehouse: str, tables: Sequence[str]) -> dict[str, Measure]:
+    return {table: measure(warehouse, table) for table in tables}
+
+
+def _tell(
+    screen: Screen,
+    before: Mapping[str, Measure],
+    after: Mapping[str, Measure],
+    state: str,
+    report: Mapping[str, Any],
+) -> ExitCode:
+    """Show before and after; FAILURE if the run failed or a row changed."""
+    code = ExitCode.SUCCESS if state == "success" else ExitCode.FAILURE
+    for table, reason in {**(report.get("failed") or {}), **(report.get("refused") or {})}.items():
+        screen.warn(f"{table}: {reason}")
+    for table, old in before.items():
+        new = after[table]
+        rows = [
+            ["snapshot", str(old.snapshot), str(new.snapshot)],
+            ["files", f"{old.files:,}", f"{new.files:,}"],
+            ["bytes", human_bytes(old.bytes), human_bytes(new.bytes)],
+            ["reading all of it", f"{old.seconds:.2f} s", f"{new.seconds:.2f} s"],
+            ["rows", f"{old.rows:,}", f"{new.rows:,}"],
+            ["checksum of the rows", old.checksum, new.checksum],
+        ]
+        if old.sorted_runs is not None and new.sorted_runs is not None:
+            runs = [f"{old.sorted_runs:.1f}", f"{new.sorted_runs:.1f}"]
+            rows.insert(2, ["sorted runs a bucket", *runs])
+        screen.table(table, ["", "before", "after"], rows)
+        if not old.same_rows(new):
+            # Somebody else may write to a table that is not ours.
+            screen.warn(f"{table}: the rows are not the same (unless somebody wrote meanwhile)")
+            code = ExitCode.FAILURE
+    if code is ExitCode.SUCCESS:
+        fewer = any(after[table].files < old.files for table, old in before.items())
+        screen.say("The same rows, in fewer files." if fewer else "Nothing was due: as before.")
+    return code
+
+
+def _live_on(screen: Screen, airflow: Kept, client: Client, warehouse: str) -> ExitCode:
+    """Tell the rest of the table's life; FAILURE if it is not whole in the end."""
+    from paimon_core.table.open import open_table  # noqa: PLC0415
+    from paimon_maintenance.demo import life  # noqa: PLC0415 - pyarrow, after the arguments are checked
+    from paimon_maintenance.verify.check import Scope, check_table  # noqa: PLC0415
+
+    for chapter in life.chapters():
+        dag_id = f"caretaker_{chapter.job}"
+        where = f"DAG {dag_id}" if chapter.in_airflow else f"caretaker run {chapter.job}"
+        with screen.step(f"{chapter.title} ({where})") as step:
+
+            def in_airflow(
+                job: str, conf: Mapping[str, object], tell: Callable[[str], None] = step.update
+            ) -> Mapping[str, Any]:
+                run_id = trigger(client, f"caretaker_{job}", conf)
+                wait_for_run(airflow, client, f"caretaker_{job}", run_id, tell)
+                return report_of(client, f"caretaker_{job}", run_id)
+
+            rows = life.tell(chapter, warehouse, in_airflow)
+        screen.table(life.TABLE, ["", "before", "after"], rows)
+        if chapter.note:
+            screen.say(chapter.note)
+    found = check_table(open_table(warehouse, life.TABLE), Scope()).findings
+    if found:
+        screen.warn(f"{life.TABLE}: verify found {len(found)} problems, first: {found[0].message}")
+        return ExitCode.FAILURE
+    screen.say("caretaker verify: clean.")
+    return ExitCode.SUCCESS
+
+
+def _stay(screen: Screen, airflow: Kept, place: Place, run_id: str) -> None:
+    """Show the way to the UI, and wait for Ctrl-C."""
+    screen.say("")
+    run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"
+    screen.say(f"Airflow:  {run_page}")
+    screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
+    screen.say(f"Login:    {USER} / {place.password}")
+    screen.say("Ctrl-C ends everything.")
+    try:
+        while airflow.exit_code is None:
+            time.sleep(1.0)
+    except Interrupted:
+        screen.say("")
+        return
+    raise AirflowFailed(f"Airflow ended by itself:\n{airflow.tail()}")
+
+
+@contextmanager
+def _folder(screen: Screen, *, keep: bool) -> Iterator[Path]:
+    """A folder of our own for lake, Airflow and logs; gone in the end unless it is to stay."""
+    folder = Path(tempfile.mkdtemp(prefix="caretaker-demo-"))
+    try:
+        yield folder
+    except (InvalidArgument, NotFound):
+        raise  # something was mistyped: nothing was made that anybody would look at
+    except (PaimonError, OSError):
+        keep = True
+        raise
+    finally:
+        if keep:
+            screen.say(f"Lake and logs stay in {folder}.")
+        else:
+            _uninterrupted(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _absolute(warehouse: str) -> str:
+    """The warehouse for processes that run elsewhere: a path becomes absolute, a URL stays."""
+    return warehouse if "://" in warehouse else str(Path(warehouse).resolve())
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise Interrupted
+
+
+def _on_signals(handler: Any) -> None:
+    for number in _ENDING:
+        signal.signal(number, handler)
+
+
+def _uninterrupted(do: Callable[[], object]) -> None:
+    """Do it to its end; who interrupts us now only wants what is already happening."""
+    _on_signals(signal.SIG_IGN)
+    try:
+        do()
+    finally:
+        _on_signals(_interrupt)

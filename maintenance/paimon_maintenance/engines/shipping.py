@@ -1,0 +1,43 @@
+"""Our own packages as one zip file, for executors that do not have them installed.
+
+They are pure Python.  The packages that they need (pyarrow, numpy, fastavro, fsspec, pyroaring) must
+be installed on the executors.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("paimon_core", "paimon_maintenance")
+_FIXED_TIME: Final = (2020, 1, 1, 0, 0, 0)
+"""So that the same sources make the same bytes, and clusters that cache files see no change."""
+
+
+def write_packages(target: Path) -> Path:
+    """The zip file, written to `target`."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in _sources():
+            entry = zipfile.ZipInfo(name, date_time=_FIXED_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, source.read_bytes())
+    return target
+
+
+def package_folder(name: str) -> Path:
+    """The folder of a package, found without importing it.  ModuleNotFoundError if it is absent."""
+    spec = importlib.util.find_spec(name)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        return Path(folder)
+    message = f"package {name} is not on the path of this Python"
+    raise ModuleNotFoundError(message, name=name)
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        folder = package_folder(package)
+        for source in sorted(folder.rglob("*.py")):
+            yield str(source.relative_to(folder.parent)), source

@@ -1,0 +1,512 @@
+"""Units of work on Spark: the only module that knows PySpark, and only once units are run.
+
+Units become rows of a DataFrame, packed into tasks of similar bytes; `mapInArrow` runs them on the
+executors, on classic Spark and on Spark Connect alike, and their results come back as rows.  An
+error inside a unit is that unit's result.  When tasks die without a word (a killed worker), every
+task is tried again in a Spark job of its own, so that only those that die again are lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from paimon_core.errors import MaintenanceError, PaimonError
+from paimon_maintenance.engines.engine import UnitResult, WorkUnit, run_unit
+from paimon_maintenance.engines.packing import pack, task_count
+from paimon_maintenance.engines.spark_loss import (
+    SparkLost,
+    UnitLost,
+    all_tasks_died,
+    is_not_of_py4j,
+    raise_if_lost,
+    reason_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+APP_NAME: Final = "caretaker"
+CONNECT_SCHEME: Final = "sc://"
+DEFAULT_MASTER: Final = "local[*]"
+DEFAULT_SLOTS: Final = 8
+_RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
+_WATCH_SECONDS: Final = 0.5
+_WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
+_ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_CHUNKS_AT_ONCE: Final = 16
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit: master and configuration are its affair then."""
+
+
+class SparkUnavailable(MaintenanceError):
+    """Spark could not be started."""
+
+    default_next_step = (
+        "check that a JDK 17 or newer is installed and the master can be reached; "
+        "--engine local runs without Spark"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A session, whether it is ours to stop, and the folder with what executors fetch from us."""
+
+    session: SparkSession
+    owned: bool = False
+    shipped: tempfile.TemporaryDirectory[str] | None = None
+
+
+@dataclass(slots=True)
+class SparkEngine:
+    """Runs units on Spark; the session starts with the first units, not before.
+
+    `master` is a master URL or a Spark Connect URL (sc://...); None takes what spark-submit or an
+    active session brings along, else local[*].  `parallelism`: at most so many tasks.
+    """
+
+    master: str | None = None
+    parallelism: int | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    _started: Started | None = None
+
+    @property
+    def name(self) -> str:
+        """The engine's name in reports."""
+        return "spark"
+
+    @property
+    def is_parallel(self) -> bool:
+        """Spark is made for it."""
+        return True
+
+    @property
+    def started(self) -> bool:
+        """Whether a session was needed so far."""
+        return self._started is not None
+
+    def run_units(
+        self,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        *,
+        on_done: Callable[[UnitResult], None] | None = None,
+        on_share: Callable[[float], None] | None = None,
+    ) -> list[UnitResult]:
+        """One result a unit, in the units' order (see `paimon_maintenance.engines.engine.Engine`)."""
+        if not units:
+            return []
+        session = self.session()
+        slots, tasks = self._tasks(session, units)
+        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
+        try:
+            with _watched(session, len(tasks), on_share):
+                results = _collect(session, units, tasks, run)
+        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
+            raise_if_lost(session, e)
+            logger.warning(
+                "a Spark job failed as a whole; its tasks are tried one by one: %s", reason_of(e)
+            )
+            results = _one_by_one(session, units, tasks, run, slots)
+        if on_done is not None:
+            for result in results:
+                on_done(result)
+        return results
+
+    def run_shuffle(
+        self,
+        units: Sequence[WorkUnit],
+        split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+        join: Callable[[int, Iterator[bytes]], bytes],
+        *,
+        ranges: int,
+    ) -> list[UnitResult]:
+        """One result a range (see `paimon_maintenance.engines.engine.ShuffleEngine`)."""
+        session = self.session()
+        slots, tasks = self._tasks(session, units)
+        logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
+        try:
+            return _shuffled(session, units, tasks, split, join, ranges)
+        except Exception as e:
+            logger.debug("the Spark job of a shuffle failed", exc_info=True)
+            raise_if_lost(session, e)
+            raise SparkLost(
+                f"the Spark job that brings rows together failed: {reason_of(e)}",
+                next_step="look at the executors' logs; then run again",
+            ) from e
+
+    def session(self) -> SparkSession:
+        """The session, started now if it was not; SparkUnavailable if it cannot be."""
+        if self._started is None:
+            self._started = _start(self.master, self.conf)
+        return self._started.session
+
+    def _tasks(
+        self, session: SparkSession, units: Sequence[WorkUnit]
+    ) -> tuple[int, list[list[int]]]:
+        """How many tasks run at once, and the units of each task by their indexes."""
+        try:
+            slots = self.parallelism or _slots(session)
+        except Exception as e:
+            raise_if_lost(session, e)
+            raise
+        sizes = [u.expected_bytes for u in units]
+        count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
+        return slots, pack(range(len(units)), count, lambda i: sizes[i])
+
+    def close(self) -> None:
+        """Stop the session if it was started here; one that is gone already counts as stopped."""
+        started, self._started = self._started, None
+        if started is None:
+            return
+        if started.owned:
+            try:
+                started.session.stop()
+            except Exception:  # what was done must be reported all the same
+                logger.debug("the Spark session could not be stopped", exc_info=True)
+        if started.shipped is not None:
+            started.shipped.cleanup()
+
+
+# --- the session --------------------------------------------------------------------------------
+
+
+def _start(master: str | None, conf: dict[str, str]) -> Started:
+    try:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
+    except ImportError as e:
+        raise SparkUnavailable(
+            f"PySpark is not installed ({e})",
+            next_step="install paimon-caretaker[spark], or use --engine local",
+        ) from e
+    if master is None:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return Started(active)
+    submitted = _SUBMITTED in os.environ
+    logging.getLogger().addFilter(is_not_of_py4j)
+    prepare_workers()
+    builder = SparkSession.builder.appName(APP_NAME)
+    try:
+        if master is not None and master.startswith(CONNECT_SCHEME):
+            session = builder.remote(master).getOrCreate()
+            return Started(session, owned=True, shipped=_ship(session))
+        if master is not None or not submitted:
+            builder = builder.master(master or DEFAULT_MASTER)
+        for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as e:
+        raise SparkUnavailable(f"Spark did not start: {e}") from e
+    session.sparkContext.setLogLevel("ERROR")
+    elsewhere = not submitted and not _is_local(master)
+    return Started(session, owned=True, shipped=_ship(session) if elsewhere else None)
+
+
+def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
+    """Give executors elsewhere our packages; spark-submit does so by itself (--py-files).
+
+    The folder has to stay while the session lives: executors fetch from it when they start.
+    """
+    from paimon_maintenance.engines.shipping import write_packages  # noqa: PLC0415 - only for clusters
+
+    folder = tempfile.TemporaryDirectory(prefix="caretaker-")
+    session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
+    return folder
+
+
+def _is_local(master: str | None) -> bool:
+    return (master or DEFAULT_MASTER).startswith("local")
+
+
+def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
+    conf = {"spark.ui.showConsoleProgress": "false"}
+    if not submitted and _is_local(master):
+        # A machine whose name does not resolve can still run Spark for itself.
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+    return conf
+
+
+def prepare_workers() -> None:
+    """Let workers run this Python and find these packages, unless the environment says how."""
+    os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
+    root = str(Path(__file__).resolve().parent.parent)
+    known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    if root not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+
+
+def _slots(session: SparkSession) -> int:
+    """How many tasks run at once; a guess where Spark Connect does not tell."""
+    try:
+        return max(1, session.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Spark Connect has no context, and several errors to say so
+        text = session.conf.get("spark.default.parallelism", str(DEFAULT_SLOTS))
+        return int(text) if text and text.isdigit() else DEFAULT_SLOTS
+
+
+# --- on the driver ------------------------------------------------------------------------------
+
+
+def _collect(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    run: Callable[[bytes], bytes],
+) -> list[UnitResult]:
+    """The results of all units of these tasks, in one Spark job."""
+    rows = _distributed(session, units, tasks).mapInArrow(OnExecutor(run), _RESULT_SCHEMA).toArrow()
+    results = _results(rows)
+    expected = sum(len(t) for t in tasks)
+    if len(results) != expected:
+        raise SparkLost(
+            f"Spark returned {len(results)} results of {expected} units",
+            next_step="look at the executors' logs, then run again",
+        )
+    return results
+
+
+def _results(rows: pa.Table) -> list[UnitResult]:
+    """Rows of `_RESULT_SCHEMA` as results, by index."""
+    results = [
+        UnitResult(
+            index=row["index"],
+            payload=row["payload"],
+            error=None if row["error"] is None else _error_from(row["error"]),
+            seconds=row["seconds"],
+        )
+        for row in rows.to_pylist()
+    ]
+    return sorted(results, key=lambda r: r.index)
+
+
+@contextmanager
+def _watched(
+    session: SparkSession, tasks: int, on_share: Callable[[float], None] | None
+) -> Iterator[None]:
+    """Tell which share of the tasks is done while the block runs; classic Spark only."""
+    if on_share is None or not hasattr(session, "_jsparkSession"):
+        yield
+        return
+    context = session.sparkContext
+    group = f"{APP_NAME}-{uuid4()}"
+    context.setJobGroup(group, f"{tasks} tasks")
+    over = threading.Event()
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        while not over.wait(_WATCH_SECONDS):
+            try:
+                stages = [
+                    tracker.getStageInfo(stage)
+                    for job in tracker.getJobIdsForGroup(group)
+                    if (info := tracker.getJobInfo(job)) is not None
+                    for stage in info.stageIds
+                ]
+            except Exception:  # noqa: BLE001 - Spark is gone, which the job itself reports
+                return
+            # The stage before ours only deals the units out.
+            done = max(
+                (s.numCompletedTasks for s in stages if s and s.numTasks == tasks), default=0
+            )
+            on_share(min(1.0, done / tasks))
+
+    watcher = threading.Thread(target=watch, name="spark-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _distributed(
+    session: SparkSession, units: Sequence[WorkUnit], tasks: Sequence[Sequence[int]]
+) -> DataFrame:
+    """One row a unit, and one partition a task."""
+    import pyarrow as pa  # noqa: PLC0415 - fast start
+
+    rows = [(task, index) for task, indexes in enumerate(tasks) for index in indexes]
+    table = pa.table(
+        {
+            "task": pa.array([task for task, _ in rows], pa.int32()),
+            "index": pa.array([index for _, index in rows], pa.int32()),
+            "payload": pa.array([units[index].payload for _, index in rows], pa.binary()),
+        }
+    )
+    frame = session.createDataFrame(table)
+    if len(tasks) == 1:
+        return frame.coalesce(1)
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(len(tasks), "task")
+    # Before Spark 4.1: by hash, so that some tasks may share a partition.
+    return frame.repartition(len(tasks), "task")
+
+
+def _shuffled(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+    join: Callable[[int, Iterator[bytes]], bytes],
+    ranges: int,
+) -> list[UnitResult]:
+    """Units to chunks, chunks of a range to one task, and its result."""
+    # Chunks are up to some megabytes each: many of them in one Arrow batch would not fit.
+    before = session.conf.get(_ARROW_BATCH, None)
+    session.conf.set(_ARROW_BATCH, str(_CHUNKS_AT_ONCE))
+    try:
+        chunks = _distributed(session, units, tasks).mapInArrow(
+            SplitOnExecutor(split), "range int, chunk binary"
+        )
+        if hasattr(chunks, "repartitionById"):
+            together = chunks.repartitionById(ranges, "range")
+        else:
+            # Before Spark 4.1: by hash, so that some ranges may share a task, one after the other.
+            together = chunks.repartition(ranges, "range").sortWithinPartitions("range")
+        rows = together.mapInArrow(JoinOnExecutor(join), _RESULT_SCHEMA).toArrow()
+    finally:
+        if before is None:
+            session.conf.unset(_ARROW_BATCH)
+        else:
+            session.conf.set(_ARROW_BATCH, before)
+    return _results(rows)
+
+
+def _one_by_one(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    run: Callable[[bytes], bytes],
+    slots: int,
+) -> list[UnitResult]:
+    """The results of all units, each task in a job of its own; UnitLost for those that die."""
+
+    def attempt(task: Sequence[int]) -> list[UnitResult]:
+        try:
+            return _collect(session, units, [task], run)
+        except Exception as e:  # noqa: BLE001 - whatever Spark says, the unit is lost
+            raise_if_lost(session, e)
+            return [
+                UnitResult(
+                    index=index,
+                    error=UnitLost(f"the Spark task of {units[index].label} died: {reason_of(e)}"),
+                )
+                for index in task
+            ]
+
+    with ThreadPoolExecutor(max(1, min(slots, len(tasks)))) as pool:
+        results = [r for part in pool.map(attempt, tasks) for r in part]
+    if all(isinstance(r.error, UnitLost) for r in results):
+        raise all_tasks_died(results[0].error)
+    return sorted(results, key=lambda r: r.index)
+
+
+# --- on executors -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OnExecutor:
+    """What a task does with its rows: runs each unit and yields its result at once."""
+
+    run: Callable[[bytes], bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One result batch, of one row, a unit."""
+        for batch in batches:
+            indexes = batch.column("index").to_pylist()
+            payloads = batch.column("payload")
+            for position, index in enumerate(indexes):
+                yield _result_batch(run_unit(index, payloads[position].as_py(), self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOnExecutor:
+    """What a task does with its units: yields their chunks as they come."""
+
+    split: Callable[[bytes], Iterator[tuple[int, bytes]]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch, of one row, a chunk."""
+        import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
+
+        for batch in batches:
+            for payload in batch.column("payload"):
+                for number, chunk in self.split(payload.as_py()):
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([number], pa.int32()), pa.array([chunk], pa.binary())],
+                        names=["range", "chunk"],
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOnExecutor:
+    """What a task does with the chunks of its ranges, which come one range after the other."""
+
+    join: Callable[[int, Iterator[bytes]], bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One result batch, of one row, a range."""
+        chunks = (
+            (number, chunk)
+            for batch in batches
+            for number, chunk in zip(batch.column("range"), batch.column("chunk"), strict=True)
+        )
+        for number, group in groupby(chunks, lambda pair: int(pair[0].as_py())):
+            yield _result_batch(self._one(number, (chunk.as_py() for _, chunk in group)))
+
+    def _one(self, number: int, chunks: Iterator[bytes]) -> UnitResult:
+        return run_unit(number, b"", lambda _: self.join(number, chunks))
+
+
+def _result_batch(result: UnitResult) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
+
+    error = None if result.error is None else _error_to(result.error)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([result.index], pa.int32()),
+            pa.array([result.payload], pa.binary()),
+            pa.array([error], pa.binary()),
+            pa.array([result.seconds], pa.float64()),
+        ],
+        names=["index", "payload", "error", "seconds"],
+    )
+
+
+def _error_to(error: Exception) -> bytes:
+    """The error as bytes; one that cannot be pickled keeps its text."""
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)  # noqa: S301 - made in the line above
+    except Exception:  # noqa: BLE001 - errors of others do as they like
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return pickle.dumps(PaimonError(text))
+    return data
+
+
+def _error_from(data: bytes) -> Exception:
+    """The error that an executor sent; executors run our own code."""
+    error = pickle.loads(data)  # noqa: S301 - written by `_error_to` on our own executors
+    return error if isinstance(error, Exception) else PaimonError(str(error))

@@ -1,0 +1,350 @@
+"""One line of the history: a plan, a start, a run or a skip of one job on one table.
+
+A run that changes something writes a start before its first change.  Its end has the same run id;
+a start without an end is of a run that goes on, or of one that was lost (`history.lost_runs`).
+
+Entries of runs are made of the report's JSON, so that whoever holds only that (Airflow, after a
+Spark application) writes the same history as the process that ran the job.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, Literal, Protocol, cast
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_maintenance.job.commit_user import pattern_of_run
+from paimon_maintenance.job.exit_codes import exit_code_of
+from paimon_maintenance.job.plan import Plan
+from paimon_maintenance.job.report import Status, error_json
+from paimon_maintenance.storage.process_identity import this_process
+
+Event = Literal["plan", "start", "run", "skip"]
+STARTED: Final = "started"
+"""The status of a start."""
+Json = Mapping[str, object]
+AIRFLOW: Final = "airflow"
+"""The origin of what a DAG's run did."""
+_MOST_ITEMS: Final = 100
+_MOST_TEXT: Final = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who had it done: `origin` is "cli" or "airflow", `name` the user, or the DAG and its run."""
+
+    origin: str
+    name: str
+
+    @classmethod
+    def here(cls, environ: Mapping[str, str] = os.environ) -> Actor:
+        """The actor of this process; Airflow's tasks know theirs from the environment."""
+        run = environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+        if run:
+            return cls(origin=AIRFLOW, name=f"{environ.get('AIRFLOW_CTX_DAG_ID', '?')} {run}")
+        try:
+            return cls(origin="cli", name=environ.get("CARETAKER_ACTOR") or getpass.getuser())
+        except (OSError, KeyError):
+            return cls(origin="cli", name=f"uid {os.getuid()}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line.  `part_of` names the job that this one was a step of.
+
+    Sizes speak of what the job touched; None where it is unknown.  `arguments` and `details` are
+    JSON objects.
+    """
+
+    at_millis: int
+    event: Event
+    job: str
+    table: str
+    warehouse: str
+    status: str
+    run_id: str
+    branch: str | None = None
+    part_of: str | None = None
+    exit_code: int | None = None
+    origin: str = ""
+    actor: str = ""
+    engine: str | None = None
+    snapshot_before: int | None = None
+    snapshots: tuple[int, ...] = ()
+    attempts: int = 1
+    seconds: float | None = None
+    files_before: int | None = None
+    files_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    rows_before: int | None = None
+    rows_after: int | None = None
+    arguments: Json = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
+    error_type: str | None = None
+    error: str | None = None
+    next_step: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The entry as `caretaker history --json` prints it."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            **found,
+            "snapshots": list(self.snapshots),
+            "arguments": dict(self.arguments),
+            "details": dict(self.details),
+        }
+
+
+class History(Protocol):
+    """Takes entries; what goes wrong is returned as one line for the report, never raised."""
+
+    def record(self, entries: Sequence[Entry]) -> str | None:
+        """Keep the entries; None, or why they could not be kept."""
+
+    def knows_refusal(
+        self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        """Whether the table was refused for the same reason before, by any job.
+
+        What the actor itself recorded does not count if it is a DAG's run: its steps, and their
+        retries, all meet the same refusal.  False if the history cannot be read.
+        """
+
+    def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
+        """The starts on this table that have no end, oldest first; none if they cannot be read."""
+
+
+# --- from plans and reports ---------------------------------------------------------------------
+
+
+def entry_of_plan(
+    plan: Plan,
+    *,
+    job: str,
+    warehouse: str,
+    branch: str | None,
+    arguments: Json,
+    run_id: str,
+    seconds: float,
+    at_millis: int,
+    actor: Actor,
+) -> Entry:
+    """The entry of a plan that was only made."""
+    effect = plan.effect
+    return Entry(
+        at_millis=at_millis,
+        event="plan",
+        job=job,
+        table=plan.table,
+        warehouse=warehouse,
+        branch=branch,
+        status="nothing_to_do" if plan.is_empty else "planned",
+        run_id=run_id,
+        origin=actor.origin,
+        actor=actor.name,
+        snapshot_before=None if plan.pin is None else plan.pin.id,
+        seconds=round(seconds, 3),
+        files_before=effect.table_files or None,
+        bytes_before=effect.table_bytes or None,
+        arguments=arguments,
+        details={"effect": effect.to_json()},
+    )
+
+
+def entry_of_failed_plan(
+    error: Exception,
+    *,
+    job: str,
+    table: str,
+    warehouse: str,
+    branch: str | None,
+    arguments: Json,
+    run_id: str,
+    at_millis: int,
+    actor: Actor,
+) -> Entry:
+    """The entry of a plan that could not be made."""
+    shown = error_json(error)
+    return Entry(
+        at_millis=at_millis,
+        event="plan",
+        job=job,
+        table=table,
+        warehouse=warehouse,
+        branch=branch,
+        status=str(Status.of(error)),
+        exit_code=int(exit_code_of(error)),
+        run_id=run_id,
+        origin=actor.origin,
+        actor=actor.name,
+        arguments=arguments,
+        details=_refusal(shown),
+        error_type=str(shown["type"]),
+        error=_text(shown["message"]),
+        next_step=_text(shown["next_step"]),
+    )
+
+
+def entry_of_start(
+    *,
+    job: str,
+    table: str,
+    warehouse: str,
+    branch: str | None,
+    arguments: Json,
+    run_id: str,
+    snapshot_before: int | None,
+    at_millis: int,
+    actor: Actor,
+    on_cluster: bool = False,
+) -> Entry:
+    """The entry of a run that is about to change the table.
+
+    It holds what is needed to find out what became of the run: the users of its commits, the
+    newest snapshot before them, and this process, which ends after the run.  `on_cluster`: the
+    run's driver is another machine's, and may outlive this process.
+    """
+    return Entry(
+        at_millis=at_millis,
+        event="start",
+        job=job,
+        table=table,
+        warehouse=warehouse,
+        branch=branch,
+        status=STARTED,
+        run_id=run_id,
+        origin=actor.origin,
+        actor=actor.name,
+        snapshot_before=snapshot_before,
+        arguments=arguments,
+        details={
+            "commit_user": pattern_of_run(run_id),
+            **({"on_cluster": True} if on_cluster else {"process": this_process()}),
+        },
+    )
+
+
+def entries_of_report(report: Json, *, at_millis: int, actor: Actor) -> list[Entry]:
+    """The entry of a run, and one for each step of a job made of others."""
+    whole = _entry_of_report(report, at_millis, actor)
+    return [whole, *_entries_of_parts(report, whole)]
+
+
+def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
+    status = str(report["status"])
+    before, after = _object(report.get("before")), _object(report.get("after"))
+    error = _object(report.get("error"))
+    pin = _object(report.get("planned_from"))
+    seconds = _object(report.get("seconds"))
+    plan = _object(report.get("plan"))
+    touched = before != after
+    changes = _object(report.get("changes"))
+    return Entry(
+        at_millis=at_millis,
+        event="plan" if status == "dry_run" else "skip" if status == "nothing_to_do" else "run",
+        job=str(report["job"]),
+        table=str(report["table"]),
+        warehouse=str(report["warehouse"]),
+        branch=cast("str | None", report.get("branch")),
+        status=status,
+        exit_code=cast("int | None", report.get("exit_code")),
+        run_id=str(report["run_id"]),
+        origin=actor.origin,
+        actor=actor.name,
+        engine=cast("str | None", report.get("engine")),
+        snapshot_before=cast("int | None", pin.get("id")),
+        snapshots=tuple(cast("Sequence[int]", report.get("snapshots") or ())),
+        attempts=cast("int", report.get("attempts") or 1),
+        seconds=round(sum(cast("float", v) for v in seconds.values()), 3),
+        files_before=_size(before, "files", known=touched),
+        files_after=_size(after, "files", known=touched),
+        bytes_before=_size(before, "bytes", known=touched),
+        bytes_after=_size(after, "bytes", known=touched),
+        rows_before=_size(before, "rows", known=touched),
+        rows_after=_size(after, "rows", known=touched),
+        arguments=_object(report.get("arguments")),
+        details=_short(
+            {
+                **_object(report.get("details")),
+                **({"effect": plan["effect"]} if "effect" in plan else {}),
+                **_refusal(error),
+                # What a run that went through did stands in its own details.
+                **({"changes": changes} if error and any(changes.values()) else {}),
+                **({"seconds": dict(seconds)} if seconds else {}),
+            }
+        ),
+        error_type=_text(error.get("type")),
+        error=_text(error.get("message")),
+        next_step=_text(error.get("next_step")),
+    )
+
+
+def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
+    for part in cast("Sequence[Json]", report.get("parts") or ()):
+        status = str(part["status"])
+        error = _object(part.get("error"))
+        why = part.get("why")
+        changes = _object(part.get("changes"))
+        details = {
+            **_object(part.get("details")),
+            **({"why": why} if why else {}),
+            **_refusal(error),
+            **({"changes": changes} if error and any(changes.values()) else {}),
+        }
+        yield replace(
+            whole,
+            event="run" if status in ("success", "failed", "refused") else "skip",
+            job=str(part["job"]),
+            part_of=whole.job,
+            status=status,
+            exit_code=None,
+            snapshots=tuple(cast("Sequence[int]", part.get("snapshots") or ())),
+            attempts=1,
+            seconds=cast("float | None", part.get("seconds")),
+            files_before=None,
+            files_after=None,
+            bytes_before=None,
+            bytes_after=None,
+            rows_before=None,
+            rows_after=None,
+            arguments=_object(part.get("arguments")),
+            details=_short(details),
+            error_type=_text(error.get("type")),
+            error=_text(error.get("message")),
+            next_step=_text(error.get("next_step")),
+        )
+
+
+def _refusal(error: Json) -> dict[str, object]:
+    """What the table was refused for: by this the history knows the refusal again."""
+    return {"feature": error["feature"]} if error.get("feature") else {}
+
+
+def _object(value: object) -> dict[str, object]:
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _size(size: Json, name: str, *, known: bool) -> int | None:
+    return cast("int | None", size.get(name)) if known else None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:_MOST_TEXT]
+
+
+def _short(details: Json) -> dict[str, object]:
+    """The details without what would make a line a book: lists are cut, long values counted."""
+    found: dict[str, object] = {}
+    for name, value in details.items():
+        if isinstance(value, list | tuple) and len(value) > _MOST_ITEMS:
+            found[name] = [*value[:_MOST_ITEMS], f"... {len(value) - _MOST_ITEMS} more"]
+        elif len(json.dumps(value, default=str)) > _MOST_TEXT * 4:
+            found[name] = f"... {len(json.dumps(value, default=str))} characters left out"
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,296 @@
+"""The history in a SQL database: SQLite in a state folder, or any URL that SQLAlchemy takes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound, UnsupportedFeature
+from paimon_maintenance.history.entry import AIRFLOW, Actor, Entry
+from paimon_maintenance.history.migrations import LATEST, migrate, version_of
+
+logger = logging.getLogger(__name__)
+
+URL_VARIABLE: Final = "CARETAKER_HISTORY_URL"
+STATE_VARIABLE: Final = "CARETAKER_STATE"
+NONE: Final = "none"
+"""The URL that turns the history off."""
+_BUSY_SECONDS: Final = 20
+_CONNECT_SECONDS: Final = 5
+_REFUSALS: Final = 200
+"""As many of a table's refusals are looked at for one that was met before."""
+_JSON: Final = frozenset({"snapshots", "arguments", "details"})
+
+
+class SqlHistory:
+    """A history in the database at `url`.  Nothing is opened before the first use.
+
+    Safe for several threads and processes: each write is one short transaction.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine: sa.Engine | None = None
+        self._is_migrated = False
+        self._lock = threading.Lock()
+
+    def record(self, entries: Sequence[Entry]) -> str | None:
+        """Keep the entries, all or none; None, or why that was not possible."""
+        try:
+            self.add(entries)
+        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
+            reason = f"the history could not be written: {_one_line(e)}"
+            logger.warning("%s", reason)
+            return reason
+        return None
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Keep the entries, all or none; raises what the database raises."""
+        engine = self._migrated()
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_entries_table()), [_row_of(entry) for entry in entries])
+
+    def newest(
+        self,
+        *,
+        table: str | None = None,
+        job: str | None = None,
+        status: str | Sequence[str] | None = None,
+        run_id: str | None = None,
+        limit: int = 20,
+    ) -> list[Entry]:
+        """The newest entries that fit, newest first; `*` in a table's name stands for anything.
+
+        Starts are among them only while they have no end.  `status`: one, or several of them.
+        NotFound if there is no history yet, MaintenanceError if the database does not answer.
+        """
+        entries = _entries_table()
+        query = sa.select(entries).order_by(entries.c.id.desc()).limit(limit)
+        query = query.where(sa.or_(entries.c.event != "start", _has_no_end(entries)))
+        if table is not None:
+            pattern = table.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            query = query.where(
+                entries.c.table_name.like(pattern.replace("*", "%"), escape="\\")
+                if "*" in table
+                else entries.c.table_name == table
+            )
+        for name, wanted in (("job", job), ("status", status), ("run_id", run_id)):
+            if wanted is not None:
+                values = [wanted] if isinstance(wanted, str) else list(wanted)
+                query = query.where(entries.c[name].in_(values))
+        engine = self._open()
+        if engine.dialect.name == "sqlite" and not _file_exists(engine):
+            raise self._nothing()
+        try:
+            with engine.connect() as connection:
+                if version_of(connection) == 0:
+                    raise self._nothing()
+                return [_entry_of(row) for row in connection.execute(query).mappings()]
+        except (sa.exc.SQLAlchemyError, OSError) as e:
+            raise MaintenanceError(
+                f"the history at {_shown(self.url)} cannot be read: {_one_line(e)}",
+                next_step=f"see whether the database answers, or set {URL_VARIABLE} to another",
+            ) from e
+
+    def knows_refusal(
+        self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        """Whether the table was refused for the same reason before (see `History`)."""
+        try:
+            return self._knows_refusal(error, table, warehouse, actor)
+        except Exception as e:  # noqa: BLE001 - whatever it is, the refusal counts as new
+            logger.warning("the history could not be read: %s", _one_line(e))
+            return False
+
+    def _knows_refusal(
+        self, error: UnsupportedFeature, table: str, warehouse: str, actor: Actor
+    ) -> bool:
+        entries = _entries_table()
+        columns = entries.c
+        query = (
+            sa.select(columns.details, columns.error)
+            .where(columns.table_name == table, columns.warehouse == warehouse)
+            .where(columns.error_type == type(error).__name__)
+            .order_by(columns.id.desc())
+            .limit(_REFUSALS)
+        )
+        if actor.origin == AIRFLOW:
+            query = query.where(sa.or_(columns.origin != actor.origin, columns.actor != actor.name))
+        engine = self._open()
+        if engine.dialect.name == "sqlite" and not _file_exists(engine):
+            return False
+        with engine.connect() as connection:
+            if version_of(connection) == 0:
+                return False
+            rows = connection.execute(query).mappings().all()
+        # Entries that are older than this question have no feature among their details.
+        return any(
+            json.loads(row["details"]).get("feature") == error.feature
+            or row["error"] == error.message
+            for row in rows
+        )
+
+    def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
+        """The starts on this table that have no end, oldest first.
+
+        None if the history cannot be read: a job does not depend on it.
+        """
+        entries = _entries_table()
+        query = (
+            sa.select(entries)
+            .where(entries.c.table_name == table, entries.c.warehouse == warehouse)
+            .where(entries.c.event == "start", _has_no_end(entries))
+            .order_by(entries.c.id)
+        )
+        try:
+            engine = self._open()
+            if engine.dialect.name == "sqlite" and not _file_exists(engine):
+                return []
+            with engine.connect() as connection:
+                if version_of(connection) == 0:
+                    return []
+                return [_entry_of(row) for row in connection.execute(query).mappings()]
+        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
+            logger.warning("the history could not be read: %s", _one_line(e))
+            return []
+
+    def _nothing(self) -> NotFound:
+        return NotFound(
+            "there is no history yet",
+            next_step=f"it begins with the next plan or run ({_shown(self.url)})",
+        )
+
+    def _open(self) -> sa.Engine:
+        with self._lock:
+            if self._engine is None:
+                self._engine = _engine(self.url)
+            return self._engine
+
+    def _migrated(self) -> sa.Engine:
+        engine = self._open()
+        if self._is_migrated:
+            return engine
+        try:
+            if engine.dialect.name == "sqlite" and engine.url.database:
+                Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
+            with engine.connect() as connection:
+                found = version_of(connection)
+            if found < LATEST:
+                with engine.begin() as connection:
+                    migrate(connection)
+        except BaseException:
+            self._engine = None
+            raise
+        self._is_migrated = True
+        return engine
+
+
+def open_history(url: str | None = None) -> SqlHistory | None:
+    """The history at this URL, else the environment's, else a file; None if it is turned off."""
+    chosen = url or os.environ.get(URL_VARIABLE) or f"sqlite:///{state_folder()}/history.db"
+    return None if chosen == NONE else SqlHistory(chosen)
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where Caretaker keeps what it remembers on this machine."""
+    own = environ.get(STATE_VARIABLE)
+    if own:
+        return Path(own)
+    base = environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "caretaker"
+
+
+# --- SQLAlchemy ---------------------------------------------------------------------------------
+
+
+def _engine(url: str) -> sa.Engine:
+    try:
+        parsed = sa.make_url(url)
+        arguments: dict[str, Any] = {}
+        if parsed.get_backend_name() == "sqlite":
+            arguments["timeout"] = _BUSY_SECONDS
+        elif parsed.get_backend_name() in ("postgresql", "mysql", "mariadb"):
+            arguments["connect_timeout"] = _CONNECT_SECONDS
+        # A connection lives for one transaction: processes that fork share none.
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as e:
+        raise InvalidArgument(
+            f"the history's URL {_shown(url)} cannot be used: {_one_line(e)}",
+            next_step=f"set {URL_VARIABLE} to an SQLAlchemy URL, or to {NONE}",
+        ) from e
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _on_sqlite_connect)
+        sa.event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _on_sqlite_connect(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin as `_on_sqlite_begin` says
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _on_sqlite_begin(connection: sa.Connection) -> None:
+    # A transaction that reads first and writes later could fail at once where it should wait.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _file_exists(engine: sa.Engine) -> bool:
+    name = engine.url.database
+    return name is None or name == ":memory:" or Path(name).exists()
+
+
+def _entries_table() -> sa.Table:
+    names = (
+        "id at_millis event job part_of table_name branch warehouse run_id status exit_code origin "
+        "actor engine snapshot_before snapshots attempts seconds files_before files_after "
+        "bytes_before bytes_after rows_before rows_after arguments details error_type error "
+        "next_step"
+    )
+    return sa.Table("caretaker_history", sa.MetaData(), *(sa.Column(n) for n in names.split()))
+
+
+def _has_no_end(starts: sa.Table) -> sa.ColumnElement[bool]:
+    """That no other entry is of the same run on the same table."""
+    ends = starts.alias("ends")
+    return ~sa.exists().where(
+        ends.c.run_id == starts.c.run_id,
+        ends.c.table_name == starts.c.table_name,
+        ends.c.event != "start",
+    )
+
+
+def _row_of(entry: Entry) -> dict[str, object]:
+    row = {"table_name" if k == "table" else k: v for k, v in entry.to_json().items()}
+    for name in _JSON:
+        row[name] = json.dumps(row[name], ensure_ascii=False, default=str)
+    return row
+
+
+def _entry_of(row: Mapping[Any, Any]) -> Entry:
+    values = {("table" if k == "table_name" else k): v for k, v in row.items() if k != "id"}
+    for name in _JSON:
+        values[name] = json.loads(values[name])
+    return Entry(**{**values, "snapshots": tuple(values["snapshots"])})
+
+
+def _shown(url: str) -> str:
+    try:
+        return sa.make_url(url).render_as_string(hide_password=True)
+    except sa.exc.ArgumentError:
+        return "(unreadable)"
+
+
+def _one_line(error: Exception) -> str:
+    text = str(getattr(error, "orig", None) or error)
+    return f"{type(error).__name__}: {' '.join(text.split())}"[:500]

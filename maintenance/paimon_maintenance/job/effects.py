@@ -1,0 +1,151 @@
+"""What plans that delete take away, kind by kind, for the guards.
+
+Jobs on history delete what nobody needs any more.  For them the share of the table's files means
+nothing, since a healthy table has more superseded files than live ones; what counts is how many
+versions go, and that nothing goes that the newest snapshot needs.  Jobs that change what readers of
+the newest snapshot see are measured by its data files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.reachability.files import Metadata, Role, StoredFile, data_files, listed_names
+from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
+from paimon_core.scan.scan import scan_files
+from paimon_maintenance.job.plan import Effect, Loss, Lost
+
+_KINDS = {
+    RefKind.SNAPSHOT: Lost.SNAPSHOTS,
+    RefKind.CHANGELOG: Lost.CHANGELOGS,
+    RefKind.TAG: Lost.TAGS,
+}
+_DATA = (Role.DATA, Role.CHANGELOG)
+
+
+def live_effect(
+    going: Sequence[ManifestEntry], live: Sequence[ManifestEntry], *, exact: bool = False
+) -> Effect:
+    """Files that readers of the newest snapshot lose, of all that they read.
+
+    `exact`: the share counts for the smallest table too.
+    """
+    gone, size = len(going), sum(e.file.file_size for e in going)
+    files, total = len(live), sum(e.file.file_size for e in live)
+    return Effect(
+        deleted_files=gone,
+        deleted_bytes=size,
+        table_files=files,
+        table_bytes=total,
+        losses=(
+            Loss(Lost.FILES, gone, files, exact),
+            Loss(Lost.BYTES, size, total, exact),
+        ),
+    )
+
+
+def expiry_effect(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    references: Sequence[Reference],
+    garbage: Sequence[StoredFile],
+    *,
+    branches: Loss | None = None,
+) -> Effect:
+    """Versions that go, of those that there are, and the files that only they need.
+
+    `references` are all of the table.  Nothing that the newest snapshot needs may be among the
+    files.
+    """
+    latest = table.snapshots.latest() if garbage else None
+    live = [] if latest is None else scan_files(table, latest)
+    needed = () if latest is None else _needed(snapshot_reference(table, latest), live, garbage)
+    return Effect(
+        deleted_files=len(garbage),
+        deleted_bytes=sum(f.size or 0 for f in garbage),
+        table_files=len(live),
+        table_bytes=sum(e.file.file_size for e in live),
+        losses=(
+            *version_losses(going, references),
+            *(() if branches is None else (branches,)),
+            *_stored(garbage),
+        ),
+        needed=needed,
+    )
+
+
+def history_effect(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    references: Sequence[Reference],
+    garbage: Sequence[StoredFile],
+    live: Sequence[ManifestEntry],
+    *,
+    newest: Reference | None,
+) -> Effect:
+    """What a job that moves the newest snapshot takes away: versions, and files that it reads now.
+
+    `live` are the data files of the newest snapshot before, `newest` is the newest one after; it
+    must need none of the garbage.
+    """
+    paths = {f.path for f in garbage}
+    lost = [e for e in live if any(f.path in paths for f in data_files(table, e))]
+    of_live = live_effect(lost, live)
+    return Effect(
+        deleted_files=len(garbage),
+        deleted_bytes=sum(f.size or 0 for f in garbage),
+        table_files=of_live.table_files,
+        table_bytes=of_live.table_bytes,
+        losses=(*version_losses(going, references), *of_live.losses, *_stored(garbage)),
+        needed=()
+        if newest is None or not garbage
+        else _needed(newest, scan_files(newest.table, newest.snapshot), garbage),
+    )
+
+
+def version_losses(going: Iterable[Reference], references: Iterable[Reference]) -> tuple[Loss, ...]:
+    """Snapshots, changelogs and tags that go, of those of the same branches."""
+    gone = Counter(r.kind for r in going)
+    branches = {r.table.branch for r in going}
+    there = Counter(r.kind for r in references if r.table.branch in branches)
+    return tuple(
+        Loss(_KINDS[kind], count, max(count, there[kind])) for kind, count in sorted(gone.items())
+    )
+
+
+def _stored(garbage: Sequence[StoredFile]) -> tuple[Loss, ...]:
+    """The files without a whole: only absolute limits mean something for them."""
+    data = [f for f in garbage if f.role in _DATA]
+    return (
+        Loss(Lost.FILES, len(data)),
+        Loss(Lost.BYTES, sum(f.size or 0 for f in data)),
+        Loss(Lost.METADATA, len(garbage) - len(data)),
+    )
+
+
+def _needed(
+    newest: Reference, live: Iterable[ManifestEntry], garbage: Iterable[StoredFile]
+) -> tuple[str, ...]:
+    """The garbage that the newest snapshot needs, with these live files."""
+    kept = {f.path for e in live for f in data_files(newest.table, e)}
+    kept |= _metadata_paths(newest)
+    return tuple(f.path for f in garbage if f.path in kept)
+
+
+def _metadata_paths(reference: Reference) -> set[str]:
+    """Lists, manifests, index manifest, index files and statistics of a snapshot."""
+    table, snapshot = reference.table, reference.snapshot
+    paths = table.paths
+    found = {paths.manifest(name) for name, _ in listed_names(reference)}
+    manifests = Metadata(table).data_manifests(snapshot)
+    found.update(paths.manifest(meta.file_name) for meta in manifests)
+    if snapshot.index_manifest is not None:
+        found.add(paths.manifest(snapshot.index_manifest))
+        for entry in table.index_entries(snapshot):
+            found.add(paths.index_file(entry.partition, entry.bucket, entry.index_file))
+    if snapshot.statistics is not None:
+        found.add(paths.statistics(snapshot.statistics))
+    return found

@@ -1,0 +1,118 @@
+"""Limits on what one run may do without an explicit override.
+
+A guard never changes a plan: it lets it pass, or raises GuardTripped with figures and the flag
+that overrides it.  What a compaction rewrites is not lost, so only deletions count.
+
+Each plan says what is lost by kind, and of how much (`Effect.losses`).  A kind trips a guard if
+
+- more than `max_deleted_share` of it goes, and more than the small count that is always free; or
+- more than the absolute limit goes that the policy sets for it.
+
+The free counts keep ordinary runs green: a young table loses most of its few files, and an hourly
+expiry leaves one snapshot of two hundred.  No flag overrides the last guard: nothing that the
+newest snapshot needs may be deleted.  Decision 0021 has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_core.errors import GuardTripped
+from paimon_maintenance.job.plan import Effect, Loss, Lost, Plan, human_bytes
+
+DEFAULT_MAX_DELETED_SHARE: Final = 0.5
+FREE: Final[Mapping[Lost, int]] = {
+    Lost.FILES: 10,
+    Lost.BYTES: 128 * 1024**2,
+    Lost.METADATA: 1000,
+    Lost.SNAPSHOTS: 1000,
+    Lost.CHANGELOGS: 1000,
+    Lost.TAGS: 100,
+    Lost.BRANCHES: 10,
+}
+"""How much of a kind may go whatever its share is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """What a run may do at most; None: no absolute limit.
+
+    `max_deleted_share` is a share (0 to 1) of each kind of thing.  `max_deleted_snapshots` holds
+    for snapshots, changelogs and tags, each by itself, `max_deleted_files` for data files and for
+    metadata files.  `max_rewrite_bytes` bounds what may be read and written again.
+    """
+
+    max_deleted_share: float = DEFAULT_MAX_DELETED_SHARE
+    max_deleted_snapshots: int | None = None
+    max_deleted_files: int | None = None
+    max_deleted_bytes: int | None = None
+    max_rewrite_bytes: int | None = None
+
+    def check(self, plan: Plan, *, force: bool) -> None:
+        """Raise GuardTripped if the plan does too much and `force` is not set."""
+        _check_needed(plan)
+        tripped = self.reasons(plan)
+        if tripped and not force:
+            raise GuardTripped("; ".join(tripped), table=plan.table)
+
+    def reasons(self, plan: Plan) -> list[str]:
+        """Why the plan is too much, a sentence a guard; empty if it is not."""
+        effect = plan.effect
+        return [
+            *(reason for loss in effect.losses for reason in self._of_loss(loss)),
+            *self._of_rewrite(effect),
+        ]
+
+    def _of_loss(self, loss: Loss) -> Iterator[str]:
+        part, whole = _amount(loss.kind, loss.part), loss.whole
+        if whole is not None and loss.part > (0 if loss.exact else FREE[loss.kind]):
+            share = loss.part / whole if whole else 1.0
+            if share > self.max_deleted_share:
+                yield (
+                    f"the plan deletes {part} of {_amount(loss.kind, whole)} {loss.kind} "
+                    f"({share:.0%}), more than the allowed {self.max_deleted_share:.0%} "
+                    f"(max_deleted_share)"
+                )
+        name, limit = self._limit(loss.kind)
+        if limit is not None and loss.part > limit:
+            yield (
+                f"the plan deletes {part} {loss.kind}, more than the allowed "
+                f"{_amount(loss.kind, limit)} ({name})"
+            )
+
+    def _limit(self, kind: Lost) -> tuple[str, int | None]:
+        if kind is Lost.BYTES:
+            return "max_deleted_bytes", self.max_deleted_bytes
+        if kind in (Lost.FILES, Lost.METADATA):
+            return "max_deleted_files", self.max_deleted_files
+        if kind is Lost.BRANCHES:
+            return "", None
+        return "max_deleted_snapshots", self.max_deleted_snapshots
+
+    def _of_rewrite(self, effect: Effect) -> Iterator[str]:
+        limit = self.max_rewrite_bytes
+        if limit is not None and effect.rewritten_bytes > limit:
+            yield (
+                f"the plan rewrites {human_bytes(effect.rewritten_bytes)}, more than the allowed "
+                f"{human_bytes(limit)} (--max-rewrite)"
+            )
+
+
+def _check_needed(plan: Plan) -> None:
+    """GuardTripped if the plan would delete what the newest snapshot needs; `--force` is no way out."""
+    needed = plan.effect.needed
+    if needed:
+        raise GuardTripped(
+            f"the plan deletes {len(needed):,} files that the newest snapshot needs, the first is "
+            f"{needed[0]}",
+            table=plan.table,
+            file=needed[0],
+            next_step="--force does not override this: run `caretaker verify` on the table, and "
+            "report it as a defect of Caretaker",
+        )
+
+
+def _amount(kind: Lost, number: int) -> str:
+    return human_bytes(number) if kind is Lost.BYTES else f"{number:,}"

@@ -1,0 +1,142 @@
+"""Jobs that change only metadata and delete files: one plan class and one set of steps for all.
+
+Such a job is two functions: `make` reads the table and says what it would do, as a `MetadataPlan`
+with the job's own `work` in it; `apply` does it.  A third, `recheck`, may drop from the work what
+became protected since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Generic, TypeVar
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.job import Committed, RunContext, Steps
+from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin
+
+W = TypeVar("W")
+MOST_PRINTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that will be done, and why; `details` are for programs."""
+
+    what: str
+    why: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """The action for people."""
+        return f"{self.what}: {self.why}" if self.why else self.what
+
+    def to_json(self) -> dict[str, object]:
+        """The action as plans print it."""
+        return {"what": self.what, "why": self.why, **self.details}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPlan(Generic[W]):
+    """What a job will do to metadata and stored files; nothing if there are no actions."""
+
+    job: str
+    table: str
+    pin: SnapshotPin | None
+    work: W
+    actions: tuple[Action, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    effect: Effect = field(default_factory=Effect)
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict)
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+    goes_on: ClassVar[bool] = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.actions
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": self.job,
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "actions": [a.to_json() for a in self.actions],
+            "details": dict(self.details),
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        head = f"{self.job} {self.table} from {where}"
+        yield f"{head}: nothing to do" if self.is_empty else head
+        for action in self.actions[:MOST_PRINTED]:
+            yield f"  {action.line()}"
+        if len(self.actions) > MOST_PRINTED:
+            yield f"  ... and {len(self.actions) - MOST_PRINTED:,} more"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
+
+
+Make = Callable[[FileStoreTable, Mapping[str, object], RunContext], MetadataPlan[W]]
+Apply = Callable[[FileStoreTable, MetadataPlan[W], RunContext], Committed]
+Recheck = Callable[[FileStoreTable, MetadataPlan[W]], MetadataPlan[W]]
+
+
+def metadata_steps(
+    make: Make[W], apply: Apply[W], *, recheck: Recheck[W] | None = None
+) -> Steps[None, MetadataPlan[W], MetadataPlan[W], MetadataPlan[W]]:
+    """The steps of a job made of these functions: one batch, executed by the commit."""
+
+    def inspect(_: FileStoreTable, __: Mapping[str, object], ___: RunContext) -> None:
+        return None
+
+    def plan(
+        table: FileStoreTable, _: None, arguments: Mapping[str, object], context: RunContext
+    ) -> MetadataPlan[W]:
+        return make(table, arguments, context)
+
+    def checked(table: FileStoreTable, found: MetadataPlan[W]) -> MetadataPlan[W]:
+        return found if recheck is None else recheck(table, found)
+
+    def batches(found: MetadataPlan[W]) -> list[MetadataPlan[W]]:
+        return [found]
+
+    def execute(
+        _: FileStoreTable, __: MetadataPlan[W], batch: MetadataPlan[W], ___: RunContext
+    ) -> MetadataPlan[W]:
+        return batch
+
+    def commit(
+        table: FileStoreTable, _: MetadataPlan[W], result: MetadataPlan[W], context: RunContext
+    ) -> Committed:
+        return apply(table, result, context)
+
+    def verify(
+        _: FileStoreTable, __: MetadataPlan[W], ___: Sequence[Committed]
+    ) -> list[Mapping[str, object]]:
+        return []
+
+    return Steps(
+        inspect=inspect,
+        plan=plan,
+        recheck=checked,
+        batches=batches,
+        execute=execute,
+        commit=commit,
+        verify=verify,
+    )
+
+
+def latest_pin(table: FileStoreTable) -> SnapshotPin | None:
+    """The pin of the newest snapshot; None for an empty table."""
+    latest = table.snapshots.latest()
+    return None if latest is None else SnapshotPin.of(latest)

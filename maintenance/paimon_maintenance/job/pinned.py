@@ -1,0 +1,138 @@
+"""Commits that replace exactly what was read of a partition, for rows that move between buckets.
+
+Nothing else may have come into the partition meanwhile, and no row of it may have been deleted
+(java-rules A8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, SchemaError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_maintenance.job.plan import SnapshotPin, counted
+
+
+@dataclass(slots=True)
+class SoleWriter:
+    """The newest snapshot of a table that nobody but this run writes to.
+
+    It starts with the snapshot of the plan and moves on with each commit of the run, so that any
+    commit of somebody else is found, whatever partition it is about.
+    """
+
+    newest: SnapshotPin | None
+
+    def check(self, table: FileStoreTable, latest: Snapshot | None) -> None:
+        """CommitConflict unless the table's newest snapshot is still the one known here."""
+        known = self.newest
+        if latest is None and known is None:
+            return
+        if latest is not None and known is not None and known.matches(latest):
+            return
+        found = "no snapshot is left"
+        if latest is not None:
+            found = f"snapshot {latest.id} was committed by {latest.commit_user}"
+        raise CommitConflict(
+            f"a writer of table {table.name} is not stopped: {found} after snapshot "
+            f"{known.id if known else None}, whose keys were to move between buckets",
+            table=table.name,
+            snapshot=None if latest is None else latest.id,
+            next_step="stop all writers of the table and run again; if the report names rewritten "
+            "buckets, that writer may have written moved keys a second time: run `caretaker verify`",
+        )
+
+    def note(self, snapshot: Snapshot) -> None:
+        """The run committed this snapshot."""
+        self.newest = SnapshotPin.of(snapshot)
+
+
+def index_changed(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    partition: bytes,
+    read: Iterable[IndexManifestEntry],
+) -> bool:
+    """Whether the partition's index files are others than those that were read.
+
+    A new deletion vector changes rows although every data file is still there.
+    """
+    if latest is None:
+        return False
+    now = (e for e in table.index_entries(latest) if e.partition == partition)
+    return _names(now) != _names(read)
+
+
+def commit_pinned(
+    table: FileStoreTable,
+    label: str,
+    read: Sequence[ManifestEntry],
+    read_index: Sequence[IndexManifestEntry],
+    added: Sequence[ManifestEntry],
+    added_index: Sequence[IndexManifestEntry] = (),
+    *,
+    user: str,
+    env: Environment,
+    sole: SoleWriter | None = None,
+) -> Snapshot:
+    """The OVERWRITE snapshot in which the partition holds what was added instead of what was read.
+
+    CommitConflict if the partition is no longer as it was read; `label` names it.  With `sole`,
+    also if anybody else committed anything to the table.
+    """
+    partition = read[0].partition
+    changes = Changes(
+        (*(e.as_delete() for e in read), *added),
+        (),
+        (*(replace(e, kind=FileKind.DELETE) for e in read_index), *added_index),
+    )
+
+    def provide(latest: Snapshot | None) -> Changes:
+        if sole is not None:
+            sole.check(table, latest)
+        if index_changed(table, latest, partition, read_index):
+            raise CommitConflict(
+                f"rows of {label} of table {table.name} were deleted while it was rewritten",
+                table=table.name,
+                snapshot=None if latest is None else latest.id,
+            )
+        return changes
+
+    request = CommitRequest(user=user, kind=CommitKind.OVERWRITE, exact=True)
+    made = commit_changes(table, provide, request, env=env)
+    if sole is not None:
+        sole.note(made)
+    return made
+
+
+def check_changelog_told(
+    table: FileStoreTable, label: str, entries: Sequence[ManifestEntry]
+) -> None:
+    """SchemaError if rewriting these files would swallow changes that no changelog tells yet."""
+    producer = table.options.value(CHANGELOG_PRODUCER)
+    top = number_of_levels(table.options) - 1
+    untold = {
+        "lookup": [e for e in entries if e.file.level == 0],
+        "full-compaction": [e for e in entries if e.file.level < top],
+    }.get(producer, [])
+    if untold:
+        raise SchemaError(
+            f"{label} of table {table.name} holds {counted(len(untold), 'files')} whose changes are not in the "
+            f"changelog yet (changelog-producer={producer}); rewriting them now would lose these "
+            f"changes for readers of the changelog",
+            table=table.name,
+            next_step="run a full compaction first (caretaker run compact), then this job",
+        )
+
+
+def _names(entries: Iterable[IndexManifestEntry]) -> set[str]:
+    return {e.index_file.file_name for e in entries}

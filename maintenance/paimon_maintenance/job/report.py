@@ -1,0 +1,314 @@
+"""What a run did to one table: sizes before and after, seconds, snapshots, findings, error.
+
+A report is made for every table of every run, also for those with nothing to do and for those
+that failed.  Its JSON (docs/cli.md) is what the CLI prints with `--json`, what the Spark
+application writes for each table, and what Airflow shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_maintenance.job.changes import Changes, text_of
+from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
+from paimon_maintenance.job.plan import SnapshotPin, counted, human_bytes
+
+MAX_PRINTED_BUCKETS = 20
+MAX_PRINTED_NAMES = 10
+STORAGE_NEXT_STEP = (
+    "see whether the storage answers and lets this user read and write there, then run again: "
+    "a second run takes up what this one began"
+)
+"""What to do when a file operation failed and the job does not know why."""
+
+
+class Status(StrEnum):
+    """How a run ended for one table."""
+
+    SUCCESS = "success"
+    NOTHING_TO_DO = "nothing_to_do"
+    DRY_RUN = "dry_run"
+    REFUSED = "refused"
+    """This version must not do the job on the table, or part of it; see `exit_codes.is_refusal`."""
+    FAILED = "failed"
+
+    @classmethod
+    def of(cls, error: BaseException) -> Status:
+        """How a run ended that raised this."""
+        return cls.REFUSED if is_refusal(error) else cls.FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much there is: live data files, their bytes, physical rows, and sorted runs.
+
+    `sorted_runs` is None where files are not sorted runs (tables without primary key).
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    sorted_runs: int | None = None
+
+    def __add__(self, other: Size) -> Size:
+        """Both together; runs add up where either side knows them."""
+        known = [r for r in (self.sorted_runs, other.sorted_runs) if r is not None]
+        return Size(
+            files=self.files + other.files,
+            bytes=self.bytes + other.bytes,
+            rows=self.rows + other.rows,
+            sorted_runs=sum(known) if known else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The size as reports print it."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "rows": self.rows,
+            "sorted_runs": self.sorted_runs,
+        }
+
+    def line(self) -> str:
+        """The size for people."""
+        runs = "" if self.sorted_runs is None else f", {counted(self.sorted_runs, 'sorted runs')}"
+        # Records, since of several with one key readers see one row.
+        records = counted(self.rows, "records")
+        return f"{counted(self.files, 'files')}, {human_bytes(self.bytes)}, {records}{runs}"
+
+
+def total(sizes: Sequence[Size]) -> Size:
+    """The sum of the sizes."""
+    result = Size()
+    for size in sizes:
+        result = result + size
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketChange:
+    """One bucket before and after.  `partition` is its text, "" for an unpartitioned table."""
+
+    partition: str
+    bucket: int
+    before: Size
+    after: Size
+
+    def to_json(self) -> dict[str, object]:
+        """The change as reports print it."""
+        return {
+            "partition": self.partition,
+            "bucket": self.bucket,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+        }
+
+    @property
+    def label(self) -> str:
+        """Partition and bucket for people."""
+        return f"{self.partition or '(no partition)'} bucket {self.bucket}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedUnit:
+    """A unit of work that failed while others of the same run went through."""
+
+    label: str
+    error: BaseException
+
+    def to_json(self) -> dict[str, object]:
+        """The failure as reports print it."""
+        return {"unit": self.label, "error": error_json(self.error)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything about one run on one table.
+
+    `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values),
+    `parts` what each step of a job made of others did, `plan_lines` the plan for people where
+    nothing else tells of it (dry runs, nothing to do).  `changes` is what the run did to the table,
+    however it ended; None: nobody watched.
+    `before` and `after` speak of what the plan touched, not of the whole table.
+    """
+
+    job: str
+    table: str
+    warehouse: str
+    run_id: str
+    status: Status
+    branch: str | None = None
+    engine: str | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    plan: Mapping[str, object] | None = None
+    plan_lines: tuple[str, ...] = ()
+    pin: SnapshotPin | None = None
+    snapshots: tuple[int, ...] = ()
+    attempts: int = 1
+    before: Size = Size()
+    after: Size = Size()
+    buckets: tuple[BucketChange, ...] = ()
+    failed_units: tuple[FailedUnit, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    findings: tuple[Mapping[str, object], ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+    parts: tuple[Mapping[str, object], ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes: Changes | None = None
+    error: BaseException | None = None
+
+    @property
+    def done_before(self) -> str:
+        """What a run that did not end well had changed before; "" for all others."""
+        if self.error is None or self.changes is None or self.status is Status.DRY_RUN:
+            return ""
+        if self.changes.is_nothing:
+            return "nothing of the table was changed"
+        return f"before that, the run changed the table: {self.changes.text()}"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a process that did only this."""
+        if self.error is not None:
+            return exit_code_of(self.error)
+        if self.status is Status.NOTHING_TO_DO:
+            return ExitCode.NOTHING_TO_DO
+        return ExitCode.SUCCESS
+
+    def to_json(self) -> dict[str, object]:
+        """The report as one JSON object (docs/cli.md)."""
+        return {
+            "job": self.job,
+            "table": self.table,
+            "warehouse": self.warehouse,
+            "branch": self.branch,
+            "run_id": self.run_id,
+            "status": str(self.status),
+            "exit_code": int(self.exit_code),
+            "engine": self.engine,
+            "arguments": dict(self.arguments),
+            "planned_from": None if self.pin is None else self.pin.to_json(),
+            "snapshots": list(self.snapshots),
+            "attempts": self.attempts,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "buckets": [b.to_json() for b in self.buckets],
+            "failed_units": [f.to_json() for f in self.failed_units],
+            "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
+            "findings": [dict(f) for f in self.findings],
+            "details": dict(self.details),
+            "parts": [dict(p) for p in self.parts],
+            "warnings": list(self.warnings),
+            "changes": None if self.changes is None else self.changes.to_json(),
+            "plan": None if self.plan is None else dict(self.plan),
+            "error": None if self.error is None else error_json(self.error),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        place = self.table if self.branch in (None, "main") else f"{self.table}@{self.branch}"
+        head = f"{self.job} {place}: {str(self.status).replace('_', ' ')}"
+        if self.snapshots:
+            plural = "s" if len(self.snapshots) > 1 else ""
+            head += f", snapshot{plural} {', '.join(map(str, self.snapshots))}"
+        if self.attempts > 1:
+            head += f" after {self.attempts} attempts"
+        yield head
+        if self.before != self.after:
+            yield f"  before  {self.before.line()}"
+            yield f"  after   {self.after.line()}"
+        for change in self.buckets[:MAX_PRINTED_BUCKETS]:
+            yield f"    {change.label}: {change.before.line()} -> {change.after.line()}"
+        if len(self.buckets) > MAX_PRINTED_BUCKETS:
+            yield f"    ... and {len(self.buckets) - MAX_PRINTED_BUCKETS:,} more buckets"
+        for failed in self.failed_units:
+            yield f"  failed  {failed.label}: {failed.error}"
+        for finding in self.findings:
+            yield f"  finding {finding.get('message', finding)}"
+        if self.status is Status.NOTHING_TO_DO:
+            yield from self.plan_lines[1:]  # why not
+        yield from (f"  {text}" for text in detail_texts(self.details))
+        for part in self.parts:
+            yield from _part_lines(part)
+        if self.done_before:
+            yield f"  {self.done_before}"
+        for warning in self.warnings:
+            yield f"  warning {warning}"
+        if self.seconds:
+            spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
+            yield f"  seconds {spent}"
+
+
+def detail_texts(details: Mapping[str, object]) -> Iterator[str]:
+    """Each detail for people: "expired snapshots 3 to 5"; what is empty or 0 is left out."""
+    for name, value in details.items():
+        text = _told(name, value)
+        if text and value:
+            yield f"{name.replace('_', ' ')} {text}"
+
+
+def _told(name: str, value: object) -> str:
+    """A detail's value for people; long lists are cut, what was empty is ""."""
+    if isinstance(value, Mapping):
+        parts = {str(key).replace("_", " "): _told(str(key), v) for key, v in value.items()}
+        nested = any(isinstance(v, Mapping) for v in value.values())
+        told = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
+        return _few(told)
+    if isinstance(value, list | tuple):
+        whole = [v for v in value if isinstance(v, int)]
+        if len(whole) == len(value) > 1 and whole == list(range(whole[0], whole[-1] + 1)):
+            return f"{whole[0]} to {whole[-1]}"
+        if any(isinstance(v, Mapping | list | tuple) for v in value):
+            return f"{len(value):,}"
+        return _few([str(v) for v in value])
+    if isinstance(value, int) and not isinstance(value, bool) and name.endswith("bytes"):
+        return human_bytes(value)
+    return "" if value is None else str(value)
+
+
+def _few(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:MAX_PRINTED_NAMES])
+    rest = len(texts) - MAX_PRINTED_NAMES
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
+    why, error, details = part.get("why"), part.get("error"), part.get("details")
+    text = f"  {part.get('job')}: {str(part.get('status')).replace('_', ' ')}"
+    if isinstance(error, Mapping):
+        why = error.get("message")
+    yield f"{text}: {why}" if why else text
+    changes = part.get("changes")
+    if error and isinstance(changes, Mapping) and (told := text_of(changes)):
+        yield f"    before that: {told}"
+    if isinstance(details, Mapping):
+        yield from (f"    {text}" for text in detail_texts(details))
+
+
+def error_json(error: BaseException) -> dict[str, object]:
+    """An error as the CLI, reports and Airflow show it; missing places are None."""
+    if not isinstance(error, PaimonError):
+        storage = error if isinstance(error, OSError) else None
+        return {
+            "type": type(error).__name__,
+            "message": str(error) or type(error).__name__,
+            "next_step": STORAGE_NEXT_STEP if storage is not None else None,
+            "table": None,
+            "snapshot": None,
+            "file": None if storage is None or storage.filename is None else str(storage.filename),
+        }
+    found: dict[str, object] = {
+        "type": type(error).__name__,
+        "message": error.message,
+        "next_step": error.next_step or None,
+        "table": error.table,
+        "snapshot": error.snapshot,
+        "file": error.file,
+    }
+    if isinstance(error, UnsupportedFeature):
+        found["feature"] = error.feature
+        found["known"] = error.known
+    return found

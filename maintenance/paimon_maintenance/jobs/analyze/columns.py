@@ -1,0 +1,144 @@
+"""What Spark's ANALYZE TABLE gathers of a column (Spark: `CommandUtils.statExprs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.format.column_stats import ColumnStats, Detail, StatsCollector, sorts_before
+from paimon_core.table.statistics import ColumnStatistics
+from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
+from paimon_maintenance.jobs.analyze.distinct import DistinctCounter, hashes_of
+
+_SIZES: Final = {
+    TypeRoot.BOOLEAN: 1,
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.BIGINT: 8,
+    TypeRoot.FLOAT: 4,
+    TypeRoot.DOUBLE: 8,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIMESTAMP: 8,
+    TypeRoot.TIMESTAMP_LTZ: 8,
+}
+"""Bytes of a value, as Spark counts them."""
+_TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_BYTES: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+_SIZE_OF_NO_TEXT: Final = 20
+_SIZE_OF_NO_BYTES: Final = 100
+_SMALL_DECIMAL: Final = 18
+
+
+def can_be_analyzed(data_type: DataType) -> bool:
+    """Whether Spark gathers statistics of such columns."""
+    root = data_type.root
+    return root in _SIZES or root in _TEXTS or root in _BYTES or root is TypeRoot.DECIMAL
+
+
+@dataclass(slots=True)
+class ColumnGatherer:
+    """What is known of one column so far; those of parts of the data can be merged and pickled."""
+
+    data_type: DataType
+    distinct: DistinctCounter = field(default_factory=DistinctCounter)
+    rows: int = 0
+    nulls: int = 0
+    length: int = 0
+    longest: int = 0
+    minimum: Any = None
+    maximum: Any = None
+
+    @property
+    def _has_lengths(self) -> bool:
+        return self.data_type.root in _TEXTS or self.data_type.root in _BYTES
+
+    def add(self, array: pa.Array, bounds: ColumnStats) -> None:
+        """Take in the next rows, whose least and greatest values are known."""
+        self.rows += len(array)
+        self.nulls += array.null_count
+        if array.null_count == len(array):
+            return
+        self.distinct.add(hashes_of(array, self.data_type))
+        if self._has_lengths:
+            text = self.data_type.root in _TEXTS
+            lengths = pc.utf8_length(array) if text else pc.binary_length(array)
+            self.length += pc.sum(lengths).as_py()
+            self.longest = max(self.longest, pc.max(lengths).as_py())
+        else:
+            self._widen(bounds.minimum, bounds.maximum)
+
+    def merge(self, other: ColumnGatherer) -> None:
+        """Take in what another one gathered of the same column."""
+        self.distinct.merge(other.distinct)
+        self.rows += other.rows
+        self.nulls += other.nulls
+        self.length += other.length
+        self.longest = max(self.longest, other.longest)
+        self._widen(other.minimum, other.maximum)
+
+    def _widen(self, low: Any, high: Any) -> None:
+        if low is not None and (self.minimum is None or sorts_before(low, self.minimum)):
+            self.minimum = low
+        if high is not None and (self.maximum is None or sorts_before(self.maximum, high)):
+            self.maximum = high
+
+    def result(self, column_id: int) -> ColumnStatistics:
+        """The statistics of all rows."""
+        values = self.rows - self.nulls
+        average, longest = self._lengths(values)
+        return ColumnStatistics(
+            column_id=column_id,
+            distinct_count=min(self.distinct.count(), values),
+            min=self.minimum,
+            max=self.maximum,
+            null_count=self.nulls,
+            avg_len=average,
+            max_len=longest,
+        )
+
+    def _lengths(self, values: int) -> tuple[int, int]:
+        if self._has_lengths:
+            if not values:
+                nothing = _SIZE_OF_NO_TEXT if self.data_type.root in _TEXTS else _SIZE_OF_NO_BYTES
+                return nothing, nothing
+            return -(-self.length // values), self.longest
+        if self.data_type.root is TypeRoot.DECIMAL:
+            precision = self.data_type.precision if isinstance(self.data_type, AtomicType) else None
+            size = 8 if (precision or 0) <= _SMALL_DECIMAL else 16
+        else:
+            size = _SIZES[self.data_type.root]
+        return size, size
+
+
+class Gatherer:
+    """All columns of a part of the data."""
+
+    def __init__(self, fields: Sequence[DataField]) -> None:
+        self.rows = 0
+        self.columns = {f.name: ColumnGatherer(f.type) for f in fields}
+        self._row_type = RowType(fields=tuple(fields))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in the rows of a batch that has these columns."""
+        self.rows += batch.num_rows
+        if not self.columns or not batch.num_rows:
+            return
+        arrays = [batch.column(name) for name in self.columns]
+        # As of an ORC file, which knows the bounds of every timestamp.
+        bounds = StatsCollector(self._row_type, [Detail.FULL] * len(arrays), "orc")
+        bounds.update(arrays)
+        for gatherer, array, found in zip(
+            self.columns.values(), arrays, bounds.results(), strict=True
+        ):
+            gatherer.add(array, found)
+
+    def merge(self, other: Gatherer) -> None:
+        """Take in another part's rows."""
+        self.rows += other.rows
+        for name, gatherer in self.columns.items():
+            gatherer.merge(other.columns[name])

@@ -1,0 +1,294 @@
+"""Chooses what a compaction rewrites: reads metadata once, then decides without I/O.
+
+`inspect` reads the newest snapshot and the live files of the chosen partitions; `plan` asks
+Paimon's pickers bucket by bucket (Java: `CompactProcedure`, `AppendCompactCoordinator`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, cast
+
+from paimon_core.compaction.due import BucketFiles, units_due
+from paimon_core.compaction.postpone import replay_units
+from paimon_core.compaction.record_expiry import record_expiry
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.features import check_compactable, check_snapshot_readable
+from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
+from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.report import Size
+from paimon_maintenance.jobs.compact.select import newest_file_times
+from paimon_maintenance.rules.partition_choice import partition_predicate
+
+FULL: Final = "full"
+MOST_PRINTED: Final = 20
+
+BucketKey = tuple[bytes, int]
+"""Partition (stored row bytes) and bucket."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactState:
+    """What inspection found: the chosen partitions' buckets in one snapshot.
+
+    `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
+    before which a partition counts as idle (both milliseconds of local wall clock).
+    """
+
+    snapshot: Snapshot | None
+    buckets: Mapping[BucketKey, BucketFiles]
+    newest_file: Mapping[bytes, int]
+    idle_before: int | None
+    total_files: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactPlan:
+    """Units of work pinned to a snapshot; units of one bucket are committed together.
+
+    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that.
+    `names` are partitions as text; `files` and `vector_files` are all live files of the buckets that
+    have units, and their index files with deletion vectors.
+    """
+
+    table: str
+    pin: SnapshotPin | None
+    units: tuple[CompactUnit, ...]
+    names: Mapping[bytes, str]
+    files: Mapping[BucketKey, tuple[DataFileMeta, ...]]
+    vector_files: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
+    kept: tuple[Kept, ...]
+    effect: Effect
+    arguments: Mapping[str, object]
+    commit_bytes: int | None = None
+    slice_bytes: int | None = None
+    goes_on: bool = False
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no bucket has work that is due."""
+        return not self.units
+
+    def label(self, unit: CompactUnit) -> str:
+        """The unit for people: its partition, bucket and key range."""
+        partition = self.names.get(unit.partition, "")
+        part = " (a range of its keys)" if unit.key_range is not None else ""
+        return f"{partition + ' ' if partition else ''}bucket {unit.bucket}{part}"
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "compact",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "units": [self._unit_json(u) for u in self.units],
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def _unit_json(self, unit: CompactUnit) -> dict[str, object]:
+        return {
+            "partition": self.names.get(unit.partition, ""),
+            "bucket": unit.bucket,
+            "reason": unit.reason,
+            "output_level": unit.output_level,
+            "rewrite_files": len(unit.rewritten_files),
+            "rewrite_bytes": unit.rewritten_bytes,
+            "rewrite_rows": unit.rewritten_rows,
+            "upgrade_files": len(unit.moved_files),
+            "makes_changelog": unit.tells,
+            "drops_deletes": unit.drop_deletes,
+            "key_range": unit.key_range is not None,
+            "files": [f.file_name for f in (*unit.rewritten_files, *unit.moved_files)],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        if self.is_empty:
+            yield f"compact {self.table} from {where}: nothing to do"
+        else:
+            upgrades = sum(len(u.upgrades) for u in self.units)
+            yield (
+                f"compact {self.table} from {where}: rewrite {self.effect.rewritten_files:,} of "
+                f"{counted(self.effect.table_files, 'files')}, {human_bytes(self.effect.rewritten_bytes)}, "
+                f"in {counted(len({(u.partition, u.bucket) for u in self.units}), 'buckets')}"
+                + (
+                    f"; move {counted(upgrades, 'files')} up a level by metadata alone"
+                    if upgrades
+                    else ""
+                )
+            )
+        for unit in self.units[:MOST_PRINTED]:
+            moved = f", move up {len(unit.moved_files)}" if unit.moved_files else ""
+            yield (
+                f"  {self.label(unit)}: rewrite {counted(len(unit.rewritten_files), 'files')} "
+                f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
+                f"({unit.reason})"
+            )
+        if len(self.units) > MOST_PRINTED:
+            yield f"  ... and {len(self.units) - MOST_PRINTED:,} more units"
+        if self.goes_on:
+            yield "  then, by a plan of its own, what is due in the real buckets"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
+
+
+def inspect(
+    table: FileStoreTable, arguments: Mapping[str, object], context: RunContext
+) -> CompactState:
+    """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
+    check_compactable(table)
+    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
+    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    snapshot = table.snapshots.latest()
+    entries: list[ManifestEntry] = []
+    vectors: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = {}
+    if snapshot is not None:
+        check_snapshot_readable(table, snapshot)
+        entries = scan_files(table, snapshot, predicate=predicate)
+        vectors = vector_files(table, snapshot)
+    grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        grouped[entry.partition, entry.bucket].append(entry)
+    idle = cast("int | None", arguments["partition_idle_time"])
+    return CompactState(
+        snapshot=snapshot,
+        buckets={
+            key: BucketFiles(
+                partition=key[0],
+                bucket=key[1],
+                total_buckets=found[0].total_buckets,
+                files=tuple(e.file for e in found),
+                vector_files=vectors.get(key, ()),
+            )
+            for key, found in grouped.items()
+        },
+        newest_file=newest_file_times(entries) if idle is not None else {},
+        idle_before=None if idle is None else context.env.local_millis() - idle,
+        total_files=len(entries),
+        total_bytes=sum(e.file.file_size for e in entries),
+    )
+
+
+def plan(
+    table: FileStoreTable,
+    state: CompactState,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> CompactPlan:
+    """The work that is due in each bucket, by Paimon's own rules."""
+    full = arguments["strategy"] == FULL
+    local_millis = context.env.local_millis()
+    expiry = None
+    if table.has_primary_key:
+        expiry = record_expiry(table, now_millis=context.env.now_millis())
+    kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
+    units = _replays(table, state)
+    goes_on = bool(units)
+    for (partition, number), bucket in state.buckets.items():
+        if goes_on or number == POSTPONE_BUCKET:
+            continue  # real buckets come once all postponed rows are in them
+        if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
+            kept["partition_idle_time: the partition received files since"].append(bucket.files)
+            continue
+        found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
+        units += found
+        if not found:
+            why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
+            kept[why].append(bucket.files)
+    told = [_kept(why, buckets) for why, buckets in kept.items()]
+    if not units and not told:
+        why = "the table has no files"
+        if arguments["partitions"] or arguments["where"]:
+            why = "no partition that was chosen has files"
+        told.append(Kept(what="buckets", why=why, count=0))
+    touched = {u.partition for u in units} if goes_on else frozenset()
+    return CompactPlan(
+        table=table.name,
+        goes_on=goes_on,
+        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        units=tuple(units),
+        names={u.partition: table.paths.partition_path(u.partition) for u in units},
+        files={
+            key: state.buckets[key].files
+            for key in (
+                *dict.fromkeys((u.partition, u.bucket) for u in units),
+                *(k for k in state.buckets if k[0] in touched and k[1] != POSTPONE_BUCKET),
+            )
+        },
+        vector_files={
+            key: state.buckets[key].vector_files
+            for key in dict.fromkeys((u.partition, u.bucket) for u in units)
+        },
+        kept=tuple(told),
+        effect=_effect(state, units),
+        arguments=arguments,
+        commit_bytes=cast("int | None", arguments["commit_bytes"]),
+        slice_bytes=cast("int | None", arguments["slice_bytes"]) or None,
+    )
+
+
+def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
+    """The postponed rows of the partitions that are idle long enough."""
+    if table.bucket_mode is not BucketMode.POSTPONE:
+        return []
+    return replay_units(
+        table,
+        [
+            ManifestEntry(FileKind.ADD, partition, number, bucket.total_buckets, file)
+            for (partition, number), bucket in state.buckets.items()
+            if state.idle_before is None or state.newest_file[partition] <= state.idle_before
+            for file in bucket.files
+        ],
+    )
+
+
+def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
+    """How much the files of one bucket are."""
+    files = tuple(files)
+    runs = None
+    if table.has_primary_key:
+        levels = {f.level for f in files}
+        runs = sum(1 for f in files if f.level == 0) + len(levels - {0})
+    return Size(
+        files=len(files),
+        bytes=sum(f.file_size for f in files),
+        rows=sum(f.row_count for f in files),
+        sorted_runs=runs,
+    )
+
+
+def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Kept:
+    return Kept(
+        what="buckets",
+        why=why,
+        count=len(buckets),
+        bytes=sum(f.file_size for files in buckets for f in files),
+    )
+
+
+def _effect(state: CompactState, units: Sequence[CompactUnit]) -> Effect:
+    # Slices of a bucket all read the same files.
+    files = {
+        (u.partition, u.bucket, f.file_name): f.file_size for u in units for f in u.rewritten_files
+    }
+    return Effect(
+        rewritten_files=len(files),
+        rewritten_bytes=sum(files.values()),
+        table_files=state.total_files,
+        table_bytes=state.total_bytes,
+    )

@@ -1,0 +1,69 @@
+"""compact_manifest (Java: `FileStoreCommitImpl.compactManifest`; java-rules B4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_merge import with_full_merge
+from paimon_core.commit.request import CommitRequest
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import MANIFEST_TARGET_SIZE
+from paimon_core.scan.manifests import data_manifests
+from paimon_core.snapshot.snapshot import CommitKind
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
+from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+
+
+def make(
+    table: FileStoreTable, arguments: Mapping[str, object], _: RunContext
+) -> MetadataPlan[None]:
+    """The manifests that are small or hold deletions; nothing for a single clean one."""
+    check_committable(table)
+    latest = table.snapshots.latest()
+    metas = [] if latest is None else data_manifests(table, latest)
+    target = table.options.value(MANIFEST_TARGET_SIZE)
+    small = [m for m in metas if m.file_size < target]
+    deletes = sum(m.num_deleted_files for m in metas)
+    actions = []
+    if deletes or len(small) > 1:
+        size = human_bytes(sum(m.file_size for m in metas))
+        actions.append(
+            Action(
+                f"merge {counted(len(metas), 'manifests')} ({size})",
+                f"{len(small):,} of them small; {counted(deletes, 'deletions')} among the entries",
+                {"manifests": len(metas), "small": len(small), "deletions": deletes},
+            )
+        )
+    kept = []
+    if not actions:
+        why = "they are as few as they get, and no entry is a deletion"
+        kept.append(Kept(what="manifests", why=why, count=len(metas)))
+    return MetadataPlan(
+        job="compact_manifest",
+        table=table.name,
+        pin=None if latest is None else SnapshotPin.of(latest),
+        work=None,
+        actions=tuple(actions),
+        kept=tuple(kept),
+        arguments=arguments,
+    )
+
+
+def apply(table: FileStoreTable, _: MetadataPlan[None], context: RunContext) -> Committed:
+    """One COMPACT snapshot without changes, whose base is merged as far as it goes."""
+    snapshot = commit_changes(
+        with_full_merge(table),
+        lambda _: Changes((), (), ()),
+        CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT),
+        env=context.env,
+    )
+    left = data_manifests(table, snapshot)
+    return Committed(snapshots=(snapshot.id,), details={"manifests": len(left)})
+
+
+STEPS: Final = metadata_steps(make, apply)

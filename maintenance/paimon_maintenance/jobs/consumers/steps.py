@@ -1,0 +1,162 @@
+"""expire_consumers, reset_consumer and clear_consumers (Java: `consumer/ConsumerManager`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from paimon_core.errors import CorruptTable, InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import CONSUMER_EXPIRATION_TIME
+from paimon_core.refs.consumers import Consumer
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Kept
+
+Arguments = Mapping[str, object]
+_HOUR: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A consumer's new position, None to delete it, and what it was when the plan was made."""
+
+    id: str
+    old: Consumer | None
+    next_snapshot: int | None = None
+
+
+Plan = MetadataPlan[tuple[Move, ...]]
+
+
+def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
+    """The consumers whose file is older than the time allowed (java-rules H6)."""
+    allowed = cast("int | None", arguments.get("expiration_time"))
+    if allowed is None:
+        allowed = table.options.value(CONSUMER_EXPIRATION_TIME)
+    consumers = table.consumers.all()
+    if allowed is None:
+        why = "neither consumer.expiration-time nor the argument is given"
+        kept = [Kept(what="consumers", why=why, count=len(consumers))]
+        return _plan("expire_consumers", table, [], kept, arguments)
+    now = context.env.now_millis()
+    dead = [c for c in consumers if c.modified_millis < now - allowed]
+    kept = [
+        Kept(what=f"consumer {c.id!r}", why=f"last heard of {_hours(now, c)} ago")
+        for c in consumers
+        if c not in dead
+    ]
+    moves = [(Move(c.id, c), f"last heard of {_hours(now, c)} ago") for c in dead]
+    return _plan("expire_consumers", table, moves, kept, arguments)
+
+
+def _hours(now: int, consumer: Consumer) -> str:
+    return f"{(now - consumer.modified_millis) / _HOUR:.1f} h"
+
+
+def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
+    """The consumer's new position; NotFound for what it could not read from there.
+
+    That is a snapshot, a long-lived changelog, or the snapshot that comes next.
+    """
+    name = cast("str | None", arguments.get("consumer_id"))
+    if not name:
+        raise InvalidArgument("argument --consumer-id is required")
+    old: Consumer | None = None
+    with suppress(NotFound, CorruptTable):  # of one that cannot be read, the old position is lost
+        old = table.consumers.get(name)
+    position = cast("int | None", arguments.get("next_snapshot_id"))
+    if position is None and name not in table.consumers.ids():
+        raise NotFound(f"consumer {name!r} of table {table.name} does not exist", table=table.name)
+    next_one = (table.snapshots.latest_id() or 0) + 1
+    if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
+        table.snapshots.get(position)
+    return _plan("reset_consumer", table, [(Move(name, old, position), "")], [], arguments)
+
+
+def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
+    """The consumers whose ids match."""
+    including = _pattern(arguments, "including_consumers")
+    excluding = _pattern(arguments, "excluding_consumers")
+    moves, kept = [], []
+    for consumer in table.consumers.all():
+        if including is not None and not including.fullmatch(consumer.id):
+            kept.append(Kept(what=f"consumer {consumer.id!r}", why="including_consumers"))
+        elif excluding is not None and excluding.fullmatch(consumer.id):
+            kept.append(Kept(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
+        else:
+            moves.append((Move(consumer.id, consumer), ""))
+    return _plan("clear_consumers", table, moves, kept, arguments)
+
+
+def _pattern(arguments: Arguments, name: str) -> re.Pattern[str] | None:
+    text = cast("str | None", arguments.get(name))
+    try:
+        return re.compile(text) if text else None
+    except re.error as e:
+        raise InvalidArgument(f"{name}: not a regular expression: {text!r}: {e}") from e
+
+
+def _plan(
+    job: str,
+    table: FileStoreTable,
+    moves: Sequence[tuple[Move, str]],
+    kept: Sequence[Kept],
+    arguments: Arguments,
+) -> Plan:
+    actions = []
+    if not moves and not kept:
+        kept = [Kept(what="consumers", why="there are none", count=0)]
+    for move, why in moves:
+        old = None if move.old is None else move.old.next_snapshot
+        was = "" if old is None else f" (at snapshot {old})"
+        what = (
+            f"delete consumer {move.id!r}{was}"
+            if move.next_snapshot is None
+            else f"move consumer {move.id!r}{was} to snapshot {move.next_snapshot}"
+        )
+        details = {"consumer": move.id, "old": old, "new": move.next_snapshot}
+        actions.append(Action(what, why, details))
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=tuple(move for move, _ in moves),
+        actions=tuple(actions),
+        kept=tuple(kept),
+        arguments=arguments,
+    )
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without consumers that were heard of since it was made."""
+    now = {c.id: c for c in table.consumers.all()}
+    work = tuple(m for m in plan.work if now.get(m.id) == m.old)
+    return replace(plan, work=work)
+
+
+def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+    """Write or delete the consumers' files."""
+    before: dict[str, object] = {}
+    for move in plan.work:
+        if move.next_snapshot is None:
+            table.consumers.delete(move.id)
+        else:
+            table.consumers.set(move.id, move.next_snapshot)
+        if move.old is not None:
+            before[move.id] = move.old.next_snapshot
+    return Committed(
+        details={
+            "deleted_consumers": [m.id for m in plan.work if m.next_snapshot is None],
+            "moved_consumers": [m.id for m in plan.work if m.next_snapshot is not None],
+            "positions_before": before,
+        }
+    )
+
+
+EXPIRE: Final = metadata_steps(make_expire, apply, recheck=recheck)
+RESET: Final = metadata_steps(make_reset, apply)
+CLEAR: Final = metadata_steps(make_clear, apply)

@@ -1,0 +1,253 @@
+"""What `maintain` is made of: which steps are due, which need which, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Final, cast
+
+from paimon_core.errors import CommitStateUnknown, InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import CONSUMER_EXPIRATION_TIME, PARTITION_EXPIRATION_TIME
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.exit_codes import is_refusal
+from paimon_maintenance.job.job import Job
+from paimon_maintenance.job.plan import Effect, Kept, Once, Plan, SnapshotPin
+from paimon_maintenance.job.report import error_json
+from paimon_maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+
+_TAGS: Final = "trigger_tag_automatic_creation"
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    # A snapshot that a tag should have kept must not go.
+    "expire_snapshots": (_TAGS,),
+    # Changelogs outlive snapshots, so snapshots go first (java-rules H5).
+    "expire_changelogs": (_TAGS, "expire_snapshots"),
+    # What a step left half done looks like an orphan to nobody but the next run of that step.
+    "remove_orphan_files": (
+        *("compact", "sort_compact", _TAGS),
+        *(*USUAL, "expire_changelogs", "compact_manifest"),
+    ),
+}
+
+
+class PartStatus(StrEnum):
+    """What is, or was, with one step."""
+
+    DUE = "due"
+    NOT_DUE = "not_due"
+    NOTHING_TO_DO = "nothing_to_do"
+    SUCCESS = "success"
+    REFUSED = "refused"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    @classmethod
+    def of(cls, error: BaseException) -> PartStatus:
+        """How a step ended that raised this."""
+        return cls.REFUSED if is_refusal(error) else cls.FAILED
+
+
+_NOT_DONE: Final = frozenset({PartStatus.FAILED, PartStatus.REFUSED, PartStatus.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One step: its job and arguments, and its plan, or why there is none."""
+
+    job: Job
+    arguments: Mapping[str, object]
+    status: PartStatus
+    plan: Plan | None = None
+    why: str = ""
+    error: Exception | None = None
+    guard: str = ""
+    """Why a guard would stop it, "" if none does."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the step would do something, or could not be planned."""
+        return self.status in (PartStatus.DUE, PartStatus.FAILED, PartStatus.REFUSED)
+
+    def to_json(self) -> dict[str, object]:
+        """The step as plans print it."""
+        return {
+            "job": self.job.name,
+            "status": str(self.status),
+            "why": self.why or None,
+            "guard": self.guard or None,
+            "error": None if self.error is None else error_json(self.error),
+            "plan": None if self.plan is None else self.plan.to_json(),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The step for people."""
+        if self.plan is not None:
+            yield from self.plan.lines()
+        elif self.error is not None:
+            what = "refused" if self.status is PartStatus.REFUSED else "cannot be planned"
+            yield f"{self.job.name}: {what}: {self.error}"
+        else:
+            yield f"{self.job.name}: {str(self.status).replace('_', ' ')}: {self.why}"
+        if self.guard:
+            yield f"  a guard would stop this: {self.guard}"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run of the plan has met so far."""
+
+    changed: bool = False
+    outcomes: dict[str, PartStatus] = field(default_factory=dict)
+    unknown: bool = False
+
+    def why_not(self, name: str, *, deletes: bool) -> str:
+        """Why the step must not run after what happened before; "" if it may."""
+        failed = [step for step in NEEDS.get(name, ()) if self.outcomes.get(step) in _NOT_DONE]
+        if failed:
+            return f"{failed[0]} did not end well, and this step may delete what it would keep"
+        if self.unknown and deletes:
+            return "the outcome of a commit is unknown; nothing is deleted until that is clear"
+        return ""
+
+    def note(self, name: str, status: PartStatus, error: Exception | None = None) -> None:
+        """Remember what became of a step."""
+        self.outcomes[name] = status
+        self.changed = self.changed or status in (
+            PartStatus.SUCCESS,
+            PartStatus.FAILED,
+            PartStatus.REFUSED,
+        )
+        self.unknown = self.unknown or isinstance(error, CommitStateUnknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainPlan:
+    """The plans of all steps, made from one state of the table, in the order they would run."""
+
+    table: str
+    pin: SnapshotPin | None
+    parts: tuple[Part, ...]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress, compare=False, repr=False)
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+    goes_on: ClassVar[bool] = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no step has anything to do."""
+        return not any(part.has_work for part in self.parts)
+
+    @property
+    def failure(self) -> Exception | None:
+        """The first reason why a step could not be planned; a refusal only if nothing failed."""
+        errors = [p.error for p in self.parts if p.error is not None]
+        return min(errors, key=is_refusal, default=None)
+
+    @property
+    def effect(self) -> Effect:
+        """All steps together, without the table's size: each step has guards of its own."""
+        effects = [p.plan.effect for p in self.parts if p.plan is not None]
+        return Effect(
+            rewritten_files=sum(e.rewritten_files for e in effects),
+            rewritten_bytes=sum(e.rewritten_bytes for e in effects),
+            deleted_files=sum(e.deleted_files for e in effects),
+            deleted_bytes=sum(e.deleted_bytes for e in effects),
+        )
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What all steps leave alone."""
+        return [k for p in self.parts if p.plan is not None for k in p.plan.kept]
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "maintain",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "steps": [p.to_json() for p in self.parts],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        head = f"maintain {self.table} from {where}"
+        yield f"{head}: nothing to do" if self.is_empty else head
+        for part in self.parts:
+            for line in part.lines():
+                yield f"  {line}"
+
+
+# --- which steps --------------------------------------------------------------------------------
+
+
+def chosen_steps(
+    jobs: Mapping[str, Job], arguments: Mapping[str, object], *, clustered: bool = False
+) -> list[tuple[Job, dict[str, object]]]:
+    """The jobs to run, in their order, with their typed arguments; InvalidArgument if wrong.
+
+    `clustered`: files of the table are compacted by sorting them, as Java's `compact` does too.
+    """
+    also = cast("Sequence[str]", arguments.get("also") or ())
+    without = set(cast("Sequence[str]", arguments.get("without") or ()))
+    strategy = str(arguments.get("compact") or "none")
+    compaction = "sort_compact" if clustered else "compact"
+    names = [
+        *((compaction,) if strategy != "none" and "compact" not in without else ()),
+        *USUAL,
+        *(name for name in ON_DEMAND if name in also),
+    ]
+    raw = _step_arguments(jobs, arguments)
+    if strategy != "none":
+        raw.setdefault(compaction, {})["strategy"] = strategy
+    return [
+        (jobs[name], _read(jobs[name], raw.get(name, {}))) for name in names if name not in without
+    ]
+
+
+def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:
+    """The step's typed arguments; InvalidArgument says which step's is wrong."""
+    try:
+        return job.read_arguments(raw)
+    except InvalidArgument as e:
+        raise InvalidArgument(f"step {job.name}: {e.message}", next_step=e.next_step) from e
+
+
+def _step_arguments(
+    jobs: Mapping[str, Job], arguments: Mapping[str, object]
+) -> dict[str, dict[str, Any]]:
+    """The raw arguments by step.  Those of jobs that are no steps here are checked, not used."""
+    given = cast("Mapping[str, object]", arguments.get("step_arguments") or {})
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in given.items():
+        name, dot, argument = key.replace("-", "_").partition(".")
+        if not dot or name not in jobs:
+            raise InvalidArgument(
+                f"argument --step-argument: {key!r} is no STEP.ARGUMENT "
+                f"(steps: {', '.join(('compact', *USUAL, *ON_DEMAND))})"
+            )
+        found.setdefault(name, {})[argument] = value
+    return found
+
+
+def why_not_due(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> str:
+    """Why the table asks for nothing of this step; "" if it is due."""
+    if job.name == "expire_partitions":
+        if not table.schema.partition_keys:
+            return "the table is not partitioned"
+        if (
+            arguments.get("expiration_time") is None
+            and table.options.value(PARTITION_EXPIRATION_TIME) is None
+        ):
+            return "partition.expiration-time is not set"
+    if (
+        job.name == "expire_consumers"
+        and arguments.get("expiration_time") is None
+        and table.options.value(CONSUMER_EXPIRATION_TIME) is None
+    ):
+        return "consumer.expiration-time is not set"
+    return ""

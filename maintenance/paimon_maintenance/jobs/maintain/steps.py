@@ -1,0 +1,241 @@
+"""Plans and runs the steps of `maintain` one after another.
+
+All steps are planned from one state of the table, which is what a dry run shows.  A step runs in
+the loop that every job runs in; it makes a new plan if a step before it changed something.  Decoded
+manifests are shared by all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import CLUSTERING_INCREMENTAL
+from paimon_core.schema.changes import check_dynamic_options
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.changes import Changes
+from paimon_maintenance.job.job import Committed, Job, Progress, Quiet, RunContext, Steps
+from paimon_maintenance.job.metadata_job import latest_pin
+from paimon_maintenance.job.plan import Plan
+from paimon_maintenance.job.report import FailedUnit, error_json
+from paimon_maintenance.jobs.maintain.parts import (
+    MaintainPlan,
+    Part,
+    PartStatus,
+    chosen_steps,
+    why_not_due,
+)
+from paimon_maintenance.run.loop import Outcome, run_job
+
+_CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartResult:
+    """What became of one step; `outcome` is None if it did not run."""
+
+    part: Part
+    status: PartStatus
+    outcome: Outcome | None = None
+    why: str = ""
+    seconds: float = 0.0
+    changes: Changes | None = None
+
+    @property
+    def committed(self) -> tuple[Committed, ...]:
+        return () if self.outcome is None else self.outcome.committed
+
+    @property
+    def error(self) -> Exception | None:
+        return None if self.outcome is None else self.outcome.failure()
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        return () if self.outcome is None else self.outcome.snapshots
+
+    def to_json(self) -> dict[str, object]:
+        """The step as the report prints it."""
+        details: dict[str, object] = {}
+        for committed in self.committed:
+            details.update(committed.details)
+        plan = self.part.plan if self.outcome is None else self.outcome.plan
+        kept = [] if plan is None else [k.to_json() for k in plan.kept]
+        return {
+            "job": self.part.job.name,
+            "status": str(self.status),
+            "arguments": shown_arguments(self.part.arguments),
+            "why": self.why or None,
+            "snapshots": list(self.snapshots),
+            "seconds": round(self.seconds, 3),
+            "details": details,
+            "kept": kept,
+            "changes": None if self.changes is None else self.changes.to_json(),
+            "error": None if self.error is None else error_json(self.error),
+        }
+
+
+class _WithinStep(Quiet):
+    """Progress of a step: its units and bytes count, its phases are all in one phase of the run."""
+
+    def __init__(self, run: Progress) -> None:
+        self._run = run
+
+    def expect(self, units: int, size: int) -> None:
+        """Pass it on."""
+        self._run.expect(units, size)
+
+    def advance(self, units: int, size: int) -> None:
+        """Pass it on."""
+        self._run.advance(units, size)
+
+
+def steps_of(jobs: Mapping[str, Job]) -> Steps[None, MaintainPlan, Part, PartResult]:
+    """The steps of `maintain` made of these jobs."""
+    return Steps(
+        inspect=_inspect,
+        plan=partial(_plan, jobs),
+        recheck=_recheck,
+        batches=_batches,
+        execute=_execute,
+        commit=_commit,
+        verify=_verify,
+    )
+
+
+def _inspect(_: FileStoreTable, __: Mapping[str, object], ___: RunContext) -> None:
+    return None
+
+
+def _plan(
+    jobs: Mapping[str, Job],
+    table: FileStoreTable,
+    _: None,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> MaintainPlan:
+    clustered = table.bucket_mode is BucketMode.UNAWARE and table.options.value(
+        CLUSTERING_INCREMENTAL
+    )
+    steps = chosen_steps(jobs, arguments, clustered=clustered)
+    parts = tuple(_planned(table, job, own, context) for job, own in steps)
+    return MaintainPlan(table=table.name, pin=latest_pin(table), parts=parts, arguments=arguments)
+
+
+def _planned(
+    table: FileStoreTable, job: Job, arguments: Mapping[str, object], context: RunContext
+) -> Part:
+    part = Part(job=job, arguments=arguments, status=PartStatus.DUE)
+    try:
+        own = _for_job(table, job, arguments)
+        why = why_not_due(own, job, arguments)
+    except Exception as e:  # noqa: BLE001 - the other steps' plans are shown all the same
+        return replace(part, status=PartStatus.of(e), error=e)
+    if why:
+        return replace(part, status=PartStatus.NOT_DUE, why=why)
+    outcome = _run_job(own, part, context, dry_run=True)
+    plan = outcome.plan
+    if plan is None:
+        return replace(part, status=PartStatus(outcome.status), error=outcome.failure())
+    guards = context.guards
+    return replace(
+        part,
+        status=PartStatus.NOTHING_TO_DO if plan.is_empty else PartStatus.DUE,
+        plan=plan,
+        guard="" if guards is None or context.force else "; ".join(guards.reasons(plan)),
+    )
+
+
+def _run_job(
+    table: FileStoreTable,
+    part: Part,
+    context: RunContext,
+    *,
+    plan: Plan | None = None,
+    dry_run: bool = False,
+) -> Outcome:
+    return run_job(
+        table.name,
+        partial(_for_job, table, part.job, part.arguments),
+        part.job,
+        part.arguments,
+        replace(context, progress=_WithinStep(context.progress)),
+        plan=plan,
+        dry_run=dry_run,
+    )
+
+
+def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> FileStoreTable:
+    """The table as it is now, with the step's own options; decoded manifests stay."""
+    options = arguments.get("options")
+    own = {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
+    if own:
+        check_dynamic_options(table.schemas.get(table.schema.id), own)
+    dynamic = {**table.dynamic_options, **job.table_options, **own}
+    return replace(table, dynamic_options=dynamic).refreshed()
+
+
+def _recheck(_: FileStoreTable, plan: MaintainPlan) -> MaintainPlan:
+    return plan  # each step looks again when its turn comes
+
+
+def _batches(plan: MaintainPlan) -> Iterator[Part]:
+    yield from plan.parts
+
+
+def _execute(
+    table: FileStoreTable, plan: MaintainPlan, part: Part, context: RunContext
+) -> PartResult:
+    """Run one step to its end; its error is part of the result."""
+    progress = plan.progress
+    deletes = part.job.name not in _CHANGES_NO_FILE
+    why_not = progress.why_not(part.job.name, deletes=deletes)
+    result = PartResult(part=part, status=PartStatus.SKIPPED, why=why_not)
+    if part.status is PartStatus.NOT_DUE:
+        result = PartResult(part=part, status=PartStatus.NOT_DUE, why=part.why)
+    elif not why_not:
+        result = _run_part(table, part, context, reuse=not progress.changed)
+    progress.note(part.job.name, result.status, result.error)
+    return result
+
+
+def _run_part(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> PartResult:
+    """Run the step from the plan that was shown, or from a new one unless `reuse`."""
+    started = time.perf_counter()
+    before = None if context.ledger is None else context.ledger.changes()
+    outcome = _run_job(table, part, context, plan=part.plan if reuse else None)
+    error = outcome.failure()
+    well = PartStatus.SUCCESS if outcome.committed else PartStatus.NOTHING_TO_DO
+    changes = None
+    if context.ledger is not None and before is not None:
+        changes = context.ledger.changes().since(before)
+    return PartResult(
+        part=part,
+        status=well if error is None else PartStatus.of(error),
+        outcome=outcome,
+        seconds=time.perf_counter() - started,
+        changes=changes,
+    )
+
+
+def _commit(_: FileStoreTable, __: MaintainPlan, result: PartResult, ___: RunContext) -> Committed:
+    """The step's result as one part of the report."""
+    failed = [f for c in result.committed for f in c.failed_units]
+    if result.error is not None and not failed:
+        failed = [FailedUnit(label=result.part.job.name, error=result.error)]
+    return Committed(
+        snapshots=result.snapshots,
+        changes=tuple(change for c in result.committed for change in c.changes),
+        failed_units=tuple(failed),
+        parts=(result.to_json(),),
+        findings=() if result.outcome is None else result.outcome.findings,
+    )
+
+
+def _verify(
+    _: FileStoreTable, __: MaintainPlan, committed: Sequence[Committed]
+) -> list[Mapping[str, object]]:
+    return [finding for c in committed for finding in c.findings]

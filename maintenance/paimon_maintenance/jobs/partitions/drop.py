@@ -1,0 +1,84 @@
+"""drop_partition (Java: `FileStoreCommit.dropPartitions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.errors import InvalidArgument
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
+from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+from paimon_maintenance.jobs.partitions.content import (
+    Partition,
+    effect_of,
+    partitions_of,
+    spec_tests,
+)
+
+Specs = tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The specs, and the partitions that they meant when the plan was made."""
+
+    specs: Specs
+    partitions: tuple[Partition, ...]
+
+
+Plan = MetadataPlan[Dropped]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """The partitions that the specs mean; a spec that means none is reported."""
+    check_committable(table)
+    specs = cast("Specs", tuple(cast("Sequence[Mapping[str, str]]", arguments["partitions"])))
+    if not specs:
+        raise InvalidArgument("argument --partition is required", table=table.name)
+    tests = spec_tests(table, specs)
+    latest = table.snapshots.latest()
+    everything = partitions_of(table, latest)
+    going = [p for p in everything if any(t is None or t(p.row) for t in tests)]
+    kept = [
+        Kept(what=f"partition {','.join(f'{k}={v}' for k, v in spec.items())}", why="is not there")
+        for spec, test in zip(specs, tests, strict=True)
+        if not any(test is None or test(p.row) for p in going)
+    ]
+    return MetadataPlan(
+        job="drop_partition",
+        table=table.name,
+        pin=None if latest is None else SnapshotPin.of(latest),
+        work=Dropped(specs, tuple(going)),
+        actions=tuple(drop_action(p, "it is named") for p in going),
+        kept=tuple(kept),
+        effect=effect_of(going, everything),
+        arguments=arguments,
+    )
+
+
+def drop_action(partition: Partition, why: str) -> Action:
+    """The line of a partition that is dropped."""
+    size = f"{counted(partition.files, 'files')}, {human_bytes(partition.bytes)}"
+    details = {"partition": partition.path, "files": partition.files, "bytes": partition.bytes}
+    return Action(f"drop {partition.path} ({size})", why, details)
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """One OVERWRITE snapshot without the partitions."""
+    tests = spec_tests(table, plan.work.specs)
+    snapshot = replace_partitions(
+        table,
+        lambda row: any(test is None or test(row) for test in tests),
+        user=context.commit_user,
+        env=context.env,
+    )
+    names = [p.path for p in plan.work.partitions]
+    return Committed(snapshots=(snapshot.id,), details={"dropped_partitions": names})
+
+
+DROP: Final = metadata_steps(make, apply)

@@ -1,0 +1,180 @@
+"""What lies in the folders of a table, and which of it is old enough to be an orphan.
+
+Only folders whose content Paimon makes are listed: those of buckets at the depth of the partition
+keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch and our own, of
+which, as of folders of partitions, only temporary files are candidates.  External paths
+(`data-file.external-paths`) are listed when asked for: other tables may keep their files there too,
+as nothing in such a path names the table.
+
+Symbolic links are not followed: neither a link nor what lies behind it is a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.confined import is_inside
+from paimon_core.io.file_io import FileStat
+from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
+from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_core.reachability.references import branches_of
+from paimon_core.reachability.release import JOURNALS
+from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
+from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
+from paimon_maintenance.storage.bulk import list_folders
+
+
+@dataclass(slots=True)
+class Found:
+    """Candidates by path, and totals of everything that was listed.
+
+    `data` are the candidates that lie in folders of buckets.
+    """
+
+    candidates: dict[str, FileStat] = field(default_factory=dict)
+    data: set[str] = field(default_factory=set)
+    empty_folders: list[str] = field(default_factory=list)
+    data_files: int = 0
+    data_bytes: int = 0
+    metadata_files: int = 0
+    young: int = 0
+    links: int = 0
+
+
+def find_candidates(
+    table: FileStoreTable,
+    older_than_millis: int,
+    context: RunContext,
+    external: Sequence[str] = (),
+) -> Found:
+    """All files that were last changed before the time.  A listing that fails raises OSError.
+
+    `external`: other roots below which partitions and buckets lie.  Very many folders are listed on
+    the engine.
+    """
+    found = Found()
+    roots = (table.paths.data_root, *external)
+    temporary: list[FileStat] = []
+    folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
+    paths = table.paths
+    metadata = _without_links(
+        table, [paths.manifest_dir, paths.index_dir, paths.statistics_dir], found
+    )
+    for folder, listed in _listed(table, [*folders, *metadata], context):
+        files = [f for f in listed if not f.is_dir]
+        _add(found, files, older_than_millis, data=folder not in metadata)
+        if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
+            found.empty_folders.append(folder)
+    for files in (temporary, *_metadata_files(table, found)):
+        _add(found, files, older_than_millis, data=False)
+    return found
+
+
+def _add(found: Found, files: Iterable[FileStat], older_than_millis: int, *, data: bool) -> None:
+    for file in files:
+        if file.is_link:
+            found.links += 1
+            continue
+        if data:
+            found.data_files += 1
+            found.data_bytes += file.size
+        else:
+            found.metadata_files += 1
+        if file.modified_millis < older_than_millis:
+            found.candidates[file.path] = file
+            if data:
+                found.data.add(file.path)
+        else:
+            found.young += 1
+
+
+def _listed(
+    table: FileStoreTable, folders: list[str], context: RunContext
+) -> Iterator[tuple[str, list[FileStat]]]:
+    yield from zip(folders, list_folders(table, folders, context), strict=True)
+
+
+def external_roots(table: FileStoreTable) -> tuple[str, ...]:
+    """Where else than below its own folder the table's options put data files, now."""
+    return tuple(p.rstrip("/") for p in table.options.value(DATA_FILE_EXTERNAL_PATHS))
+
+
+def _without_links(table: FileStoreTable, folders: Iterable[str], found: Found) -> list[str]:
+    """The folders that lie in the table, also after symbolic links are resolved."""
+    boundary = table.paths.boundary
+    inside = {folder: is_inside(boundary, folder) for folder in folders}
+    found.links += sum(not ok for ok in inside.values())
+    return [folder for folder, ok in inside.items() if ok]
+
+
+def _subfolders(listed: Iterable[FileStat], found: Found) -> list[str]:
+    folders = list(listed)
+    found.links += sum(f.is_link for f in folders)
+    return [f.path for f in folders if not f.is_link]
+
+
+def _bucket_folders(
+    table: FileStoreTable,
+    root: str,
+    found: Found,
+    temporary: list[FileStat],
+    context: RunContext,
+) -> Iterator[str]:
+    """The folders of buckets below a root; of partition folders it is noted which are empty.
+
+    What an interrupted mark of a partition left goes to `temporary`.
+    """
+    level = _without_links(table, [root], found)
+    for _ in table.schema.partition_keys:
+        below: list[str] = []
+        for folder, listed in _listed(table, level, context):
+            temporary += _temporary(listed)
+            below += _subfolders((f for f in listed if f.is_dir and "=" in f.name), found)
+            if not listed and folder != root:
+                found.empty_folders.append(folder)
+        level = below
+    for folder, listed in _listed(table, level, context):
+        temporary += _temporary(listed)
+        yield from _subfolders(
+            (f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)), found
+        )
+        if not listed and folder != root:
+            found.empty_folders.append(folder)
+
+
+def _metadata_files(table: FileStoreTable, found: Found) -> Iterator[list[FileStat]]:
+    """Of the metadata folders of each branch, what interrupted writes left."""
+
+    def listed(folder: str) -> list[FileStat]:
+        return [f for d in _without_links(table, [folder], found) for f in table.io.list_dir(d)]
+
+    for branch in branches_of(table):
+        paths = branch.paths
+        for folder, prefix in (
+            (paths.snapshot_dir, SNAPSHOT_PREFIX),
+            (paths.changelog_dir, CHANGELOG_PREFIX),
+        ):
+            known = (EARLIEST, LATEST)
+            yield [
+                f
+                for f in listed(folder)
+                if not f.is_dir and f.name not in known and not f.name.startswith(prefix)
+            ]
+        for folder in (paths.tag_dir, paths.schema_dir, paths.consumer_dir):
+            yield [f for f in listed(folder) if not f.is_dir and f.name.startswith(".")]
+        yield _temporary(listed(paths.tag_success_dir))
+        if paths.branch_root != paths.root:
+            yield _temporary(listed(paths.branch_root))
+    yield _temporary(listed(f"{table.root}/{CARETAKER_DIR}"))
+    yield _temporary(listed(f"{table.root}/{JOURNALS}"))
+    for quarantine in listed(f"{table.root}/{QUARANTINES}"):
+        if quarantine.is_dir and not quarantine.is_link:
+            yield _temporary(listed(quarantine.path))
+
+
+def _temporary(listed: Iterable[FileStat]) -> list[FileStat]:
+    """What a writer that was killed left of a file that appears whole (`.NAME.UUID.tmp`)."""
+    return [f for f in listed if not f.is_dir and f.name[0] == "." and f.name.endswith(".tmp")]

@@ -1,0 +1,170 @@
+"""Files moved aside: `caretaker/quarantine/ID/manifest.json`, and the files under their paths.
+
+The manifest is written first, so whatever is found in a quarantine can be put back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.json_text import parse_json_object
+from paimon_core.io.settled import read_settled
+from paimon_core.names import is_file_name, location, shown
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Effect, Loss, Lost, counted, human_bytes
+
+QUARANTINES: Final = "caretaker/quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What a quarantine holds: paths relative to the table's root, and sizes."""
+
+    id: str
+    files: Mapping[str, int]
+
+
+Plan = MetadataPlan[Quarantine]
+
+
+def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
+    """The folder of a quarantine."""
+    return f"{table.root}/{QUARANTINES}/{quarantine_id}"
+
+
+def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
+    """How many files were moved; those that are gone are passed over."""
+    root = f"{table.root}/"
+    content = {"files": {f.path.removeprefix(root): f.size for f in files}}
+    target = folder_of(table, quarantine_id)
+    table.io.overwrite(f"{target}/manifest.json", json.dumps(content, indent=1).encode())
+
+    def move(file: FileStat) -> bool:
+        try:
+            return table.io.rename(file.path, f"{target}/{file.path.removeprefix(root)}")
+        except FileNotFoundError:
+            return False
+
+    return sum(map_parallel(table.io, move, files))
+
+
+def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
+    quarantine_id = cast("str | None", arguments.get("quarantine"))
+    known = sorted(f.name for f in table.io.list_dir(f"{table.root}/{QUARANTINES}") if f.is_dir)
+    if not known:
+        raise NotFound(
+            f"table {table.name} has no quarantine",
+            table=table.name,
+            next_step="there is nothing to do: remove_orphan_files in mode quarantine makes one",
+        )
+    if not quarantine_id or not is_file_name(quarantine_id):
+        raise InvalidArgument(
+            f"argument --quarantine is required (there are: {', '.join(known)})",
+            table=table.name,
+        )
+    path = f"{folder_of(table, quarantine_id)}/manifest.json"
+
+    def parse(content: bytes) -> dict[str, int]:
+        files = parse_json_object(content)["files"]
+        if not isinstance(files, Mapping):
+            raise TypeError(f"files is not an object: {shown(files)}")
+        return {_relative(str(path)): int(str(size)) for path, size in files.items()}
+
+    try:
+        files = read_settled(table.io, path, parse, table=table.name)
+    except FileNotFoundError as e:
+        raise NotFound(
+            f"table {table.name} has no quarantine {quarantine_id!r} "
+            f"(there are: {', '.join(known)})",
+            table=table.name,
+            next_step="name one of these; remove_orphan_files in mode quarantine makes them",
+        ) from e
+    return Quarantine(quarantine_id, files)
+
+
+def _relative(path: str) -> str:
+    """A path below the table's root; ValueError if it leads anywhere else."""
+    if path.startswith("/") or ":" in path.partition("/")[0] or location(f"/{path}") is None:
+        raise ValueError(f"not a path below the table's folder: {shown(path)}")
+    return path
+
+
+def _plan(
+    job: str,
+    verb: str,
+    table: FileStoreTable,
+    found: Quarantine,
+    arguments: Mapping[str, object],
+    *,
+    deletes: bool = False,
+) -> Plan:
+    size = sum(found.files.values())
+    action = Action(
+        f"{verb} {counted(len(found.files), 'files')} of quarantine {found.id}", human_bytes(size)
+    )
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=found,
+        actions=(action,),
+        effect=Effect(
+            deleted_files=len(found.files),
+            deleted_bytes=size,
+            losses=(Loss(Lost.FILES, len(found.files)), Loss(Lost.BYTES, size)),
+        )
+        if deletes
+        else Effect(),
+        arguments=arguments,
+    )
+
+
+def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """The files that go back."""
+    found = _read(table, arguments)
+    return _plan("restore_orphan_files", "put back", table, found, arguments)
+
+
+def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+    """Move the files back, then delete the empty quarantine."""
+    source = folder_of(table, plan.work.id)
+    restored, there = 0, []
+    for path in plan.work.files:
+        try:
+            if table.io.rename(f"{source}/{path}", f"{table.root}/{path}"):
+                restored += 1
+            else:
+                there.append(path)
+        except FileNotFoundError:
+            continue
+    if not there:
+        table.io.delete_dir(source)
+    return Committed(details={"restored_files": restored, "already_there": there})
+
+
+def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
+    """The files that are deleted for good."""
+    found = _read(table, arguments)
+    return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
+
+
+def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+    """Delete the files, then the manifest with the folder."""
+    source = folder_of(table, plan.work.id)
+    paths = [f"{source}/{path}" for path in plan.work.files]
+    deleted = sum(map_parallel(table.io, table.io.delete, paths))
+    table.io.delete_dir(source)
+    return Committed(
+        details={"deleted_files": deleted, "deleted_bytes": sum(plan.work.files.values())}
+    )
+
+
+RESTORE: Final = metadata_steps(make_restore, apply_restore)
+PURGE: Final = metadata_steps(make_purge, apply_purge)

@@ -1,0 +1,224 @@
+"""remove_orphan_files (Java: `operation/OrphanFilesClean`; DESIGN, rule 2).
+
+First the candidates are listed, then the references are read: a file that is committed in between
+is mentioned by then (apache/paimon #3074).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, cast
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.release import (
+    delete_empty_folders,
+    finish_interrupted,
+    journals,
+)
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Effect, Kept, Loss, Lost, counted, human_bytes
+from paimon_maintenance.jobs.remove_orphan_files.candidates import (
+    Found,
+    external_roots,
+    find_candidates,
+)
+from paimon_maintenance.jobs.remove_orphan_files.quarantine import move_aside
+from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+from paimon_maintenance.storage.bulk import delete_paths
+
+LEAST_AGE_MILLIS: Final = 86_400_000
+MOST_FOLDERS: Final = 3
+MOST_NAMED: Final = 1000
+"""So many paths at most are named in a plan's JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """The files that go, and where to; journals of interrupted runs, whose files go too."""
+
+    files: tuple[FileStat, ...] = ()
+    empty_folders: tuple[str, ...] = ()
+    quarantine: bool = False
+    interrupted: tuple[str, ...] = ()
+    mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
+
+
+Plan = MetadataPlan[Orphans]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
+    """The files that are old enough and that nothing mentions."""
+    older_than = _older_than(table, arguments, context)
+    quarantine = arguments.get("mode") == "quarantine"
+    external = external_roots(table) if arguments.get("external_paths") else ()
+    if external and quarantine:
+        raise InvalidArgument(
+            "files outside the table's folder cannot be put into its quarantine",
+            table=table.name,
+            next_step="choose mode=delete, or leave external_paths out",
+        )
+    found = find_candidates(table, older_than, context, external)
+    mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
+    references = mentioned.look()
+    orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
+    orphans.sort(key=lambda f: f.path)
+    actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
+    # What they let go is no orphan that anybody would want back from a quarantine.
+    interrupted = () if quarantine else tuple(journals(table))
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
+    local = local_clock(older_than, context.env)
+    kept = [
+        Kept(
+            what="files",
+            why=f"mentioned by {counted(references, 'versions')} (snapshots, tags, changelogs)",
+            count=len(found.candidates) - len(orphans),
+        ),
+        Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+        Kept(what="links", why="symbolic links are not followed", count=found.links),
+    ]
+    return MetadataPlan(
+        job="remove_orphan_files",
+        table=table.name,
+        pin=latest_pin(table),
+        work=Orphans(
+            files=tuple(orphans),
+            empty_folders=tuple(found.empty_folders),
+            quarantine=quarantine,
+            interrupted=interrupted,
+            mentioned=mentioned,
+        ),
+        actions=tuple(actions),
+        kept=tuple(k for k in kept if k.count),
+        effect=_effect(found, orphans),
+        arguments=arguments,
+        details={"orphans": [f.path for f in orphans[:MOST_NAMED]]},
+    )
+
+
+def _effect(found: Found, orphans: list[FileStat]) -> Effect:
+    """Orphans beside everything that was listed: data files with data files, the rest with the rest."""
+    data = [f for f in orphans if f.path in found.data]
+    return Effect(
+        deleted_files=len(orphans),
+        deleted_bytes=sum(f.size for f in orphans),
+        table_files=found.data_files,
+        table_bytes=found.data_bytes,
+        losses=(
+            Loss(Lost.FILES, len(data), found.data_files),
+            Loss(Lost.BYTES, sum(f.size for f in data), found.data_bytes),
+            Loss(Lost.METADATA, len(orphans) - len(data), found.metadata_files),
+        ),
+    )
+
+
+def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> int:
+    """The time before which a file counts as old; InvalidArgument for one that is too young.
+
+    Upstream took a time in the future, and with it every file that was being written
+    (apache/paimon #4779).
+    """
+    text = cast("str | None", arguments.get("older_than"))
+    if text is None:
+        return context.env.now_millis() - LEAST_AGE_MILLIS
+    chosen = parse_older_than(text, context.env)
+    now = context.env.now_millis()  # not before an age was counted from it: "1 d" is a day ago
+    if chosen > now:
+        raise InvalidArgument(f"older_than {text!r} is in the future", table=table.name)
+    if chosen > now - LEAST_AGE_MILLIS and not arguments.get("allow_young"):
+        raise InvalidArgument(
+            f"older_than {text!r} is less than a day ago: files that are being written now would "
+            "be taken for orphans",
+            table=table.name,
+            next_step="choose an earlier time, or stop all writers and give allow_young",
+        )
+    return chosen
+
+
+def _actions(
+    table: FileStoreTable, orphans: list[FileStat], folders: list[str], *, quarantine: bool
+) -> list[Action]:
+    verb = "move aside" if quarantine else "delete"
+    places: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in orphans:
+        folder = file.path.removeprefix(f"{table.root}/").rpartition("/")[0]
+        places[folder] += 1
+        sizes[folder] += file.size
+    actions = [
+        Action(
+            f"{verb} {counted(count, 'files')} in {folder}",
+            human_bytes(sizes[folder]),
+            {"folder": folder, "files": count, "bytes": sizes[folder]},
+        )
+        for folder, count in places.most_common()
+    ]
+    if folders:
+        names = [folder.removeprefix(f"{table.root}/") for folder in folders]
+        told = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
+        what = f"delete {counted(len(folders), 'empty folders')}"
+        actions.append(Action(what, told, {"folders": names[:MOST_NAMED]}))
+    return actions
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without files that were committed since it was made, or have changed."""
+    work = plan.work
+    if work.mentioned is None:
+        return plan
+    work.mentioned.look()
+    left = [f for f in work.files if f.name in work.mentioned.candidates]
+    return replace(plan, work=replace(work, files=tuple(_unchanged(table, left))))
+
+
+def _unchanged(table: FileStoreTable, files: list[FileStat]) -> list[FileStat]:
+    def same(file: FileStat) -> bool:
+        try:
+            return table.io.stat(file.path).modified_millis == file.modified_millis
+        except FileNotFoundError:
+            return False
+
+    return [f for f, keep in zip(files, map_parallel(table.io, same, files), strict=True) if keep]
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete or move the files, then delete the folders that are empty."""
+    work = plan.work
+    details: dict[str, object] = {}
+    word = "deleted"
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(
+            table, work.interrupted, delete=partial(delete_paths, context=context)
+        ).to_json()
+    if work.quarantine and work.files:
+        name = wall_clock_text(context.env.local_millis())
+        name = name.replace("-", "").replace(":", "").replace(" ", "-")
+        name = f"{name}-{context.env.new_uuid()[:8]}"
+        done = move_aside(table, name, work.files)
+        details["quarantine"] = name
+        word = "moved"
+    else:
+        done = sum(delete_paths(table, [f.path for f in work.files], context))
+    folders = 0
+    if not work.quarantine:
+        for root in (table.paths.data_root, *external_roots(table)):
+            folders += delete_empty_folders(table.io, work.empty_folders, stop_at=root)
+    return Committed(
+        details={
+            **details,
+            f"{word}_files": done,
+            f"{word}_bytes": sum(f.size for f in work.files),
+            "deleted_folders": folders,
+        }
+    )
+
+
+STEPS: Final = metadata_steps(make, apply, recheck=recheck)

@@ -1,0 +1,1 @@
+"""Repair of what verification finds."""

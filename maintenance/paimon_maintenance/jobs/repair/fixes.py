@@ -1,0 +1,323 @@
+"""What puts one finding right.  Each fix looks again right before it changes anything.
+
+A fix that finds its finding gone does nothing.  Each is one write or one commit, so that a crash
+leaves a fix done or not done, and the next repair goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_merge import with_full_merge
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import parent
+from paimon_core.lsm.key_order import stored_key_order
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.refs.consumers import Consumer
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.numbered_files import LATEST
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
+from paimon_maintenance.job.metadata_job import Action
+from paimon_maintenance.job.plan import counted
+from paimon_maintenance.jobs.repair.lost_files import lost_action, lost_files, remove_lost
+from paimon_maintenance.verify.findings import Repair
+from paimon_maintenance.verify.references import RefKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """What a fix did; nothing if `text` is empty.  `snapshot` is the one it committed."""
+
+    text: str = ""
+    snapshot: int | None = None
+
+
+class Fix(Protocol):
+    """One repair of one branch of a table."""
+
+    @property
+    def repair(self) -> Repair:
+        """What kind of repair it is."""
+
+    @property
+    def branch(self) -> FileStoreTable:
+        """The branch that it changes."""
+
+    def actions(self) -> list[Action]:
+        """What a plan says of it."""
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:
+        """Do it."""
+
+
+def place(branch: FileStoreTable) -> str:
+    """For people: " of branch b", "" for main."""
+    return "" if branch.branch == MAIN_BRANCH else f" of branch {branch.branch}"
+
+
+# --- hints and consumers ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintFix:
+    """LATEST or EARLIEST of the snapshots, or of the changelogs, says a wrong number."""
+
+    branch: FileStoreTable
+    path: str
+    why: str
+    repair: Repair = Repair.REWRITE_HINT
+
+    def actions(self) -> list[Action]:
+        return [Action(f"rewrite hint {self._name}{place(self.branch)}", self.why)]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+        # Without the hint, readers list the folder: deleting it is right whatever happens meanwhile.
+        self.branch.io.delete(self.path)
+        right = self._right()
+        if right is None:
+            return Fixed(text=f"hint {self._name} deleted")
+        self.branch.io.overwrite(self.path, str(right).encode())
+        if self._right() != right:
+            self.branch.io.delete(self.path)
+            return Fixed(text=f"hint {self._name}{place(self.branch)} deleted")
+        return Fixed(text=f"hint {self._name}{place(self.branch)} is {right}")
+
+    @property
+    def _name(self) -> str:
+        """The hint for people: "LATEST", "changelog LATEST"."""
+        name = self.path.rpartition("/")[2]
+        return f"changelog {name}" if self._of_changelogs else name
+
+    @property
+    def _of_changelogs(self) -> bool:
+        return parent(self.path) == self.branch.paths.changelog_dir
+
+    def _right(self) -> int | None:
+        """What the hint should say now; None if there is nothing to hint at."""
+        ids = (self.branch.changelogs if self._of_changelogs else self.branch.snapshots).ids()
+        if not ids:
+            return None
+        return max(ids) if self.path.endswith(f"/{LATEST}") else min(ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFix:
+    """A consumer waits for a snapshot that expired, or that a rollback took."""
+
+    branch: FileStoreTable
+    consumer: Consumer
+    why: str
+    repair: Repair = Repair.RESET_CONSUMER
+
+    def actions(self) -> list[Action]:
+        told = {"consumer": self.consumer.id, "old": self.consumer.next_snapshot}
+        return [Action(f"move consumer {self.consumer.id!r}{place(self.branch)}", self.why, told)]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+        try:
+            now = self.branch.consumers.get(self.consumer.id)
+        except NotFound:
+            return Fixed()
+        ids = self.branch.snapshots.ids()
+        if now != self.consumer or not ids:
+            return Fixed()
+        earliest = min([*ids, *self.branch.changelogs.ids()])
+        right = min(max(now.next_snapshot, earliest), max(ids) + 1)
+        if right == now.next_snapshot:
+            return Fixed()
+        self.branch.consumers.set(now.id, right)
+        return Fixed(text=f"consumer {now.id} moved from snapshot {now.next_snapshot} to {right}")
+
+
+# --- snapshots ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesFix:
+    """A snapshot notes a wrong size of a manifest list, of which Java reads no more than that."""
+
+    branch: FileStoreTable
+    snapshot: Snapshot
+    right: Snapshot
+    why: str
+    repair: Repair = Repair.CORRECT_SIZES
+
+    def actions(self) -> list[Action]:
+        what = f"note the true sizes in snapshot {self.snapshot.id}{place(self.branch)}"
+        return [Action(what, self.why, {"snapshot": self.snapshot.id})]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+        now = self.branch.snapshots.get_or_none(self.snapshot.id)
+        if now != self.snapshot:
+            return Fixed()
+        path = self.branch.paths.snapshot(self.snapshot.id)
+        self.branch.io.overwrite(path, snapshot_to_json(self.right).encode())
+        return Fixed(text=f"sizes of snapshot {self.snapshot.id} corrected")
+
+
+def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:
+    """The snapshot with the sizes that its manifest lists have; None if that changes nothing.
+
+    Also None if one of the lists is missing or cannot be decoded: then its size is not what is
+    wrong.
+    """
+    sizes: dict[str, int] = {}
+    for part in ("base", "delta", "changelog"):
+        name = getattr(snapshot, f"{part}_manifest_list")
+        if name is None or getattr(snapshot, f"{part}_manifest_list_size") is None:
+            continue
+        path = branch.paths.manifest(name)
+        try:
+            read_manifest_list(branch.io, path)
+            sizes[f"{part}_manifest_list_size"] = branch.io.stat(path).size
+        except (FileNotFoundError, CorruptTable):
+            return None
+    right = replace(snapshot, **sizes)  # type: ignore[arg-type]  # sizes of lists only
+    return None if right == snapshot else right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceFix:
+    """A tag or changelog of which something is lost, or a snapshot file that cannot be read.
+
+    `content` is what its file held when that was found: another one is another reference.
+    """
+
+    branch: FileStoreTable
+    kind: RefKind
+    name: str
+    why: str
+    content: bytes
+    repair: Repair = Repair.DELETE_REFERENCE
+
+    def actions(self) -> list[Action]:
+        return [Action(f"delete {self.kind} {self.name}{place(self.branch)}", self.why)]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+        if reference_content(self.branch, self.kind, self.name) != self.content:
+            return Fixed()
+        if self.kind is RefKind.TAG:
+            self.branch.tags.delete(self.name)
+        elif self.kind is RefKind.CHANGELOG:
+            self.branch.changelogs.delete(int(self.name))
+            self.branch.changelogs.delete_hints()
+        else:
+            self._delete_snapshot(int(self.name))
+        return Fixed(text=f"{self.kind} {self.name} deleted")
+
+    def _delete_snapshot(self, number: int) -> None:
+        """As a rollback does, if it is the newest: the hint first."""
+        snapshots = self.branch.snapshots
+        left = [i for i in snapshots.ids() if i != number]
+        if left and number > max(left):
+            snapshots.write_latest_hint(max(left))
+        snapshots.delete(number)
+        if left and number < min(left):
+            snapshots.write_earliest_hint(min(left))
+
+
+def reference_content(branch: FileStoreTable, kind: RefKind, name: str) -> bytes | None:
+    """What the file of a snapshot, tag or changelog holds; None if it is not there."""
+    paths = branch.paths
+    if kind is RefKind.TAG:
+        path = paths.tag(name)
+    else:
+        path = paths.snapshot(int(name)) if kind is RefKind.SNAPSHOT else paths.changelog(int(name))
+    try:
+        return branch.io.read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
+# --- data files ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostFilesFix:
+    """Live data files of the newest snapshot that are missing."""
+
+    branch: FileStoreTable
+    lost: tuple[ManifestEntry, ...]
+    repair: Repair = Repair.REMOVE_UNEXISTING_FILES
+
+    def actions(self) -> list[Action]:
+        return [lost_action(self.branch, entry) for entry in self.lost]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:
+        latest = self.branch.latest_or_not_found()
+        lost = lost_files(self.branch, scan_files(self.branch, latest))
+        planned = {e.identity for e in self.lost}
+        still = [e for e in lost if e.identity in planned]
+        made = remove_lost(self.branch, still, user=user, env=env)
+        if made is None:
+            return Fixed()
+        return Fixed(text=f"{len(still)} missing files removed", snapshot=made.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapFix:
+    """Files of one level >= 1 whose keys overlap, though readers take a level for one sorted run.
+
+    In level 0 each file is a run of its own, so readers merge them; the next compaction does too.
+    """
+
+    branch: FileStoreTable
+    files: tuple[ManifestEntry, ...]
+    repair: Repair = Repair.MOVE_DOWN
+
+    def actions(self) -> list[Action]:
+        return [
+            Action(
+                f"move {e.file.file_name}{place(self.branch)} from level {e.file.level} to 0",
+                "its keys overlap those of another file of the level",
+                {"file": e.file.file_name, "level": e.file.level, "bucket": e.bucket},
+            )
+            for e in self.files
+        ]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:
+        latest = self.branch.latest_or_not_found()
+        live = {e.identity for e in scan_files(self.branch, latest)}
+        moving = [e for e in self.files if e.identity in live]
+        if not moving:
+            return Fixed()
+        down = [replace(e, file=replace(e.file, level=0)) for e in moving]
+        changes = Changes((*(e.as_delete() for e in moving), *down))
+        made = commit_changes(
+            with_full_merge(self.branch),
+            lambda _: changes,
+            CommitRequest(user=user, kind=CommitKind.COMPACT),
+            env=env,
+        )
+        return Fixed(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
+
+
+def overlapping(branch: FileStoreTable, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The files that have to leave their levels, so that what stays in each overlaps nothing."""
+    order = stored_key_order(branch.schema.key_type)
+    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in live:
+        if entry.file.level > 0:
+            runs.setdefault((entry.partition, entry.bucket, entry.file.level), []).append(entry)
+    found: dict[object, ManifestEntry] = {}
+    for files in runs.values():
+        files.sort(key=lambda e: order(e.file.min_key))
+        reach = files[0]
+        for left, right in pairwise(files):
+            if order(left.file.max_key) > order(reach.file.max_key):
+                reach = left
+            if order(right.file.min_key) <= order(reach.file.max_key):
+                found[reach.identity] = reach
+                found[right.identity] = right
+    return list(found.values())

@@ -1,0 +1,125 @@
+"""A gap in the line of snapshots: what lies beyond it becomes the newest again, in line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_core.commit.changes import Changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.content import changes_between
+from paimon_core.commit.manifest_merge import with_full_merge
+from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable, StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
+from paimon_core.reachability.files import Metadata
+from paimon_core.reachability.references import snapshot_reference
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.line import Gap, gaps_in
+from paimon_core.snapshot.removal import Removal, Side, remove_newest
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_maintenance.job.metadata_job import Action
+from paimon_maintenance.job.plan import counted
+from paimon_maintenance.jobs.repair.fixes import Fixed, place
+from paimon_maintenance.verify.findings import Repair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapFix:
+    """A commit that was made from a snapshot that a rollback removed, and so lies beyond a gap.
+
+    Writers were told that it is committed.  So its content is committed again as the successor of
+    the snapshot before the gap, and the snapshots beyond the gap go.  If its files are gone, there
+    is no content to keep.
+    """
+
+    branch: FileStoreTable
+    gap: Gap
+    why: str
+    repair: Repair = Repair.CLOSE_GAP
+
+    def actions(self) -> list[Action]:
+        beyond = _beyond(self.branch, self.gap)
+        where = place(self.branch)
+        kept = beyond[-1] if _is_whole(self.branch, beyond[-1]) else None
+        ids = ", ".join(str(s.id) for s in beyond)
+        if kept is None:
+            what = f"remove {counted(len(beyond), 'snapshots')}{where} beyond the gap: {ids}"
+            return [Action(what, "their files are gone, so there is no content to keep")]
+        return [
+            Action(
+                f"commit the content of snapshot {kept.id}{where} as {self.gap.before + 1}, then "
+                f"remove {ids}",
+                self.why,
+                {"kept": kept.id, "removed": [s.id for s in beyond]},
+            )
+        ]
+
+    def apply(self, *, user: str, env: Environment) -> Fixed:
+        branch = self.branch
+        if self.gap not in gaps_in(branch.snapshots.ids()):
+            return Fixed()
+        beyond = _beyond(branch, self.gap)
+        kept = beyond[-1] if _is_whole(branch, beyond[-1]) else None
+        # The hint decides which side of the gap the newest snapshot is on.
+        branch.snapshots.write_latest_hint(self.gap.before)
+        made = None if kept is None else _commit_content(branch, kept, user, env)
+        newest = branch.snapshots.get(self.gap.before) if made is None else made
+        remove_newest(
+            Removal(branch.snapshots, Side.END),
+            beyond,
+            back_to=newest.id,
+            prove=snapshot_reference(branch, newest).prove_alive,
+        )
+        branch.snapshots.write_latest_hint(newest.id)
+        content = "" if kept is None else f", the content of {kept.id} is snapshot {newest.id}"
+        text = f"the gap after snapshot {self.gap.before}{place(branch)} is closed{content}"
+        return Fixed(text=text, snapshot=None if made is None else made.id)
+
+
+def _beyond(branch: FileStoreTable, gap: Gap) -> list[Snapshot]:
+    """The snapshots beyond the gap, oldest first."""
+    ids = [i for i in branch.snapshots.ids() if i >= gap.after]
+    return branch.snapshots.get_many(ids)
+
+
+def _is_whole(branch: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether every file is there that a reader of the snapshot needs."""
+    try:
+        Metadata(branch).prove_readable(snapshot)
+        live = scan_files(branch, snapshot)
+        index = branch.index_entries(snapshot)
+    except CorruptTable:
+        return False
+    paths = [branch.paths.data_file(e.partition, e.bucket, e.file) for e in live]
+    paths += [branch.paths.index_file(e.partition, e.bucket, e.index_file) for e in index]
+    return all(map_parallel(branch.io, branch.io.exists, paths))
+
+
+def _commit_content(
+    branch: FileStoreTable, kept: Snapshot, user: str, env: Environment
+) -> Snapshot | None:
+    """The snapshot that holds the content of `kept`; None if the newest in line holds it already."""
+    latest = branch.latest_or_not_found()
+    if changes_between(branch, latest, kept).is_empty:
+        return None
+
+    def provide(now: Snapshot | None) -> Changes:
+        if now is None or now.identity != latest.identity:
+            raise StalePlan(
+                f"table {branch.name} was committed to while its gap was closed",
+                table=branch.name,
+                snapshot=None if now is None else now.id,
+                next_step="stop the writers, then repair again",
+            )
+        return changes_between(branch, now, kept)
+
+    request = CommitRequest(user=user, kind=CommitKind.OVERWRITE)
+    return commit_changes(with_full_merge(branch), provide, request, env=env)
+
+
+def gap_fixes(branch: FileStoreTable, ids: Sequence[int], why: str) -> list[GapFix]:
+    """The fix of the first gap; a second one is found when the first is closed."""
+    return [GapFix(branch=branch, gap=gap, why=why) for gap in gaps_in(ids)[:1]]

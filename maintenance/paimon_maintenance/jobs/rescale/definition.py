@@ -1,0 +1,106 @@
+"""What `rescale` is called, takes and promises; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job.common_arguments import PARALLELISM, WHERE
+from paimon_maintenance.job.job import Job, steps_of
+
+BUCKET_NUM = Argument(
+    name="bucket_num",
+    kind=Kind.INTEGER,
+    help="how many buckets there shall be (default: what the table's option says, which goes on "
+    "with a rescale that was interrupted)",
+    example="10",
+)
+TARGET_BYTES = Argument(
+    name="target_bytes",
+    kind=Kind.SIZE,
+    help="propose the number of buckets: so many that a bucket of the largest chosen partition "
+    "holds about this much; not with bucket_num",
+    example="500 mb",
+)
+PARTITIONS = Argument(
+    name="partitions",
+    flag="partition",
+    aliases=("partition",),
+    kind=Kind.PARTITIONS,
+    default=(),
+    help="only these partitions: key=value, several keys joined by commas (and), given again or "
+    "joined by semicolons (or); a part of the partition keys is enough; not with where. Writers "
+    "are refused in partitions left out, readers go on",
+    example="dt=2024-01-01,hh=10",
+)
+RESTORE = Argument(
+    name="restore",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="go back to the number of buckets before the last change of it: the option, and the "
+    "partitions that were rewritten since; given again, it goes on with that and then does nothing; "
+    "not with bucket_num or target_bytes",
+)
+SAFETY_TAG = Argument(
+    name="safety_tag",
+    kind=Kind.DURATION,
+    default=7 * 86_400_000,
+    help="tag the newest snapshot before, for this long, so that the old layout can be gone back "
+    "to; 0: no tag. Only made for tables with write-only=true, since expiry by Java relies on tags "
+    "in the order of snapshot ids",
+    example="7 d",
+)
+BATCH_BYTES = Argument(
+    name="batch_bytes",
+    kind=Kind.SIZE,
+    default=10 * 1024**3,
+    help="rewrite partitions of about this much together, then commit them one by one; what a "
+    "crash loses at most",
+    example="100 gb",
+)
+SLICE_BYTES = Argument(
+    name="slice_bytes",
+    kind=Kind.SIZE,
+    default=4 * 1024**3,
+    help="cut what belongs together and is larger than this, so that several tasks share it; "
+    "0: never",
+    example="2 gb",
+)
+
+
+RESCALE = Job(
+    name="rescale",
+    summary="change the number of buckets and rewrite partitions for it; the rows stay the same",
+    changes=(
+        "Sets the option `bucket` first, so that writers with the old number are refused, then "
+        "rewrites the chosen partitions one by one, each with one OVERWRITE snapshot that replaces "
+        "exactly the files it read. Stop writers before, restart them after: one that is open "
+        "keeps the old number and is not stopped by its commit."
+    ),
+    protects=(
+        "Any commit to a partition since the plan stops its rewrite and leaves it as it was; if no "
+        "partition was rewritten yet, the option is put back. Readers go on all the time, each "
+        "partition by its own number. A safety tag keeps the old layout for a week, if the table "
+        "is write-only."
+    ),
+    undo=(
+        "rescale --restore puts the option back and rewrites what was rewritten; or roll back to "
+        "the safety tag named in the report, and set the option back."
+    ),
+    arguments=(
+        BUCKET_NUM,
+        TARGET_BYTES,
+        PARTITIONS,
+        WHERE,
+        RESTORE,
+        SAFETY_TAG,
+        BATCH_BYTES,
+        SLICE_BYTES,
+        PARALLELISM,
+    ),
+    examples=(
+        "caretaker plan rescale db.orders -w /lake",
+        "caretaker plan rescale db.orders -w /lake --target-bytes '500 mb'",
+        "caretaker run rescale db.orders -w /lake --bucket-num 10 --partition dt=2024-01-01",
+        "caretaker run rescale db.orders -w /lake --restore",
+    ),
+    load=steps_of("paimon_maintenance.jobs.rescale.steps:STEPS"),
+)

@@ -1,0 +1,361 @@
+"""Does what a rescale plan says: the option first, then partition by partition.
+
+::
+
+    safety tag -> option -> [ rewrite on the engine -> one OVERWRITE snapshot a partition ] ...
+
+A commit replaces exactly the files that the plan read, and is refused if anything else came into
+the partition, or if the option is another one.  Until the first partition is committed, whatever
+goes wrong puts the option back; afterwards the same run goes on where this one stopped, and
+`--restore` goes back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from paimon_core.compaction.due import delete_results
+from paimon_core.compaction.rescale import rescale
+from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
+from paimon_core.environment import Environment
+from paimon_core.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    CorruptTable,
+    MaintenanceError,
+    PaimonError,
+    StalePlan,
+)
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.manifest.data_file import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+)
+from paimon_core.options import BUCKET
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.engines.engine import UnitResult, WorkUnit
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.pinned import commit_pinned
+from paimon_maintenance.job.report import BucketChange, FailedUnit, Size
+from paimon_maintenance.jobs.rescale.option import set_buckets
+from paimon_maintenance.jobs.rescale.plan import Layout, RescalePlan
+from paimon_maintenance.rules.safety_tag import make_safety_tag
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Partitions that are rewritten together; `number` 0 begins the rescale."""
+
+    number: int
+    partitions: tuple[Layout, ...]
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """The new files of each partition; `table` is the handle under the schema they belong to."""
+
+    table: FileStoreTable
+    number: int
+    rewritten: list[tuple[Layout, list[RescaleResult]]] = field(default_factory=list)
+
+
+def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
+    """The plan; StalePlan if a commit changed one of its partitions, or somebody the option."""
+    now = _buckets_now(table)
+    if now != plan.buckets_before:
+        raise StalePlan(
+            f"the option bucket of table {table.name} is {now}; it was {plan.buckets_before} when "
+            f"the plan was made",
+            table=table.name,
+        )
+    latest = table.snapshots.latest()
+    if latest is None or plan.pin is None or plan.pin.matches(latest):
+        return plan
+    live: dict[bytes, set[object]] = defaultdict(set)
+    for entry in scan_files(table, latest, partitions={p.row for p in plan.partitions}):
+        if entry.bucket != POSTPONE_BUCKET:
+            live[entry.partition].add(entry.identity)
+    for planned in plan.partitions:
+        if live[planned.row] != {e.identity for e in planned.entries}:
+            raise StalePlan(
+                f"{planned.label} of table {table.name} was changed by a commit since the plan "
+                f"was made from snapshot {plan.pin.id}",
+                table=table.name,
+                snapshot=latest.id,
+                next_step="stop the writers of the partition, then run again",
+            )
+    return plan
+
+
+def batches(plan: RescalePlan) -> Iterator[Batch]:
+    """The partitions in parts of about `batch_bytes`; one empty part if only the option changes."""
+    part: list[Layout] = []
+    size = number = 0
+    for partition in plan.partitions:
+        if part and size + partition.bytes > plan.batch_bytes:
+            yield Batch(number, tuple(part))
+            part, size, number = [], 0, number + 1
+        part.append(partition)
+        size += partition.bytes
+    if part or number == 0:
+        yield Batch(number, tuple(part))
+
+
+# --- executing ----------------------------------------------------------------------------------
+
+
+def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
+    """The bytes of the result of one unit; runs on executors."""
+    unit = RescaleUnit.from_bytes(payload)
+    result = rescale(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+    return result.to_bytes()
+
+
+def execute(
+    table: FileStoreTable, plan: RescalePlan, batch: Batch, context: RunContext
+) -> BatchResult:
+    """The new files of the batch's partitions; the first batch also tags and sets the option."""
+    finished: list[bytes] = []
+    try:
+        if batch.number == 0:
+            begin(table, plan, context.env)
+    except StalePlan:
+        raise  # somebody else set the option, so it is not ours to put back
+    except BaseException as e:
+        put_back(table, plan, context.env, after=e)
+        raise
+    try:
+        current = table.refreshed()
+        _check_option(current, plan)
+        return _rewritten(current, plan, batch, context, finished)
+    except BaseException as e:
+        delete_written(table, [RescaleResult.from_bytes(data) for data in finished])
+        if batch.number == 0:
+            put_back(table, plan, context.env, after=e)
+        raise
+
+
+def begin(table: FileStoreTable, plan: RescalePlan, env: Environment) -> None:
+    """Tag, then set the option: new writers with the old number are refused from now on."""
+    if plan.safety is not None:
+        make_safety_tag(table, plan.safety)
+    if plan.sets_option:
+        set_buckets(table, before=plan.buckets_before, after=plan.buckets, env=env)
+
+
+def put_back(
+    table: FileStoreTable, plan: RescalePlan, env: Environment, *, after: BaseException
+) -> None:
+    """Set the option to what it was before this run, which rewrote nothing; never raises.
+
+    It stays if another run has rewritten partitions for the new number meanwhile.  Partitions that
+    are new since the plan do not count: they are readable by their own number, and the others must
+    be writable again.  `after` is the error that ended the run; it tells if the option stayed.
+    """
+    if not plan.sets_option:
+        return
+    try:
+        if _buckets_now(table) != plan.buckets:
+            return
+        latest = table.snapshots.latest()
+        entries = [] if latest is None else scan_files(table, latest)
+        held = {e.partition for e in entries if e.total_buckets == plan.buckets}
+        if not held & plan.unscaled:
+            set_buckets(table, before=plan.buckets, after=plan.buckets_before, env=env)
+            return
+        why = f"another run has rewritten partitions for {plan.buckets} buckets"
+    except Exception as e:  # noqa: BLE001 - the error that brought us here is the one to report
+        why = f"it could not be put back: {e}"
+    logger.warning("table=%s the option bucket stays %d: %s", table.name, plan.buckets, why)
+    if isinstance(after, PaimonError):
+        after.next_step = (
+            f"the option bucket of the table is {plan.buckets} now ({why}); writers are refused in "
+            f"partitions with another number: run rescale again, or rescale --restore"
+        )
+
+
+def _rewritten(
+    table: FileStoreTable,
+    plan: RescalePlan,
+    batch: Batch,
+    context: RunContext,
+    finished: list[bytes],
+) -> BatchResult:
+    units: list[tuple[Layout, RescaleUnit]] = []
+    for partition in batch.partitions:
+        for unit in plan.units(partition):
+            cut = plan.slice_bytes and context.engine.is_parallel
+            parts = sliced(table, unit, slice_bytes=plan.slice_bytes) if cut else [unit]
+            units += [(partition, part) for part in parts]
+    work = [
+        WorkUnit(payload=u.to_bytes(), expected_bytes=_share(u), label=_label(p, u))
+        for p, u in units
+    ]
+    context.progress.expect(len(work), sum(w.expected_bytes for w in work))
+
+    def on_done(result: UnitResult) -> None:
+        if result.payload is not None:
+            finished.append(result.payload)
+        context.progress.advance(1, work[result.index].expected_bytes)
+
+    results = context.engine.run_units(work, partial(run_unit, table, context.env), on_done=on_done)
+    by_partition: dict[bytes, list[RescaleResult]] = defaultdict(list)
+    for (partition, _), result, item in zip(units, results, work, strict=True):
+        if result.payload is None:
+            error = result.error or MaintenanceError(f"{item.label} came back without a result")
+            raise error
+        by_partition[partition.row].append(RescaleResult.from_bytes(result.payload))
+    for partition in batch.partitions:
+        _check_rows(table, partition, by_partition[partition.row])
+    return BatchResult(table, batch.number, [(p, by_partition[p.row]) for p in batch.partitions])
+
+
+def _share(unit: RescaleUnit) -> int:
+    return max(1, unit.read_bytes)
+
+
+def _label(partition: Layout, unit: RescaleUnit) -> str:
+    old = ",".join(str(s.bucket) for s in unit.sources)
+    return f"{partition.label} bucket {old}"
+
+
+def _check_rows(table: FileStoreTable, partition: Layout, results: Sequence[RescaleResult]) -> None:
+    """CorruptTable if the rows cannot be right: none is added, and append tables lose none."""
+    written = sum(r.rows for r in results)
+    may_shrink = table.has_primary_key or bool(partition.index)
+    if written == partition.rows or (may_shrink and written < partition.rows):
+        return
+    raise CorruptTable(
+        f"rescaling {partition.label} of table {table.name} went wrong: {partition.rows:,} rows "
+        f"were read, {written:,} written; nothing of it was committed",
+        table=table.name,
+        next_step="run `caretaker verify` on the table, and report this as a defect",
+    )
+
+
+# --- committing ---------------------------------------------------------------------------------
+
+
+def commit(
+    table: FileStoreTable, plan: RescalePlan, batch: BatchResult, context: RunContext
+) -> Committed:
+    """One OVERWRITE snapshot a partition; a partition that somebody changed meanwhile stays.
+
+    CommitConflict if that leaves nothing rewritten at all; the option is then put back.
+    """
+    made: list[Snapshot] = []
+    changes: list[BucketChange] = []
+    failed: list[FailedUnit] = []
+    first: CommitConflict | StalePlan | None = None
+    left = list(batch.rewritten)
+    while left:
+        partition, results = left.pop(0)
+        user = f"{context.commit_user}-{len(batch.rewritten) - len(left)}"
+        try:
+            made.append(_commit_one(batch.table, plan, partition, results, user, context.env))
+        except (CommitConflict, StalePlan) as e:
+            delete_written(batch.table, results)
+            first = first or e
+            failed.append(FailedUnit(label=partition.label, error=e))
+            continue
+        except BaseException as e:
+            # Of this partition nothing is certain, so nothing of it is deleted.
+            delete_written(batch.table, [r for _, rest in left for r in rest])
+            if not made and batch.number == 0 and not isinstance(e, CommitStateUnknown):
+                put_back(table, plan, context.env, after=e)
+            raise
+        changes += _changes(batch.table, partition, results)
+    if first is not None and not made and batch.number == 0:
+        put_back(table, plan, context.env, after=first)
+        raise first
+    return Committed(
+        snapshots=tuple(s.id for s in made),
+        changes=tuple(changes),
+        failed_units=tuple(failed),
+        details=_details(plan),
+    )
+
+
+def _commit_one(
+    table: FileStoreTable,
+    plan: RescalePlan,
+    partition: Layout,
+    results: Sequence[RescaleResult],
+    user: str,
+    env: Environment,
+) -> Snapshot:
+    _check_option(table.refreshed(), plan)
+    added = [
+        ManifestEntry(FileKind.ADD, b.partition, b.bucket, b.total_buckets, f)
+        for r in results
+        for b in r.buckets
+        for f in b.after
+    ]
+    return commit_pinned(
+        table, partition.label, partition.entries, partition.index, added, user=user, env=env
+    )
+
+
+def _details(plan: RescalePlan) -> dict[str, object]:
+    details: dict[str, object] = {"buckets_before": plan.buckets_before, "buckets": plan.buckets}
+    if plan.safety is not None:
+        details["safety_tag"] = plan.safety.name
+    return details
+
+
+def _changes(
+    table: FileStoreTable, partition: Layout, results: Sequence[RescaleResult]
+) -> Iterator[BucketChange]:
+    before: dict[int, list[DataFileMeta]] = defaultdict(list)
+    after: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for entry in partition.entries:
+        before[entry.bucket].append(entry.file)
+    for result in results:
+        for bucket in result.buckets:
+            after[bucket.bucket] += bucket.after
+    for number in sorted({*before, *after}):
+        yield BucketChange(
+            partition=partition.name,
+            bucket=number,
+            before=_size(table, before[number]),
+            after=_size(table, after[number]),
+        )
+
+
+def _size(table: FileStoreTable, files: Sequence[DataFileMeta]) -> Size:
+    runs = None
+    if table.has_primary_key:
+        runs = sum(f.level == 0 for f in files) + len({f.level for f in files} - {0})
+    return Size(
+        files=len(files),
+        bytes=sum(f.file_size for f in files),
+        rows=sum(f.row_count for f in files),
+        sorted_runs=runs,
+    )
+
+
+def delete_written(table: FileStoreTable, results: Iterable[RescaleResult]) -> None:
+    """Delete the files that exist only because of these results; what cannot be is an orphan."""
+    delete_results(table, [bucket for result in results for bucket in result.buckets])
+
+
+def _buckets_now(table: FileStoreTable) -> int:
+    return table.refreshed().options.value(BUCKET)
+
+
+def _check_option(table: FileStoreTable, plan: RescalePlan) -> None:
+    now = table.options.value(BUCKET)
+    if now != plan.option:
+        raise StalePlan(
+            f"somebody set the option bucket of table {table.name} to {now} while it was rescaled "
+            f"to {plan.buckets}",
+            table=table.name,
+        )

@@ -1,0 +1,337 @@
+"""Chooses what a rescale does: which number of buckets, and which partitions are rewritten.
+
+The option of the table and the numbers of its partitions tell how far an earlier run came, so
+nothing else has to be remembered: a partition that has the wanted number is done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, cast
+
+from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
+from paimon_core.errors import InvalidArgument
+from paimon_core.features import check_rescalable
+from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.options import BUCKET
+from paimon_core.refs.tags import Tag
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.pinned import check_changelog_told
+from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.jobs.rescale.option import with_buckets
+from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
+from paimon_maintenance.rules.safety_tag import BEFORE_RESCALE, safety_tag
+
+MOST_PRINTED: Final = 20
+MOST_BUCKETS: Final = 2**31 - 1
+"""Manifests keep the number in four bytes."""
+
+
+class Layout(PartitionFiles):
+    """One partition in the newest snapshot, as it is laid out."""
+
+    __slots__ = ()
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The numbers of buckets that its files were written for: one, in a sound table."""
+        return tuple(sorted({e.total_buckets for e in self.entries}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleState:
+    """What inspection found; `chosen` are rows of partitions, `buckets` what the option says.
+
+    `schema_buckets` are the options of all schemas, oldest first.
+    """
+
+    snapshot: Snapshot | None
+    partitions: tuple[Layout, ...]
+    chosen: frozenset[bytes]
+    buckets: int
+    schema_buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescalePlan:
+    """Partitions to rewrite for `buckets` buckets, pinned to a snapshot.
+
+    `buckets_before` is what the option says; it is set when the two differ, but with postponed
+    buckets, whose option never changes.  `state` describes how far the table is, line by line.
+    `unscaled` are the rows of all partitions that had another number, chosen or not.
+    """
+
+    table: str
+    pin: SnapshotPin | None
+    buckets_before: int
+    buckets: int
+    partitions: tuple[Layout, ...]
+    unscaled: frozenset[bytes]
+    state: tuple[str, ...]
+    kept: tuple[Kept, ...]
+    effect: Effect
+    arguments: Mapping[str, object]
+    safety: Tag | None = None
+    batch_bytes: int = 0
+    slice_bytes: int = 0
+    once: Once = field(default_factory=Once, compare=False, repr=False)
+    failure: ClassVar[None] = None
+    goes_on: ClassVar[bool] = False
+
+    @property
+    def sets_option(self) -> bool:
+        """Whether the table's option changes."""
+        return self.option != self.buckets_before
+
+    @property
+    def option(self) -> int:
+        """What the table's option shall say."""
+        postponed = self.buckets_before == POSTPONE_BUCKET
+        return self.buckets_before if postponed else self.buckets
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether option and partitions are as they shall be."""
+        return not self.sets_option and not self.partitions
+
+    def units(self, partition: Layout) -> list[RescaleUnit]:
+        """The work of one partition, not cut further yet."""
+        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in partition.index)
+        at = self.pin.id if vectors and self.pin is not None else None
+        return rescale_units(partition.entries, self.buckets, snapshot=at)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as one JSON object (docs/cli.md)."""
+        return {
+            "job": "rescale",
+            "table": self.table,
+            "arguments": shown_arguments(self.arguments),
+            "snapshot": None if self.pin is None else self.pin.to_json(),
+            "empty": self.is_empty,
+            "effect": self.effect.to_json(),
+            "buckets_before": self.buckets_before,
+            "buckets": self.buckets,
+            "sets_option": self.sets_option,
+            "safety_tag": None if self.safety is None else self.safety.name,
+            "partitions": [
+                {
+                    "partition": p.name,
+                    "buckets": list(p.totals),
+                    "files": len(p.entries),
+                    "bytes": p.bytes,
+                    "rows": p.rows,
+                    "units": len(self.units(p)),
+                }
+                for p in self.partitions
+            ],
+            "state": list(self.state),
+            "kept": [k.to_json() for k in self.kept],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        head = f"rescale {self.table} from {where} to {counted(self.buckets, 'buckets')}"
+        yield f"{head}: nothing to do" if self.is_empty else head
+        if self.safety is not None:
+            yield f"  tag snapshot {self.safety.snapshot.id} as {self.safety.name!r}: safety"
+        if self.sets_option:
+            yield (
+                f"  set option bucket from {self.buckets_before} to {self.buckets}: writers with "
+                f"the old number are refused from then on"
+            )
+        for p in self.partitions[:MOST_PRINTED]:
+            old = " and ".join(map(str, p.totals))
+            yield (
+                f"  {p.label}: rewrite {counted(len(p.entries), 'files')} ({human_bytes(p.bytes)}) from "
+                f"{old} to {counted(self.buckets, 'buckets')}"
+            )
+        if len(self.partitions) > MOST_PRINTED:
+            yield f"  ... and {len(self.partitions) - MOST_PRINTED:,} more partitions"
+        for line in self.state:
+            yield f"  {line}"
+        for kept in self.kept:
+            yield f"  {kept.line()}"
+
+
+def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:
+    """The partitions of the newest snapshot; UnsupportedFeature before anything is read."""
+    check_rescalable(table)
+    found = read_partitions(table, arguments, Layout, postponed=False)
+    return RescaleState(
+        snapshot=found.snapshot,
+        partitions=found.partitions,
+        chosen=found.chosen,
+        buckets=table.options.value(BUCKET),
+        schema_buckets=tuple(s.options.value(BUCKET) for s in table.schemas.all()),
+    )
+
+
+def plan(
+    table: FileStoreTable,
+    state: RescaleState,
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> RescalePlan:
+    """The partitions that do not have the wanted number yet."""
+    chosen = [p for p in state.partitions if p.row in state.chosen]
+    if not chosen and (arguments["partitions"] or arguments["where"]):
+        raise InvalidArgument(
+            f"no partition of table {table.name} that holds files is meant", table=table.name
+        )
+    buckets = wanted_buckets(table, state, chosen, arguments)
+    if buckets != state.buckets != POSTPONE_BUCKET:
+        # Options that nobody could set are found before anything is tagged or written.
+        with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
+    going = [p for p in chosen if p.totals != (buckets,)]
+    for partition in going:
+        check_changelog_told(table, partition.label, partition.entries)
+    kept: list[Kept] = []
+    _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
+    if state.buckets == POSTPONE_BUCKET and not state.partitions and state.snapshot is not None:
+        why = "all rows still wait to be put into buckets; see compact"
+        kept.append(Kept(what="postponed rows", why=why, count=0))
+    left_out = [p for p in state.partitions if p.row not in state.chosen]
+    for totals, count in sorted(Counter(p.totals for p in left_out).items()):
+        same = [p for p in left_out if p.totals == totals]
+        refused = "; writers are refused there until it is rescaled"
+        if totals == (buckets,) or state.buckets == POSTPONE_BUCKET:
+            refused = ""
+        number = " and ".join(map(str, totals))
+        _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
+    safety = None
+    resumed = buckets == state.buckets and any(
+        t.name.startswith(BEFORE_RESCALE) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
+        for t in table.tags.all()
+    )
+    if state.snapshot is not None and going and not resumed:
+        safety = safety_tag(
+            table,
+            state.snapshot,
+            prefix=BEFORE_RESCALE,
+            name=f"{state.snapshot.id}-to-{buckets}",
+            retained_millis=cast("int | None", arguments["safety_tag"]),
+            env=context.env,
+            kept=kept,
+        )
+    rewritten = [e for p in going for e in p.entries]
+    live = [e for p in state.partitions for e in p.entries]
+    return RescalePlan(
+        table=table.name,
+        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        buckets_before=state.buckets,
+        buckets=buckets,
+        partitions=tuple(going),
+        unscaled=frozenset(p.row for p in state.partitions if p.totals != (buckets,)),
+        state=tuple(_described(state, chosen)),
+        kept=tuple(kept),
+        effect=Effect(
+            rewritten_files=len(rewritten),
+            rewritten_bytes=sum(e.file.file_size for e in rewritten),
+            table_files=len(live),
+            table_bytes=sum(e.file.file_size for e in live),
+        ),
+        arguments=arguments,
+        safety=safety,
+        batch_bytes=cast("int", arguments["batch_bytes"]),
+        slice_bytes=cast("int", arguments["slice_bytes"]),
+    )
+
+
+def wanted_buckets(
+    table: FileStoreTable,
+    state: RescaleState,
+    chosen: Sequence[Layout],
+    arguments: Mapping[str, object],
+) -> int:
+    """The number of buckets that the arguments mean; InvalidArgument if they contradict."""
+    number = cast("int | None", arguments["bucket_num"])
+    target = cast("int | None", arguments["target_bytes"])
+    restore = bool(arguments["restore"])
+    if sum((number is not None, target is not None, restore)) > 1:
+        raise InvalidArgument(
+            "only one of bucket_num, target_bytes and restore can be used", table=table.name
+        )
+    if restore:
+        return _restored(table, state)
+    if target is not None:
+        if target < 1:
+            raise InvalidArgument("argument --target-bytes: must be positive", table=table.name)
+        largest = max((p.bytes for p in chosen), default=0)
+        return max(1, -(-largest // target))
+    if number is None and state.buckets == POSTPONE_BUCKET:
+        raise InvalidArgument(
+            f"argument --bucket-num is required: table {table.name} has postponed buckets, so its "
+            f"option names no number",
+            table=table.name,
+        )
+    if number is not None and not 1 <= number <= MOST_BUCKETS:
+        raise InvalidArgument(
+            f"argument --bucket-num: {number} is not a number of fixed buckets", table=table.name
+        )
+    return state.buckets if number is None else number
+
+
+def _restored(table: FileStoreTable, state: RescaleState) -> int:
+    """The number before the last change; the present one if that change itself went back.
+
+    So an interrupted run goes on when it is started again, and one that is done is not undone.
+    """
+    numbers: list[int] = []  # the present one last, then what can be gone back to
+    back = False
+    for number in state.schema_buckets:
+        if numbers and number == numbers[-1]:
+            continue
+        back = number in numbers[-2:-1]
+        if back:
+            numbers.pop()
+        else:
+            numbers.append(number)
+    if back:
+        return numbers[-1]
+    if len(numbers) < 2:
+        raise InvalidArgument(
+            f"table {table.name} has had {state.buckets} buckets all along: there is nothing "
+            f"to restore",
+            table=table.name,
+        )
+    return numbers[-2]
+
+
+def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:
+    if partitions:
+        size = sum(p.bytes for p in partitions)
+        kept.append(Kept(what="partitions", why=why, count=len(partitions), bytes=size))
+
+
+def _described(state: RescaleState, chosen: Sequence[Layout]) -> Iterator[str]:
+    """How far the table is, and how large its buckets are."""
+    counts = Counter(n for p in state.partitions for n in p.totals)
+    if state.buckets != POSTPONE_BUCKET and set(counts) - {state.buckets}:
+        parts = ", ".join(f"{c:,} with {n} buckets" for n, c in sorted(counts.items()))
+        yield (
+            f"now: the option says {state.buckets} buckets, partitions: {parts}. Writers are "
+            f"refused where the two differ; run rescale to go on, or with --restore to go back"
+        )
+    sizes: dict[tuple[bytes, int], int] = defaultdict(int)
+    for partition in chosen:
+        for entry in partition.entries:
+            sizes[partition.row, entry.bucket] += entry.file.file_size
+    if sizes:
+        ordered = sorted(sizes.values())
+        yield (
+            f"now: {len(ordered):,} buckets with files, smallest {human_bytes(ordered[0])}, "
+            f"median {human_bytes(ordered[len(ordered) // 2])}, largest {human_bytes(ordered[-1])} "
+            f"(a bucket of 200 MB to 1 GB is a good size)"
+        )
+    mixed = [p.label for p in state.partitions if len(p.totals) > 1]
+    if mixed:
+        yield (
+            f"now: {len(mixed)} partitions mix layouts ({mixed[0]}): a writer went on with the "
+            f"old number; rescale puts that right"
+        )

@@ -1,0 +1,32 @@
+"""What is sorted together: files of one partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_maintenance.rules.partition_files import PartitionFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pile(PartitionFiles):
+    """Live files of one partition, and the index files beside them.
+
+    `output_level` is where the sorted files go; above 0 only with `clustering.incremental`.
+    """
+
+    output_level: int = 0
+
+    def part(self, entries: Sequence[ManifestEntry], output_level: int) -> Pile:
+        """These files of it only, and where they go."""
+        return replace(self, entries=tuple(entries), output_level=output_level)
+
+    @property
+    def by_bucket(self) -> dict[int, list[DataFileMeta]]:
+        """Its files, by the number of their bucket."""
+        files: dict[int, list[DataFileMeta]] = defaultdict(list)
+        for entry in self.entries:
+            files[entry.bucket].append(entry.file)
+        return files

@@ -1,0 +1,242 @@
+"""trigger_tag_automatic_creation (Java: `tag/TagAutoManager`, `TagAutoCreation`, `TagBatchCreation`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.features import check_taggable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    SINK_PROCESS_TIME_ZONE,
+    SINK_WATERMARK_TIME_ZONE,
+    TAG_AUTOMATIC_COMPLETION,
+    TAG_AUTOMATIC_CREATION,
+    TAG_BATCH_CUSTOMIZED_NAME,
+    TAG_DEFAULT_TIME_RETAINED,
+    TAG_NUM_RETAINED_MAX,
+    TAG_TIME_EXPIRE_ENABLED,
+)
+from paimon_core.reachability.keep import create_kept
+from paimon_core.refs.tags import Tag
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
+from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.jobs.tags.create import make_tag
+from paimon_maintenance.jobs.tags.files import lacks_success_file, write_success_file
+from paimon_maintenance.jobs.tags.remove import (
+    Deletion,
+    apply_deletion,
+    expired_tags,
+    plan_deletion,
+)
+from paimon_maintenance.jobs.tags.remove import recheck as recheck_deletion
+from paimon_maintenance.rules.tag_periods import (
+    Moment,
+    TaggedSnapshot,
+    TagPeriod,
+    TagSchedule,
+    automatic_tags,
+    schedule_tags,
+)
+from paimon_maintenance.rules.times import local_clock, wall_clock_text
+
+_NO_WATERMARK: Final = -(2**63)
+_BATCH_PREFIX: Final = "batch-write-"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """The tags to create, in their order, and those to delete after that.
+
+    `unannounced`: a tag whose creation was interrupted before its success file was written.
+    """
+
+    create: tuple[Tag, ...]
+    deletion: MetadataPlan[Deletion]
+    unannounced: str | None = None
+
+
+Plan = MetadataPlan[Tagging]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
+    """The tags that are due, those beyond their number, and those whose time is over."""
+    mode = table.options.value(TAG_AUTOMATIC_CREATION)
+    kept: list[Kept] = []
+    tags = table.tags.all()
+    due: list[tuple[TaggedSnapshot, Snapshot]] = []
+    beyond: list[str] = []
+    match mode:
+        case "none":
+            kept.append(Kept(what="automatic tags", why="tag.automatic-creation is none", count=0))
+        case "batch":
+            due = _batch_tag(table, tags, context)
+        case "process-time" | "watermark":
+            due, beyond, kept = _periodic(table, mode, tags, arguments, context)
+        case other:
+            raise InvalidArgument(f"tag.automatic-creation {other!r} is unknown", table=table.name)
+    retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
+    if due:
+        check_taggable(table)
+    create = tuple(make_tag(t.name, snapshot, retained, context) for t, snapshot in due)
+    by_name = {t.name: t for t in tags}
+    unannounced = _unannounced(table, mode, tags)
+    why = f"beyond tag.num-retained-max={table.options.value(TAG_NUM_RETAINED_MAX)}"
+    going = [(by_name[n], why) for n in beyond]
+    if table.options.value(TAG_TIME_EXPIRE_ENABLED):
+        over, others = expired_tags(table, context)
+        going += [(t, reason) for t, reason in over if t.name not in beyond]
+        kept += [k for k in others if all(k.what != f"tag {n!r}" for n in beyond)]
+    name = "trigger_tag_automatic_creation"
+    deletion = plan_deletion(name, table, going, kept, arguments)
+    actions = [
+        Action(f"tag snapshot {t.snapshot.id} as {t.name!r}", mode, {"tag": t.name}) for t in create
+    ]
+    if unannounced is not None:
+        actions.insert(0, Action(f"write the success file of tag {unannounced!r}"))
+    return MetadataPlan(
+        job=name,
+        table=table.name,
+        pin=deletion.pin,
+        work=Tagging(create, deletion, unannounced),
+        actions=(*actions, *deletion.actions),
+        kept=deletion.kept,
+        effect=deletion.effect,
+        arguments=arguments,
+    )
+
+
+def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
+    """The newest automatic tag if it lacks its success file, which is written after each tag."""
+    if mode == "batch":
+        name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
+        mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
+    elif mode == "none":
+        mine = []
+    else:
+        period = TagPeriod.of(table.options)
+        mine = [t.name for t in automatic_tags(((t.name, t.snapshot.id) for t in tags), period)]
+    return mine[-1] if mine and lacks_success_file(table, mine[-1]) else None
+
+
+def _periodic(
+    table: FileStoreTable,
+    mode: str,
+    tags: list[Tag],
+    arguments: Mapping[str, object],
+    context: RunContext,
+) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Kept]]:
+    period = TagPeriod.of(table.options)
+    clock = _clock(table, mode, context)
+    existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
+    last = existing[-1].snapshot_id if existing else 0
+    ids = [i for i in table.snapshots.ids() if i > last]
+    snapshots = {s.id: s for s in table.snapshots.get_many(ids)}
+    moments = [Moment(i, _time_of(s, mode, clock)) for i, s in sorted(snapshots.items())]
+
+    def scheduled(moments: list[Moment]) -> TagSchedule:
+        return schedule_tags(
+            existing,
+            moments,
+            period,
+            retained_max=table.options.value(TAG_NUM_RETAINED_MAX),
+            completion=table.options.value(TAG_AUTOMATIC_COMPLETION),
+        )
+
+    schedule = scheduled(moments)
+    kept: list[Kept] = []
+    if arguments.get("when_idle") == "latest" and mode == "process-time" and moments:
+        # The newest snapshot stands for the period that ended meanwhile.
+        newest = moments[-1].snapshot_id
+        if all(t.snapshot_id != newest for t in schedule.create):
+            now = clock(context.env.now_millis())
+            schedule = scheduled([*moments, Moment(newest, now)])
+    if schedule.next_period is not None:
+        due = schedule.next_period + period.millis + period.delay
+        why = f"is due with the first commit from {wall_clock_text(due)} on"
+        kept.append(Kept(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0))
+    return [(t, snapshots[t.snapshot_id]) for t in schedule.create], list(schedule.delete), kept
+
+
+def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[int], int]:
+    """From milliseconds since the epoch to the wall clock that names the tags."""
+    zone = table.options.value(
+        SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
+    )
+    if zone is None:
+        return lambda millis: local_clock(millis, context.env)
+    try:
+        info = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as e:
+        raise InvalidArgument(f"time zone {zone!r} is unknown", table=table.name) from e
+
+    def wall_clock(millis: int) -> int:
+        offset = datetime.fromtimestamp(millis // 1000, UTC).astimezone(info).utcoffset()
+        return millis + (0 if offset is None else int(offset.total_seconds()) * 1000)
+
+    return wall_clock
+
+
+def _time_of(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int | None:
+    if mode == "process-time":
+        return clock(snapshot.time_millis)
+    if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
+        return None
+    return clock(snapshot.watermark)
+
+
+def _batch_tag(
+    table: FileStoreTable, tags: list[Tag], context: RunContext
+) -> list[tuple[TaggedSnapshot, Snapshot]]:
+    """The tag of the newest snapshot, unless it has one of this name.
+
+    Java's batch jobs replace a tag of the same day; ours leaves the first one of a day alone, and
+    never counts hand-made tags towards tag.num-retained-max (decision 0008).
+    """
+    latest = table.snapshots.latest()
+    if latest is None:
+        return []
+    day = wall_clock_text(_clock(table, "batch", context)(latest.time_millis))[:10]
+    name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME) or f"{_BATCH_PREFIX}{day}"
+    if any(t.name == name for t in tags):
+        return []
+    return [(TaggedSnapshot(name, latest.id), latest)]
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without what changed meanwhile."""
+    deletion = recheck_deletion(table, plan.work.deletion)
+    create = tuple(
+        t
+        for t in plan.work.create
+        if (now := table.snapshots.get_or_none(t.snapshot.id)) is not None
+        and now.identity == t.snapshot.identity
+    )
+    return replace(plan, work=replace(plan.work, create=create, deletion=deletion))
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Create, then delete: whenever this stops, there are rather too many tags than too few."""
+    created = []
+    if plan.work.unannounced is not None:
+        write_success_file(table, plan.work.unannounced, context.env.now_millis())
+    for tag in plan.work.create:
+        try:
+            create_kept(table, tag)
+        except AlreadyExists:
+            continue  # a writer was faster, as Java's automatic creation takes it
+        except NotFound:
+            continue  # its snapshot expired meanwhile: the next run chooses another
+        write_success_file(table, tag.name, context.env.now_millis())
+        created.append(tag.name)
+    committed = apply_deletion(table, plan.work.deletion, context)
+    return replace(committed, details={"created_tags": created, **committed.details})
+
+
+AUTOMATIC: Final = metadata_steps(make, apply, recheck=recheck)

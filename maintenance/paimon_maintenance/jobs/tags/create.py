@@ -1,0 +1,287 @@
+"""create_tag, replace_tag and rename_tag (Java: `utils/TagManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from paimon_core.errors import (
+    AlreadyExists,
+    CorruptTable,
+    InvalidArgument,
+    NotFound,
+)
+from paimon_core.features import check_taggable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
+from paimon_core.reachability.files import Metadata
+from paimon_core.reachability.keep import check_kept, create_kept
+from paimon_core.reachability.references import tag_reference
+from paimon_core.reachability.release import finish_interrupted, journals
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.manifests import data_manifests
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.jobs.tags.files import (
+    free_tags,
+    lacks_success_file,
+    write_success_file,
+)
+from paimon_maintenance.rules.tag_periods import TagPeriod
+from paimon_maintenance.rules.times import parse_instant
+
+Arguments = Mapping[str, object]
+_NANOS_OF_MILLI: Final = 1_000_000
+
+
+def required(arguments: Arguments, name: str) -> str:
+    """The text of an argument; InvalidArgument if it is missing."""
+    value = cast("str | None", arguments.get(name))
+    if not value:
+        raise InvalidArgument(f"argument --{name.replace('_', '-')} is required")
+    return value
+
+
+def make_tag(name: str, snapshot: Snapshot, retained: int | None, context: RunContext) -> Tag:
+    """The tag; with a time to live (milliseconds) it also says when it was made."""
+    if retained is None:
+        return Tag(name, snapshot)
+    made = context.env.local_millis() * _NANOS_OF_MILLI
+    return Tag(name, snapshot, made, retained * _NANOS_OF_MILLI)
+
+
+def _chosen(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
+    """The snapshot to tag; CorruptTable if its metadata is gone: nobody could read such a tag.
+
+    And whoever deletes files would stop at it, since nobody can tell what it needs.
+    """
+    snapshot = _named(table, arguments, context)
+    data_manifests(table, snapshot)
+    return snapshot
+
+
+def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
+    given = {k: arguments.get(k) for k in ("snapshot", "timestamp", "watermark")}
+    chosen = {k: v for k, v in given.items() if v is not None}
+    if len(chosen) > 1:
+        raise InvalidArgument(f"choose one of {', '.join(chosen)}", table=table.name)
+    if "snapshot" in chosen:
+        return _snapshot_or_tagged(table, cast("int", chosen["snapshot"]))
+    if "timestamp" in chosen:
+        millis = parse_instant(cast("str", chosen["timestamp"]), context.env)
+        later = table.snapshots.at_or_after_time(millis)
+        known = [s for s in (later, *_tagged(table)) if s is not None and s.time_millis >= millis]
+        if known:
+            return min(known, key=lambda s: (s.time_millis, s.id))
+        raise NotFound(f"table {table.name} has no snapshot at {millis} or later", table=table.name)
+    if "watermark" in chosen:
+        wanted = cast("int", chosen["watermark"])
+        for snapshot in table.snapshots.all():
+            if snapshot.watermark is not None and snapshot.watermark >= wanted:
+                return snapshot
+        raise NotFound(
+            f"table {table.name} has no snapshot with watermark {wanted} or later",
+            table=table.name,
+        )
+    return table.latest_or_not_found()
+
+
+def _snapshot_or_tagged(table: FileStoreTable, snapshot_id: int) -> Snapshot:
+    """The snapshot, from a tag if it expired."""
+    found = table.snapshots.get_or_none(snapshot_id)
+    if found is not None:
+        return found
+    tagged = next((s for s in _tagged(table) if s.id == snapshot_id), None)
+    return tagged if tagged is not None else table.snapshots.get(snapshot_id)
+
+
+def _tagged(table: FileStoreTable) -> list[Snapshot]:
+    return [t.snapshot for t in table.tags.all()]
+
+
+def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
+    """InvalidArgument for a second automatic name on one snapshot: Java's writers then fail."""
+    if table.options.value(TAG_AUTOMATIC_CREATION) in ("none", "batch"):
+        return
+    period = TagPeriod.of(table.options)
+    if period.time_of(name) is None:
+        return
+    for tag in table.tags.all():
+        if (
+            tag.name != name
+            and tag.snapshot.id == snapshot.id
+            and period.time_of(tag.name) is not None
+        ):
+            raise InvalidArgument(
+                f"snapshot {snapshot.id} of table {table.name} has the automatic tag "
+                f"{tag.name!r} already, and {name!r} is the name of an automatic tag",
+                table=table.name,
+            )
+
+
+# --- create and replace -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewTag:
+    """The tag to write, and the one that it replaces; `made`: it lacks only its success file."""
+
+    tag: Tag
+    old: Tag | None = None
+    interrupted: tuple[str, ...] = ()
+    made: bool = False
+
+
+def make_create(
+    table: FileStoreTable, arguments: Arguments, context: RunContext
+) -> MetadataPlan[NewTag]:
+    """The tag that is made; AlreadyExists if the name is taken."""
+    check_taggable(table)
+    name = required(arguments, "tag")
+    snapshot = _chosen(table, arguments, context)
+    there = table.tags.get_or_none(name)
+    if there is not None:
+        same = there.snapshot.identity == snapshot.identity
+        if not same or not lacks_success_file(table, name):
+            raise AlreadyExists(
+                f"tag {name!r} of table {table.name} exists already", table=table.name
+            )
+        action = Action(f"write the success file of tag {name!r}", details={"tag": name})
+        return _plan("create_tag", table, NewTag(there, made=True), action, arguments)
+    _check_automatic(table, name, snapshot)
+    retained = cast("int | None", arguments.get("time_retained"))
+    if retained is None:
+        retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
+    tag = make_tag(name, snapshot, retained, context)
+    action = Action(
+        f"tag snapshot {snapshot.id} as {name!r}",
+        "without time to live" if retained is None else f"for {retained} ms",
+        {"tag": name, "snapshot": snapshot.id, "time_retained_millis": retained},
+    )
+    return _plan("create_tag", table, NewTag(tag), action, arguments)
+
+
+def apply_create(
+    table: FileStoreTable, plan: MetadataPlan[NewTag], context: RunContext
+) -> Committed:
+    """Write the tag; NotFound if its snapshot expired since the plan."""
+    tag = plan.work.tag
+    if not plan.work.made:
+        create_kept(table, tag)
+    write_success_file(table, tag.name, context.env.now_millis())
+    return Committed(details={"tag": tag.name, "tagged_snapshot": tag.snapshot.id})
+
+
+def make_replace(
+    table: FileStoreTable, arguments: Arguments, context: RunContext
+) -> MetadataPlan[NewTag]:
+    """The tag under which another snapshot is kept; NotFound if there is no such tag."""
+    name = required(arguments, "tag")
+    old = table.tags.get(name)
+    snapshot = _chosen(table, arguments, context)
+    _check_automatic(table, name, snapshot)
+    retained = cast("int | None", arguments.get("time_retained"))
+    tag = make_tag(name, snapshot, retained, context)
+    action = Action(
+        f"move tag {name!r} from snapshot {old.snapshot.id} to {snapshot.id}",
+        details={"tag": name, "snapshot": snapshot.id, "old_snapshot": old.snapshot.id},
+    )
+    return _plan("replace_tag", table, NewTag(tag, old, tuple(journals(table))), action, arguments)
+
+
+def apply_replace(
+    table: FileStoreTable, plan: MetadataPlan[NewTag], context: RunContext
+) -> Committed:
+    """Replace the tag's file; what only the old snapshot needed goes.
+
+    NotFound if the new snapshot expired since the plan: the tag then stays at the old one.
+    """
+    new, old = plan.work.tag, plan.work.old
+    details: dict[str, object] = {"tag": new.name, "tagged_snapshot": new.snapshot.id}
+    if plan.work.interrupted:
+        finished = finish_interrupted(table, plan.work.interrupted)
+        details["finished"] = finished.to_json()
+    going = [] if old is None else [tag_reference(table, old)]
+
+    def change() -> None:
+        for reference in going:
+            reference.prove_alive()
+        context.fence()
+        table.tags.replace(new)
+        if old is None or old.snapshot.identity == new.snapshot.identity:
+            return
+        try:
+            check_kept(table, new)
+        except NotFound:
+            _point_back(table, old)
+            raise
+
+    removed = free_tags(table, going, context, change)
+    details.update(removed.to_json())
+    return Committed(details=details)
+
+
+def _point_back(table: FileStoreTable, old: Tag) -> None:
+    """Give the tag its old snapshot again, if that can still be read; else it goes."""
+    try:
+        Metadata(table).prove_readable(old.snapshot)
+    except CorruptTable:
+        table.tags.delete(old.name)
+        raise
+    table.tags.replace(old)
+
+
+def make_rename(
+    table: FileStoreTable, arguments: Arguments, _: RunContext
+) -> MetadataPlan[tuple[str, str]]:
+    """The old and the new name; NotFound, AlreadyExists."""
+    name, target = required(arguments, "tag"), required(arguments, "target_tag")
+    tag, there = table.tags.get(name), table.tags.get_or_none(target)
+    # Object stores copy and then delete: an equal tag is what an interrupted run has copied.
+    if there is not None and (name == target or there != replace(tag, name=target)):
+        raise AlreadyExists(
+            f"tag {target!r} of table {table.name} exists already", table=table.name
+        )
+    what = f"rename tag {name!r} to {target!r}"
+    action = Action(what, "" if there is None else "the new name is there, the old one goes")
+    return MetadataPlan(
+        job="rename_tag",
+        table=table.name,
+        pin=latest_pin(table),
+        work=(name, target),
+        actions=(action,),
+        arguments=arguments,
+    )
+
+
+def apply_rename(
+    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
+) -> Committed:
+    """Move the tag's file; if that was half done, delete the old one."""
+    name, target = plan.work
+    context.fence()
+    if table.tags.exists(target):
+        table.tags.delete(name)
+    else:
+        table.tags.rename(name, target)
+    return Committed(details={"tag": plan.work[1]})
+
+
+def _plan(
+    job: str, table: FileStoreTable, work: NewTag, action: Action, arguments: Arguments
+) -> MetadataPlan[NewTag]:
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=work,
+        actions=(action,),
+        arguments=arguments,
+    )
+
+
+CREATE: Final = metadata_steps(make_create, apply_create)
+REPLACE: Final = metadata_steps(make_replace, apply_replace)
+RENAME: Final = metadata_steps(make_rename, apply_rename)

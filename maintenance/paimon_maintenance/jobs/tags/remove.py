@@ -1,0 +1,169 @@
+"""delete_tag and expire_tags (Java: `utils/TagManager.deleteTag`, `tag/TagTimeExpire`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.features import check_taggable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.references import Reference, all_references, tag_reference, without
+from paimon_core.reachability.release import finish_interrupted, journals
+from paimon_core.refs.tags import Tag
+from paimon_maintenance.job.effects import expiry_effect
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.jobs.tags.files import delete_success_file, free_tags
+from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+
+Arguments = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """The tags that go, the files that may go with them, and journals of interrupted runs."""
+
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+
+
+Plan = MetadataPlan[Deletion]
+
+
+def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
+    """The named tags; those that do not exist are reported, and are an error if all are so."""
+    names = cast("Sequence[str]", arguments.get("tag") or ())
+    if not names:
+        raise InvalidArgument("argument --tag is required")
+    found = [table.tags.get_or_none(name) for name in names]
+    missing = [n for n, t in zip(names, found, strict=True) if t is None]
+    interrupted = journals(table)
+    if len(missing) == len(names) and not interrupted:
+        raise NotFound(
+            f"tag {', '.join(map(repr, missing))} of table {table.name} does not exist",
+            table=table.name,
+        )
+    tags = [(t, "it is named") for t in found if t is not None]
+    kept = [Kept(what=f"tag {n!r}", why="it does not exist") for n in missing]
+    return plan_deletion("delete_tag", table, tags, kept, arguments)
+
+
+def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
+    """The tags whose time is over."""
+    older_than = cast("str | None", arguments.get("older_than"))
+    before = (
+        None
+        if older_than is None
+        else local_clock(parse_older_than(older_than, context.env), context.env)
+    )
+    going, kept = expired_tags(table, context, before=before)
+    return plan_deletion("expire_tags", table, going, kept, arguments)
+
+
+def expired_tags(
+    table: FileStoreTable, context: RunContext, *, before: int | None = None
+) -> tuple[list[tuple[Tag, str]], list[Kept]]:
+    """The tags whose time to live is over, or that were made before a time, and why; the others."""
+    now = context.env.local_millis()
+    going: list[tuple[Tag, str]] = []
+    kept: list[Kept] = []
+    for tag in table.tags.all():
+        ends = tag.expires_at_millis
+        made = None if tag.create_time is None else tag.create_time // 1_000_000
+        if made is None and before is not None:
+            made = local_clock(table.tags.modified_millis(tag.name), context.env)
+        if ends is not None and ends < now:
+            going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
+        elif before is not None and made is not None and made < before:
+            going.append((tag, f"it was made at {wall_clock_text(made)}, before older_than"))
+        else:
+            why = "no time to live" if ends is None else f"until {wall_clock_text(ends)}"
+            kept.append(Kept(what=f"tag {tag.name!r}", why=why))
+    return going, kept
+
+
+def plan_deletion(
+    job: str,
+    table: FileStoreTable,
+    tags: Sequence[tuple[Tag, str]],
+    kept: Sequence[Kept],
+    arguments: Arguments,
+) -> Plan:
+    """The plan that deletes these tags, with what each of them frees together."""
+    if tags:
+        check_taggable(table)
+    interrupted = tuple(journals(table))
+    going = [tag_reference(table, tag) for tag, _ in tags]
+    garbage = Garbage()
+    references = all_references(table) if going else []
+    if going:
+        left = without(references, going)
+        garbage = find_garbage(table, going, left, Metadata(table))
+    actions = [
+        Action(f"delete tag {tag.name!r} (snapshot {tag.snapshot.id})", why, {"tag": tag.name})
+        for tag, why in tags
+    ]
+    if garbage.files:
+        size = human_bytes(garbage.bytes)
+        actions.append(
+            Action(f"delete {counted(len(garbage.files), 'files')} that only they need", size)
+        )
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
+    held = kept_files(garbage.held)
+    return MetadataPlan(
+        job=job,
+        table=table.name,
+        pin=latest_pin(table),
+        work=Deletion(going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted),
+        actions=tuple(actions),
+        kept=(*kept, *held),
+        effect=expiry_effect(table, going, references, garbage.files),
+        arguments=arguments,
+    )
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without tags that are others by now, or were given more time."""
+    going = tuple(
+        r
+        for r in plan.work.going
+        if (tag := table.tags.get_or_none(r.name)) is None
+        or tag.snapshot.identity == r.snapshot.identity
+    )
+    return replace(plan, work=replace(plan.work, going=going))
+
+
+def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete the tags' files, then what only they needed."""
+    work = plan.work
+    details: dict[str, object] = {}
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+
+    def delete() -> None:
+        # The success file first: it says that there is such a tag.
+        for reference in work.going:
+            context.fence()
+            now = table.tags.get_or_none(reference.name)
+            if now is not None and now.snapshot.identity != reference.snapshot.identity:
+                continue  # it was moved to another snapshot meanwhile
+            delete_success_file(table, reference.name)
+            table.tags.delete(reference.name)
+
+    if work.going:
+        removed = free_tags(table, work.going, context, delete, planned=work.files)
+        details.update(removed.to_json())
+    details["deleted_tags"] = [r.name for r in work.going]
+    return Committed(details=details)
+
+
+DELETE: Final = metadata_steps(make_delete, apply_deletion, recheck=recheck)
+EXPIRE: Final = metadata_steps(make_expire, apply_deletion, recheck=recheck)

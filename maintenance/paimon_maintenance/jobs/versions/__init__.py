@@ -1,0 +1,1 @@
+"""Going back to another version of a table, and its branches."""

@@ -1,0 +1,261 @@
+"""create_branch, rename_branch and delete_branch (Java: `utils/FileSystemBranchManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, cast
+
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import Reference, on_branch, references_of, without
+from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.refs.branches import check_branch_name
+from paimon_core.refs.tags import Tag
+from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
+from paimon_maintenance.job.effects import expiry_effect
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Kept, Loss, Lost, counted, human_bytes, kept_files
+from paimon_maintenance.jobs.versions.told import in_words
+from paimon_maintenance.storage.bulk import delete_paths
+
+Arguments = Mapping[str, object]
+
+
+def _name(arguments: Arguments, argument: str) -> str:
+    name = cast("str | None", arguments.get(argument))
+    if not name:
+        raise InvalidArgument(f"argument {argument} is required")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class NewBranch:
+    """The branch to make, and the tag at whose snapshot it begins."""
+
+    name: str
+    tag: Tag | None
+
+
+def make_create(
+    table: FileStoreTable, arguments: Arguments, _: RunContext
+) -> MetadataPlan[NewBranch]:
+    """The branch, and the tag that it begins with."""
+    name = _name(arguments, "branch_name")
+    tag = cast("str | None", arguments.get("tag"))
+    source: Tag | None = None
+    kept: list[Kept] = []
+    try:
+        table.branches.check_new(name, tag=tag)
+    except AlreadyExists:
+        if not arguments.get("ignore_if_exists"):
+            raise
+        kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
+    else:
+        if tag is not None:
+            source = _source(table, name, tag)
+    start = "empty" if tag is None else f"at tag {tag!r}"
+    return MetadataPlan(
+        job="create_branch",
+        table=table.name,
+        pin=latest_pin(table),
+        work=NewBranch(name, source),
+        actions=() if kept else (Action(f"begin branch {name!r}, {start}"),),
+        kept=tuple(kept),
+        arguments=arguments,
+    )
+
+
+def _source(table: FileStoreTable, name: str, tag: str) -> Tag:
+    """The tag; NotFound that says what to do with a branch whose creation was interrupted."""
+    try:
+        return table.tags.get(tag)
+    except NotFound as e:
+        if table.branches.begun(name) is not None:
+            e.next_step = f"delete_branch removes branch {name!r}, which was begun at this tag"
+        raise
+
+
+def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunContext) -> Committed:
+    """Write the branch's metadata; nothing is left of it if the tag went since the plan."""
+    name, tag = plan.work.name, plan.work.tag
+    if tag is None:
+        table.branches.create(name)
+    else:
+        table.branches.create(name, tag=tag.name, expected=tag.snapshot)
+    return Committed(details={"branch_name": name})
+
+
+def make_rename(
+    table: FileStoreTable, arguments: Arguments, _: RunContext
+) -> MetadataPlan[tuple[str, str]]:
+    """The old and the new name."""
+    name, target = _name(arguments, "branch_name"), _name(arguments, "target_branch")
+    _check_exists(table, name)
+    check_branch_name(target)
+    if table.branches.exists(target):
+        raise AlreadyExists(
+            f"branch {target!r} of table {table.name} exists already", table=table.name
+        )
+    return MetadataPlan(
+        job="rename_branch",
+        table=table.name,
+        pin=latest_pin(table),
+        work=(name, target),
+        actions=(Action(f"rename branch {name!r} to {target!r}"),),
+        arguments=arguments,
+    )
+
+
+def apply_rename(
+    table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
+) -> Committed:
+    """Move the branch's folder."""
+    context.fence()
+    table.branches.rename(*plan.work)
+    return Committed(details={"branch_name": plan.work[1]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchDeletion:
+    """The branches, their references, and the files that may go with them.
+
+    Nobody can tell what those `without_schema` need: their files are left to the orphan job.
+    """
+
+    names: tuple[str, ...] = ()
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+    without_schema: tuple[str, ...] = ()
+
+
+def make_delete(
+    table: FileStoreTable, arguments: Arguments, _: RunContext
+) -> MetadataPlan[BranchDeletion]:
+    """The references of the branches, and what only they need.
+
+    NotFound, or InvalidArgument for a branch that the table reads or is read from.
+    """
+    wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
+    if not wanted:
+        raise InvalidArgument("argument branch_name is required")
+    interrupted = tuple(journals(table))
+    # An interrupted run may have deleted a branch, but not all of its files.
+    there = set(table.branches.names()) if interrupted else None
+    names = [n for n in wanted if there is None or n in there]
+    for name in names:
+        _check_deletable(table, name)
+    broken = [n for n in names if table.schemas.of_branch(n).latest() is None]
+    whole = [n for n in names if n not in broken]
+    left = (on_branch(table, n) for n in table.branches.all_with_main() if n not in broken)
+    references = [r for branch in left for r in references_of(branch)] if whole else []
+    going = [r for r in references if r.table.branch in whole]
+    garbage = find_garbage(table, going, without(references, going), Metadata(table))
+    actions = [
+        Action(
+            f"delete branch {name!r}",
+            "it has no schema; what only it needs is left to remove_orphan_files"
+            if name in broken
+            else f"with {in_words(r for r in going if r.table.branch == name)}",
+        )
+        for name in names
+    ]
+    if garbage.files:
+        size = human_bytes(garbage.bytes)
+        files = counted(len(garbage.files), "files")
+        actions.append(Action(f"delete {files} that only they need", size))
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
+    return MetadataPlan(
+        job="delete_branch",
+        table=table.name,
+        pin=latest_pin(table),
+        work=BranchDeletion(
+            names=tuple(whole),
+            going=tuple(going),
+            files=frozenset(garbage.files),
+            interrupted=interrupted,
+            without_schema=tuple(broken),
+        ),
+        actions=tuple(actions),
+        kept=tuple(kept_files(garbage.held)),
+        effect=expiry_effect(
+            table,
+            going,
+            references,
+            garbage.files,
+            branches=Loss(Lost.BRANCHES, len(names), len(table.branches.names())),
+        ),
+        arguments=arguments,
+    )
+
+
+def apply_delete(
+    table: FileStoreTable, plan: MetadataPlan[BranchDeletion], context: RunContext
+) -> Committed:
+    """Delete the branches, schemas last, for a branch without schema stops every other job."""
+    work = plan.work
+    details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
+    for name in work.without_schema:
+        context.fence()
+        # First of all, for while one is there nobody can tell what is garbage.
+        table.branches.delete(name)
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+
+    def delete_references() -> None:
+        for name in work.names:
+            paths = table.paths.of_branch(name)
+            context.fence()
+            for folder in (
+                paths.snapshot_dir,
+                paths.changelog_dir,
+                paths.tag_dir,
+                paths.consumer_dir,
+            ):
+                table.io.delete_dir(folder)
+            table.branches.delete(name)
+
+    if work.names:
+        removed = release(
+            table,
+            work.going,
+            delete_references,
+            new_uuid=context.env.new_uuid,
+            planned=work.files,
+            delete=partial(delete_paths, context=context),
+        )
+        details.update(removed.to_json())
+    return Committed(details=details)
+
+
+def _check_deletable(table: FileStoreTable, name: str) -> None:
+    if name == table.branch:
+        raise InvalidArgument(f"branch {name!r} cannot be deleted from within", table=table.name)
+    _check_exists(table, name)
+    for option in (FALLBACK_BRANCH, PRIMARY_BRANCH):
+        if table.schema.options.get(option) == name:
+            raise InvalidArgument(
+                f"branch {name!r} of table {table.name} is read as {option}",
+                table=table.name,
+                next_step=f"unset {option} first",
+            )
+
+
+def _check_exists(table: FileStoreTable, name: str) -> None:
+    if name == MAIN_BRANCH:
+        raise InvalidArgument("the main branch can be neither deleted nor renamed")
+    if not table.branches.exists(name):
+        raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
+
+
+CREATE: Final = metadata_steps(make_create, apply_create)
+RENAME: Final = metadata_steps(make_rename, apply_rename)
+DELETE: Final = metadata_steps(make_delete, apply_delete)

@@ -1,0 +1,329 @@
+"""fast_forward (Java: `FileSystemBranchManager.fastForward`): main becomes what a branch is.
+
+What main and the branch do not share from the branch's first snapshot on goes from main, then the
+branch's schemas, snapshots and tags are copied.  Interrupted at any point, main is a shorter
+history of either, and a second run goes on: what is equal by then is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, cast
+
+from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    on_branch,
+    tag_reference,
+    without,
+)
+from paimon_core.reachability.release import (
+    finish_interrupted,
+    journals,
+    read_journals,
+    release,
+)
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.line import gaps_in, unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, check_no_straggler, remove_newest, undone
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.effects import history_effect
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
+from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
+from paimon_maintenance.jobs.versions.settle import check_quiet, settle
+from paimon_maintenance.jobs.versions.told import in_words
+from paimon_maintenance.rules.safety_tag import (
+    BEFORE_FAST_FORWARD,
+    is_safety_tag,
+    make_safety_tag,
+    safety_tag,
+)
+from paimon_maintenance.storage.bulk import delete_paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FastForward:
+    """The branch, its newest snapshot, what goes from main, what is copied, and main's newest now.
+
+    `safety` is the tag that keeps that snapshot, where one is made.
+    """
+
+    branch: FileStoreTable
+    newest: Reference
+    going: tuple[Reference, ...]
+    coming: tuple[Reference, ...]
+    latest: Snapshot | None
+    safety: Tag | None = None
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+
+
+Plan = MetadataPlan[FastForward]
+
+
+def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
+    """What main loses and what it gets; NotFound for a branch that is not there or is empty."""
+    name = cast("str | None", arguments.get("branch_name"))
+    if not name or name == MAIN_BRANCH or table.branch != MAIN_BRANCH:
+        raise InvalidArgument("name a branch other than main; it is main that is moved forward")
+    if not table.branches.exists(name):
+        raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
+    references = all_references(table)
+    theirs = [r for r in references if r.table.branch == name and r.kind is not RefKind.CHANGELOG]
+    line = sorted((r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id)
+    if not line:
+        raise NotFound(f"branch {name!r} of table {table.name} has no snapshot", table=table.name)
+    newest, first = line[-1], line[0].snapshot.id
+    _check_adjoins(table, references, line)
+    mine = [r for r in references if r.table.branch == MAIN_BRANCH and r.snapshot.id >= first]
+    kept = {_same(r) for r in theirs}
+    there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
+    branch = on_branch(table, name)
+    shared = _shared_schemas(table, branch)
+    going = [
+        r
+        for r in mine
+        if _same(r) not in kept
+        # Safety tags stay until their time is over, if main can read them afterwards.
+        and not (r.kind is RefKind.TAG and is_safety_tag(r.name) and r.snapshot.schema_id in shared)
+    ]
+    coming = [r for r in theirs if _same(r) not in there]
+    left: list[Kept] = []
+    latest = table.snapshots.latest()
+    interrupted = tuple(journals(table))
+    safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
+    staying = list(without(references, going))
+    if safety is not None:
+        staying.append(tag_reference(table, safety))
+    garbage = find_garbage(table, going, staying, Metadata(table))
+    left += kept_files(garbage.held)
+    live = scan_files(table, latest) if latest is not None else []
+    actions = []
+    if going or coming:
+        actions.append(
+            Action(
+                f"move main to branch {name!r}: {in_words(going)} of main go, "
+                f"{in_words(coming)} come",
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
+                {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
+            )
+        )
+        if safety is not None:
+            tagged = f"tag snapshot {safety.snapshot.id} as {safety.name!r}"
+            actions.insert(0, Action(tagged, "safety"))
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
+    return MetadataPlan(
+        job="fast_forward",
+        table=table.name,
+        pin=latest_pin(table),
+        work=FastForward(
+            branch=branch,
+            newest=newest,
+            going=tuple(going),
+            coming=tuple(coming),
+            latest=latest,
+            safety=safety,
+            files=frozenset(garbage.files),
+            interrupted=interrupted,
+        ),
+        actions=tuple(actions),
+        kept=tuple(left),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=max(
+                (r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id
+            ),
+        ),
+        arguments=arguments,
+    )
+
+
+def _check_adjoins(
+    table: FileStoreTable, references: Sequence[Reference], line: Sequence[Reference]
+) -> None:
+    """InvalidArgument if the branch has a gap, or if one would open between main and the branch."""
+    gaps = gaps_in([r.snapshot.id for r in line])
+    first = line[0].snapshot.id
+    older = [
+        r.snapshot.id
+        for r in references
+        if r.table.branch == MAIN_BRANCH and r.kind is RefKind.SNAPSHOT and r.snapshot.id < first
+    ]
+    if not gaps and (not older or max(older) == first - 1):
+        return
+    before, after = (gaps[0].before, gaps[0].after) if gaps else (max(older), first)
+    raise InvalidArgument(
+        f"main of table {table.name} would get snapshot {after} right after {before}",
+        table=table.name,
+        snapshot=after,
+        next_step="a line of snapshots must not have a gap: repair the branch, or expire the "
+        "older snapshots of main",
+    )
+
+
+def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
+    """Numbers up to which main's schemas and the branch's are the same files.
+
+    A version of main can be read after the move only if its schema, and those of its files, which
+    are older, stay what they are.
+    """
+    ours, theirs = table.schemas.ids(), set(branch.schemas.ids())
+    shared: set[int] = set()
+    for number in ours:
+        there = table.io.read_bytes(table.paths.schema(number))
+        if number not in theirs or table.io.read_bytes(branch.paths.schema(number)) != there:
+            break
+        shared.add(number)
+    return shared
+
+
+def _safety_tag(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    going: Sequence[Reference],
+    shared: set[int],
+    interrupted: Sequence[str],
+    arguments: Mapping[str, object],
+    context: RunContext,
+    left: list[Kept],
+) -> Tag | None:
+    """The tag that keeps main's newest snapshot; None if it stays, or could not be read later."""
+    lost = {r.snapshot.identity for r in going if r.kind is RefKind.SNAPSHOT}
+    retained = cast("int | None", arguments.get("safety_tag"))
+    if latest is None or latest.identity not in lost or not retained:
+        return None
+    if latest.schema_id not in shared:
+        why = "main and the branch have other schemas, so that it could not be read any more"
+        left.append(Kept(what="no safety tag", why=why, count=0))
+        return None
+    return safety_tag(
+        table,
+        latest,
+        prefix=BEFORE_FAST_FORWARD,
+        name=f"{latest.id}-to-{arguments['branch_name']}",
+        retained_millis=retained,
+        env=context.env,
+        kept=left,
+        interrupted=read_journals(table, interrupted),
+    )
+
+
+def _same(reference: Reference) -> tuple[object, ...]:
+    """What is equal in both branches of a reference that they share."""
+    return (reference.kind, reference.name, reference.snapshot.identity)
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan; StalePlan if somebody committed to main since, for that would be lost unseen."""
+    now, then = table.snapshots.latest(), plan.work.latest
+    if (now and now.identity) != (then and then.identity):
+        raise StalePlan(f"table {table.name} was committed to since the plan", table=table.name)
+    return plan
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Delete what main alone has, copy what the branch has, then free files."""
+    work = plan.work
+    details: dict[str, object] = {"moved_to": work.branch.branch}
+    work.newest.prove_alive()
+    metadata = Metadata(work.branch)
+    for reference in work.coming:
+        metadata.prove_readable(reference.snapshot)
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+    if work.safety is not None:
+        context.fence()
+        make_safety_tag(table, work.safety)
+        details["safety_tag"] = work.safety.name
+    if work.latest is not None and any(r.kind is RefKind.SNAPSHOT for r in work.going):
+        check_quiet(table, work.latest, context.env)
+    removed = release(
+        table,
+        work.going,
+        partial(_move, table, work, context),
+        new_uuid=context.env.new_uuid,
+        planned=work.files,
+        delete=partial(delete_paths, context=context),
+    )
+    unbroken_ids(table.snapshots)
+    return Committed(details={**details, **removed.to_json()})
+
+
+def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
+    """Snapshots first; if the branch or main changes meanwhile, main is put back as it was."""
+    going = [r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT]
+    removal = Removal(table.snapshots, Side.END, fence=context.fence)
+    if going:
+        context.fence()
+        table.snapshots.delete_latest_hint()
+    if going:
+        first = min(s.id for s in going)
+        remove_newest(removal, going, back_to=first - 1, prove=work.newest.prove_alive)
+    schemas = SchemaCopy(table, work.branch, fence=context.fence)
+    try:
+        schemas.copy()
+        _copy_snapshots(table, work, removal, context)
+    except StalePlan as e:
+        schemas.undo()
+        raise undone(removal, e) from e
+    _replace_changelogs_and_tags(table, work, context)
+    earliest = table.snapshots.earliest_id()
+    if earliest is not None:
+        table.snapshots.write_earliest_hint(earliest)
+
+
+def _copy_snapshots(
+    table: FileStoreTable, work: FastForward, removal: Removal, context: RunContext
+) -> None:
+    """Oldest first; afterwards each one's source must be alive, or its files may be gone."""
+    coming = [r for r in work.coming if r.kind is RefKind.SNAPSHOT]
+    for reference in sorted(coming, key=lambda r: r.snapshot.id):
+        removal.add(reference.snapshot)
+    newest = work.newest.snapshot.id
+    table.snapshots.write_latest_hint(newest)
+    if work.latest is not None and work.going:
+        settle(table, work.latest, context.env)
+    check_no_straggler(table.snapshots, newest)
+    for reference in (*coming, work.newest):
+        reference.prove_alive()
+
+
+def _replace_changelogs_and_tags(
+    table: FileStoreTable, work: FastForward, context: RunContext
+) -> None:
+    for reference in work.going:
+        if reference.kind is RefKind.SNAPSHOT or not reference.is_alive():
+            continue
+        context.fence()
+        if reference.kind is RefKind.TAG:
+            table.tags.delete(reference.name)
+        else:
+            table.changelogs.delete(reference.snapshot.id)
+    for reference in work.coming:
+        if reference.kind is not RefKind.TAG:
+            continue
+        context.fence()
+        try:
+            content = table.io.read_bytes(work.branch.paths.tag(reference.name))
+        except FileNotFoundError:
+            continue  # it was deleted meanwhile
+        table.io.overwrite(table.paths.tag(reference.name), content)
+        if not reference.is_alive():
+            # Its files may have gone before it was here.
+            table.tags.delete(reference.name)
+
+
+STEPS: Final = metadata_steps(make, apply, recheck=recheck)

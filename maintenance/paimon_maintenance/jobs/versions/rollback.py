@@ -1,0 +1,278 @@
+"""rollback (Java: `table/RollbackHelper`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, cast
+
+from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    snapshot_reference,
+    tag_reference,
+    without,
+)
+from paimon_core.reachability.release import (
+    finish_interrupted,
+    journals,
+    read_journals,
+    release,
+)
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.changelog import without_lost_changelog
+from paimon_core.snapshot.line import unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, remove_newest
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.effects import history_effect
+from paimon_maintenance.job.job import Committed, RunContext
+from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
+from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes, kept_files
+from paimon_maintenance.jobs.versions.settle import check_quiet, settle
+from paimon_maintenance.jobs.versions.target import target_of
+from paimon_maintenance.jobs.versions.told import in_words
+from paimon_maintenance.rules.safety_tag import (
+    BEFORE_ROLLBACK,
+    is_safety_tag,
+    make_safety_tag,
+    safety_tag,
+)
+from paimon_maintenance.storage.bulk import delete_paths
+
+Arguments = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """Where to, what goes, and the tag that keeps what is newest now.
+
+    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target
+    has expired, and its file is made again from the tag.
+    """
+
+    target: Snapshot
+    source: Reference
+    latest: Snapshot
+    going: tuple[Reference, ...]
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    safety: Tag | None = None
+    interrupted: tuple[str, ...] = ()
+
+    @property
+    def revives(self) -> bool:
+        return self.source.kind is RefKind.TAG
+
+
+Plan = MetadataPlan[Rollback]
+
+
+def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
+    """What is later than the target, and goes."""
+    target = target_of(table, arguments, context)
+    latest = table.latest_or_not_found()
+    _check_in_line(table, target, latest)
+    source = _source(table, target)
+    references = all_references(table)
+    going = [
+        r
+        for r in references
+        if r.table.branch == table.branch
+        and r.snapshot.id > target.id
+        # Safety tags stay until their time is over, also those of earlier rollbacks.
+        and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
+    ]
+    kept: list[Kept] = []
+    interrupted = tuple(journals(table))
+    safety = None
+    if going:
+        safety = safety_tag(
+            table,
+            latest,
+            prefix=BEFORE_ROLLBACK,
+            name=f"{latest.id}-to-{target.id}",
+            retained_millis=cast("int | None", arguments.get("safety_tag")),
+            env=context.env,
+            kept=kept,
+            interrupted=read_journals(table, interrupted),
+        )
+    staying = [*without(references, going), snapshot_reference(table, target)]
+    if safety is not None:
+        staying.append(tag_reference(table, safety))
+    garbage = find_garbage(table, going, staying, Metadata(table))
+    live = scan_files(table, latest)
+    actions = []
+    if going or source.kind is RefKind.TAG:
+        actions.append(
+            Action(
+                f"go back from snapshot {latest.id} to {target.id}, deleting {in_words(going)}",
+                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
+                {"target": target.id, "deleted": [r.label for r in going]},
+            )
+        )
+        if safety is not None:
+            actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
+    else:
+        why = "it is the newest already"
+        kept.append(Kept(what=f"snapshot {target.id}", why=why))
+    kept += kept_files(garbage.held)
+    if interrupted:
+        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
+    return MetadataPlan(
+        job="rollback",
+        table=table.name,
+        pin=SnapshotPin.of(latest),
+        work=Rollback(
+            target=target,
+            source=source,
+            latest=latest,
+            going=tuple(going),
+            files=frozenset(garbage.files),
+            safety=safety,
+            interrupted=interrupted,
+        ),
+        actions=tuple(actions),
+        kept=tuple(kept),
+        effect=history_effect(
+            *(table, going, references, garbage.files, live),
+            newest=snapshot_reference(table, target),
+        ),
+        arguments=arguments,
+    )
+
+
+def _source(table: FileStoreTable, target: Snapshot) -> Reference:
+    """What holds the target now: its snapshot, or else a tag."""
+    source = snapshot_reference(table, target)
+    if source.is_alive():
+        return source
+    tags = (t for t in table.tags.all() if t.snapshot.identity == target.identity)
+    tag = next(tags, None)
+    if tag is None:
+        raise NotFound(
+            f"snapshot {target.id} of table {table.name} expired meanwhile",
+            table=table.name,
+            snapshot=target.id,
+        )
+    return tag_reference(table, tag)
+
+
+def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) -> None:
+    """InvalidArgument for a version that the history of now does not lead to.
+
+    A tag from before a rollback, or before a fast-forward, may have a number that another snapshot
+    has by now, or one that lies further on, so that snapshots between would be missing.
+    """
+    there = table.snapshots.get_or_none(target.id)
+    if there is not None and there.identity != target.identity:
+        why = f"snapshot {target.id} of table {table.name} is another one by now"
+    elif there is None and target.id > latest.id + 1:
+        why = (
+            f"the newest snapshot of table {table.name} is {latest.id}: those between it and "
+            f"{target.id} are gone"
+        )
+    else:
+        return
+    raise InvalidArgument(
+        f"{why}, so there is no going back to it",
+        table=table.name,
+        snapshot=target.id,
+        next_step="use rollback_to_as_latest, which commits its content as the newest snapshot",
+    )
+
+
+def recheck(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan; StalePlan if somebody committed since, for that would be lost unseen."""
+    latest = table.snapshots.latest()
+    if latest is None or latest.identity != plan.work.latest.identity:
+        raise StalePlan(
+            f"table {table.name} got snapshot {latest.id if latest else None} since the plan was "
+            f"made from {plan.work.latest.id}",
+            table=table.name,
+        )
+    return plan
+
+
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Tag, go back, delete what only the later versions needed."""
+    work = plan.work
+    details: dict[str, object] = {"rolled_back_to": work.target.id}
+    work.source.prove_alive()
+    Metadata(table).prove_readable(work.target)
+    if work.interrupted:
+        context.fence()
+        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
+    if work.safety is not None:
+        context.fence()
+        make_safety_tag(table, work.safety)
+        details["safety_tag"] = work.safety.name
+    if any(r.kind is RefKind.SNAPSHOT for r in work.going):
+        check_quiet(table, work.latest, context.env)
+    removed = release(
+        table,
+        work.going,
+        partial(_go_back, table, work, context),
+        new_uuid=context.env.new_uuid,
+        planned=work.files,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        delete=partial(delete_paths, context=context),
+    )
+    unbroken_ids(table.snapshots)
+    return Committed(details={**details, **removed.to_json()})
+
+
+def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:
+    """Newest to oldest, so that there is no gap whenever this stops.
+
+    Java writes the LATEST hint before.  If the target then expires, the hint names nothing, and
+    Java cannot read the table; without a hint, readers list the folder.
+    """
+    target = work.target
+    by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
+    going = sorted((r.snapshot for r in by_kind[RefKind.SNAPSHOT]), key=lambda s: s.id)
+    removal = Removal(table.snapshots, Side.END, fence=context.fence)
+    context.fence()
+    table.snapshots.delete_latest_hint()
+    if work.revives:
+        # Back to a tag whose snapshot expired before the plan was made.  The oldest snapshot that
+        # goes stays until the target is there: a table must not be without any.
+        if going[1:]:
+            remove_newest(removal, going[1:], back_to=going[0].id, prove=work.source.prove_alive)
+        removal.add(without_lost_changelog(table.io, table.paths, target))
+        going = going[:1]
+    alive = snapshot_reference(table, target)
+
+    def prove() -> None:
+        work.source.prove_alive()
+        alive.prove_alive()
+
+    remove_newest(
+        removal,
+        going,
+        back_to=target.id,
+        prove=prove,
+        settle=partial(settle, table, work.latest, context.env),
+    )
+    if work.revives and target.id == min(table.snapshots.ids()):
+        table.snapshots.write_earliest_hint(target.id)
+    Metadata(table).prove_readable(target)
+    table.snapshots.write_latest_hint(target.id)
+    for reference in sorted(by_kind[RefKind.CHANGELOG], key=lambda r: -r.snapshot.id):
+        context.fence()
+        table.changelogs.delete(reference.snapshot.id)
+    if by_kind[RefKind.CHANGELOG]:
+        table.changelogs.delete_hints()
+    for reference in by_kind[RefKind.TAG]:
+        context.fence()
+        if reference.is_alive():
+            table.tags.delete(reference.name)
+
+
+ROLLBACK: Final = metadata_steps(make, apply, recheck=recheck)

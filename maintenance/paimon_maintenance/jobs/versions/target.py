@@ -1,0 +1,55 @@
+"""Which version of a table the arguments of a rollback name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.rules.times import parse_instant
+
+Arguments = Mapping[str, object]
+
+
+def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
+    """The snapshot that is meant; NotFound, or InvalidArgument unless exactly one way is used."""
+    given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp", "watermark")}
+    chosen = {k: v for k, v in given.items() if v is not None}
+    if len(chosen) != 1:
+        raise InvalidArgument(
+            "choose one of snapshot, tag, timestamp and watermark", table=table.name
+        )
+    if "tag" in chosen:
+        return table.tags.get(cast("str", chosen["tag"])).snapshot
+    if "snapshot" in chosen:
+        wanted = cast("int", chosen["snapshot"])
+        found = table.snapshots.get_or_none(wanted)
+        if found is None:
+            tags = (t.snapshot for t in table.tags.all())
+            found = next((s for s in tags if s.id == wanted), None)
+        return found if found is not None else table.snapshots.get(wanted)
+    if "watermark" in chosen:
+        return _at_watermark(table, cast("int", chosen["watermark"]))
+    millis = parse_instant(cast("str", chosen["timestamp"]), context.env)
+    at = table.snapshots.at_or_before_time(millis)
+    if at is None:
+        raise NotFound(
+            f"table {table.name} has no snapshot at {millis} or before", table=table.name
+        )
+    return at
+
+
+def _at_watermark(table: FileStoreTable, wanted: int) -> Snapshot:
+    """The newest snapshot whose watermark is `wanted` or less (`earlierOrEqualWatermark`).
+
+    NotFound if all are later; Java then takes the earliest.
+    """
+    for snapshot in reversed(table.snapshots.all()):
+        if snapshot.watermark is not None and snapshot.watermark <= wanted:
+            return snapshot
+    raise NotFound(
+        f"table {table.name} has no snapshot with watermark {wanted} or less", table=table.name
+    )

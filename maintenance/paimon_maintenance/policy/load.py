@@ -1,0 +1,264 @@
+"""Reads a policy file and checks all of it: one error that names file, line and key.
+
+::
+
+    version: 1
+    rules:
+      - name: everything
+        tables: "*.*"                      # shell wildcards over database.table, one or a list
+        excluding: ["*.tmp_*"]
+        options:                           # for tables that do not set them themselves
+          snapshot.time-retained: 1 d
+          tag.automatic-creation: process-time
+        guards: { max_deleted_share: 0.3 }
+        on_refused: skip                   # or fail; without it: fail the first time only
+        jobs:
+          compact:
+            schedule: "*/30 * * * *"
+            arguments: { strategy: minor }
+            guards: { max_rewrite: 500 gb }
+          maintain: { schedule: "5 * * * *" }
+          trigger_tag_automatic_creation:  # no schedule: as a step of maintain
+            arguments: { when_idle: latest }
+      - name: archive
+        tables: archive.*
+        jobs:
+          compact: off
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.options import check_option, parse_memory_size, similar_option
+from paimon_maintenance.job.arguments import with_underscores
+from paimon_maintenance.job.exit_codes import OnRefused
+from paimon_maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
+from paimon_maintenance.policy.place import Place, read_yaml
+from paimon_maintenance.policy.schedule import wrong_schedule
+from paimon_maintenance.registry import JOBS, job_named
+from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
+
+POLICY_VARIABLE: Final = "CARETAKER_POLICY"
+_VERSION: Final = "1"
+_TOP: Final = frozenset({"version", "rules"})
+_STORAGE: Final = "storage"
+_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
+_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
+_GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
+_OPTIONS: Final = (
+    "snapshot.",
+    "changelog.num-retained.",
+    "changelog.time-retained",
+    "tag.",
+    "consumer.",
+    "partition.expiration-",
+    "partition.timestamp-",
+    "partition.mark-done-",
+    "compaction.",
+    "num-sorted-run.",
+    "target-file-size",
+    "commit.",
+    "manifest.",
+    "sink.process-time-zone",
+    "sink.watermark-time-zone",
+)
+"""How the options begin that say how a table is looked after; all others say what it is."""
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy in this file; NotFound without one, InvalidArgument for whatever is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as e:
+        raise NotFound(
+            f"there is no policy file {path}", next_step="check the path, or make the file"
+        ) from e
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidArgument(
+            f"cannot read the policy file {path}: {e}",
+            file=str(path),
+            next_step="make it a readable text file in UTF-8",
+        ) from e
+    return read_policy(text, str(path))
+
+
+def read_policy(text: str, file: str) -> Policy:
+    """The policy that this YAML says; `file` is what errors call it."""
+    top = read_yaml(text, file)
+    entries = top.entries(_TOP | {_STORAGE})
+    if _STORAGE in entries:
+        entries[_STORAGE].wrong(
+            "a policy does not configure the store: set options in [storage] of caretaker.toml, "
+            f"or with --storage; {HOW_TO_PASS_SECRETS}"
+        )
+    version = entries.get("version")
+    if version is None:
+        top.wrong("`version: 1` is missing")
+    if version.text() != _VERSION:
+        version.wrong(f"this version of Caretaker knows version {_VERSION} only")
+    if "rules" not in entries:
+        top.wrong("`rules` is missing")
+    rules = [_rule(place, i) for i, place in enumerate(entries["rules"].items())]
+    names: set[str] = set()
+    for rule, place in zip(rules, entries["rules"].items(), strict=True):
+        if rule.name in names:
+            place.wrong(f"another rule is called {rule.name!r} too")
+        names.add(rule.name)
+    return Policy(file=file, rules=tuple(rules))
+
+
+def _rule(place: Place, index: int) -> Rule:
+    entries = place.entries(_RULE)
+    if "tables" not in entries:
+        place.wrong("`tables` is missing: which tables is this rule for?")
+    return Rule(
+        name=entries["name"].text() if "name" in entries else f"rule {index + 1}",
+        line=place.line,
+        tables=_patterns(entries["tables"]),
+        excluding=_patterns(entries["excluding"]) if "excluding" in entries else (),
+        options=_options(entries["options"]) if "options" in entries else {},
+        guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
+        jobs={
+            name: _job(name, job)
+            for name, job in (entries["jobs"].entries() if "jobs" in entries else {}).items()
+        },
+    )
+
+
+def _patterns(place: Place) -> tuple[str, ...]:
+    patterns = place.texts()
+    if not patterns:
+        place.wrong("no table is named")
+    for pattern in patterns:
+        if "." not in pattern:
+            place.wrong(f"{pattern!r} is no pattern over database.table (such as 'sales.*')")
+    return patterns
+
+
+def _options(place: Place) -> dict[str, str]:
+    found = {}
+    for key, value in place.entries().items():
+        if not key.startswith(_OPTIONS):
+            value.wrong(
+                f"{key!r} says what a table is, not how it is looked after: set it on the table"
+            )
+        found[key] = value.text()
+        if secret_keys({key: found[key]}):
+            value.wrong(f"{key!r} is secret, and others can read a policy: set it on the table")
+        near = similar_option(key)
+        if near is not None:
+            value.wrong(f"no option is called {key!r}; did you mean {near}?")
+        try:
+            check_option(key, found[key])
+        except InvalidArgument as e:
+            value.wrong(e.message)
+    return found
+
+
+def _guards(place: Place) -> GuardPolicy:
+    entries = place.entries(_GUARDS)
+    share: float | None = None
+    if "max_deleted_share" in entries:
+        at = entries["max_deleted_share"]
+        try:
+            share = float(at.text())
+        except ValueError:
+            at.wrong(f"{at.text()!r} is no number")
+        if not 0 <= share <= 1:
+            at.wrong(f"{at.text()} is no share between 0 and 1")
+    return GuardPolicy(
+        max_deleted_share=share,
+        max_deleted_snapshots=_number(entries, "max_deleted_snapshots"),
+        max_deleted_files=_number(entries, "max_deleted_files"),
+        max_deleted_bytes=_size(entries, "max_deleted_bytes"),
+        max_rewrite=_size(entries, "max_rewrite"),
+    )
+
+
+def _number(entries: Mapping[str, Place], name: str) -> int | None:
+    if name not in entries:
+        return None
+    at = entries[name]
+    text = at.text()
+    if not (text.isascii() and text.isdigit()):
+        at.wrong(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _size(entries: Mapping[str, Place], name: str) -> str | None:
+    """The size as it is written, once it can be read."""
+    if name not in entries:
+        return None
+    at = entries[name]
+    try:
+        parse_memory_size(at.text())
+    except InvalidArgument as e:
+        at.wrong(e.message)
+    return at.text()
+
+
+def _on_refused(place: Place) -> OnRefused:
+    try:
+        return OnRefused(place.text())
+    except ValueError:
+        place.wrong(f"{place.text()!r} is not one of {', '.join(OnRefused)}")
+
+
+def _job(name: str, place: Place) -> JobRule:
+    if name not in JOBS:
+        try:
+            job_named(name)
+        except InvalidArgument as e:
+            place.wrong(e.message)
+        place.wrong(f"write the job {name!r} as {job_named(name).name}")
+    if place.flag is not None:
+        return JobRule(job=name, enabled=place.flag)
+    entries = place.entries(_JOB)
+    enabled: bool | None = None
+    if "enabled" in entries:
+        enabled = entries["enabled"].flag
+        if enabled is None:
+            entries["enabled"].wrong("expected true or false")
+    schedule: str | None = None
+    by_hand = False
+    if "schedule" in entries:
+        at = entries["schedule"]
+        by_hand = at.is_null or at.flag is False
+        if not by_hand:
+            schedule = at.text()
+            reason = wrong_schedule(schedule)
+            if reason is not None:
+                at.wrong(reason)
+    return JobRule(
+        job=name,
+        enabled=enabled,
+        schedule=schedule,
+        by_hand=by_hand,
+        arguments=_arguments(name, entries["arguments"]) if "arguments" in entries else {},
+        guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
+    )
+
+
+def _arguments(job_name: str, place: Place) -> dict[str, object]:
+    job = job_named(job_name)
+    known = {name: a.name for a in job.arguments for name in (a.name, *a.aliases)}
+    found: dict[str, object] = {}
+    for key, value in place.entries().items():
+        name = known.get(with_underscores(key))
+        if name is None:
+            names = ", ".join(sorted(set(known.values()))) or "none"
+            value.wrong(f"{job_name} has no argument {key!r} (known: {names})")
+        raw = value.plain()
+        try:
+            job.read_arguments({name: raw})
+        except InvalidArgument as e:
+            value.wrong(e.message)
+        found[name] = raw
+    return found

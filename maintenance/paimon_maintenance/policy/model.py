@@ -1,0 +1,287 @@
+"""What a policy says: rules from general to special, and what they make of one table.
+
+All rules whose patterns match a table hold for it, in the order of the file; where two of them
+speak of the same option, argument, schedule or guard, the later one wins, key by key.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, cast
+
+from paimon_maintenance.job.exit_codes import OnRefused
+from paimon_maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+
+MAINTAIN: Final = "maintain"
+_STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardPolicy:
+    """Limits on one run; None: what the runner has by default.
+
+    `max_deleted_share` is a share (0 to 1); `max_deleted_snapshots` and `max_deleted_files` are
+    numbers; `max_deleted_bytes` and `max_rewrite` are sizes such as "500 gb".
+    """
+
+    max_deleted_share: float | None = None
+    max_deleted_snapshots: int | None = None
+    max_deleted_files: int | None = None
+    max_deleted_bytes: str | None = None
+    max_rewrite: str | None = None
+
+    def under(self, other: GuardPolicy) -> GuardPolicy:
+        """These guards, but what `other` says comes first."""
+        return replace(self, **cast("dict[str, Any]", other.to_json()))
+
+    def to_json(self) -> dict[str, object]:
+        """The guards that are set."""
+        return {k: v for k, v in asdict(self).items() if v is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPolicy:
+    """One job on one table.
+
+    `schedule` is a cron expression; None: it runs by hand, and as a step of `maintain`.
+    `arguments` are raw, under the job's own names, and have been checked.  `on_refused` says
+    whether a refused table makes a run over many tables fail; None: only the first time.
+    """
+
+    job: str
+    enabled: bool = True
+    schedule: str | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The job as `caretaker policy show` prints it."""
+        return {
+            "job": self.job,
+            "schedule": self.schedule,
+            "arguments": dict(self.arguments),
+            "guards": self.guards.to_json(),
+            "on_refused": self.on_refused,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRule:
+    """What one rule says of one job; None: nothing."""
+
+    job: str
+    enabled: bool | None = None
+    schedule: str | None = None
+    by_hand: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
+
+    def on(self, before: JobPolicy | None) -> JobPolicy:
+        """What holds once this rule is added to those before it."""
+        before = before or JobPolicy(job=self.job)
+        kept = None if self.by_hand else before.schedule
+        return JobPolicy(
+            job=self.job,
+            enabled=before.enabled if self.enabled is None else self.enabled,
+            schedule=kept if self.schedule is None else self.schedule,
+            arguments={**before.arguments, **self.arguments},
+            guards=before.guards.under(self.guards),
+            on_refused=self.on_refused or before.on_refused,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One entry of the file: which tables, and what for them.
+
+    `tables` and `excluding` are shell wildcards over "database.table".  `options` are Paimon's
+    table options, for tables that do not set them themselves.
+    """
+
+    name: str
+    line: int
+    tables: tuple[str, ...]
+    excluding: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
+    jobs: Mapping[str, JobRule] = field(default_factory=dict)
+
+    def matches(self, table: str) -> bool:
+        """Whether the rule speaks of "database.table"."""
+        return _any(self.tables, table) and not _any(self.excluding, table)
+
+
+def _any(patterns: Iterable[str], table: str) -> bool:
+    return any(fnmatch.fnmatchcase(table, p) for p in patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePolicy:
+    """What holds for one table.  `rules` name the rules that made it, in their order."""
+
+    table: str
+    rules: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    jobs: Mapping[str, JobPolicy] = field(default_factory=dict)
+    guards: GuardPolicy = field(default_factory=GuardPolicy)
+    on_refused: OnRefused | None = None
+
+    def job(self, name: str) -> JobPolicy:
+        """What holds for this job, also if the policy does not name it."""
+        return self.jobs.get(name) or JobPolicy(
+            job=name, guards=self.guards, on_refused=self.on_refused
+        )
+
+    @property
+    def steps_switched_off(self) -> list[str]:
+        """The steps of `maintain` that are switched off as jobs, sorted."""
+        return sorted(j.job for j in self.jobs.values() if not j.enabled and j.job in _STEPS)
+
+    def arguments_of(self, name: str) -> dict[str, object]:
+        """The raw arguments of a run of this job.
+
+        `maintain` takes those of its steps along: "expire_snapshots.retain_max" -> value.
+        """
+        found = dict(self.job(name).arguments)
+        if name == MAINTAIN:
+            steps = {
+                f"{job.job}.{argument}": _as_text(value)
+                for job in self.jobs.values()
+                if job.job != MAINTAIN
+                for argument, value in job.arguments.items()
+            }
+            own = found.get("step_arguments")
+            found["step_arguments"] = {**steps, **(own if isinstance(own, Mapping) else {})}
+            off = self.steps_switched_off
+            if off:
+                found["without"] = [*_listed(found.get("without")), *off]
+        return found
+
+    def to_json(self) -> dict[str, object]:
+        """The policy of the table as `caretaker policy show --json` prints it."""
+        return {
+            "table": self.table,
+            "rules": list(self.rules),
+            "options": dict(self.options),
+            "jobs": [j.to_json() for j in self.jobs.values() if j.enabled],
+            "disabled": sorted(j.job for j in self.jobs.values() if not j.enabled),
+        }
+
+
+def _as_text(value: object) -> object:
+    """The value as one text, as arguments read it too: options "a=1,b=2", partitions "a=1;a=2"."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        texts = [str(_as_text(v)) for v in value]
+        return (";" if any("=" in t for t in texts) else ",").join(texts)
+    return value
+
+
+def _listed(value: object) -> list[object]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """One DAG's worth of a policy: a job, a schedule, and the patterns whose tables may have it.
+
+    A table that matches takes part only if `Policy.runs_on(table, job, schedule)`.
+    """
+
+    job: str
+    schedule: str
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All of a file's rules, in their order."""
+
+    file: str
+    rules: tuple[Rule, ...] = ()
+
+    def for_table(self, table: str) -> TablePolicy:
+        """What holds for "database.table"."""
+        matching = [rule for rule in self.rules if rule.matches(table)]
+        options: dict[str, str] = {}
+        common = GuardPolicy()
+        on_refused: OnRefused | None = None
+        jobs: dict[str, JobPolicy] = {}
+        for rule in matching:
+            options |= rule.options
+            common = common.under(rule.guards)
+            on_refused = rule.on_refused or on_refused
+            for name, job in rule.jobs.items():
+                jobs[name] = job.on(jobs.get(name))
+        return TablePolicy(
+            table=table,
+            rules=tuple(rule.name for rule in matching),
+            options=options,
+            guards=common,
+            on_refused=on_refused,
+            jobs={
+                name: JobPolicy(
+                    job=name,
+                    enabled=job.enabled,
+                    schedule=job.schedule,
+                    arguments=job.arguments,
+                    guards=common.under(job.guards),
+                    on_refused=job.on_refused or on_refused,
+                )
+                for name, job in jobs.items()
+            },
+        )
+
+    def says_of(self, job: str, argument: str) -> tuple[tuple[tuple[str, ...], object], ...]:
+        """What the rules say of an argument of the job: (patterns of tables, raw value), in order.
+
+        Of the steps of `maintain`, the arguments of those jobs count as its step arguments.
+        """
+        found: list[tuple[tuple[str, ...], object]] = []
+        for rule in self.rules:
+            own = rule.jobs.get(job)
+            if own is not None and argument in own.arguments:
+                found.append((rule.tables, own.arguments[argument]))
+            if job == MAINTAIN and argument == "step_arguments":
+                steps = {
+                    f"{name}.{key}": _as_text(value)
+                    for name, step in rule.jobs.items()
+                    if name in _STEPS
+                    for key, value in step.arguments.items()
+                }
+                found += [(rule.tables, steps)] if steps else []
+            if job == MAINTAIN and argument == "without":
+                off = [n for n, step in rule.jobs.items() if step.enabled is False and n in _STEPS]
+                found += [(rule.tables, off)] if off else []
+        return tuple(found)
+
+    def schedules(self) -> tuple[Scheduled, ...]:
+        """Every job and schedule that some rule names, with the patterns of all rules on the job.
+
+        A rule without a schedule can still put a job on an earlier rule's tables, so its patterns
+        count as well; a DAG run asks `runs_on` for each table.
+        """
+        found: dict[tuple[str, str], None] = {}
+        patterns: dict[str, dict[str, None]] = {}
+        for rule in self.rules:
+            for name, job in rule.jobs.items():
+                if job.schedule is not None:
+                    found[name, job.schedule] = None
+                patterns.setdefault(name, {}).update(dict.fromkeys(rule.tables))
+        return tuple(
+            Scheduled(job=job, schedule=schedule, tables=tuple(patterns[job]))
+            for job, schedule in found
+        )
+
+    def runs_on(self, table: str, job: str, schedule: str) -> bool:
+        """Whether the job is due on the table whenever this schedule fires."""
+        found = self.for_table(table).jobs.get(job)
+        return found is not None and found.enabled and found.schedule == schedule

@@ -1,0 +1,1 @@
+"""Rules that jobs share: retention, partition times, tag periods, and how they read names and times."""

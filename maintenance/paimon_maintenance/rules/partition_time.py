@@ -1,0 +1,65 @@
+"""The time that a partition's values stand for (Java: `partition/PartitionTimeExtractor`).
+
+A *pattern* puts the values together ("$dt $hour:00:00", default: the first value); a *formatter*,
+in the letters of Java's DateTimeFormatter, reads the result.  Times are milliseconds of a wall
+clock without zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_maintenance.rules.date_time_format import (
+    DateTimeFormat,
+    Field,
+    Fraction,
+    Literal,
+    Number,
+    Optional,
+    Sign,
+)
+
+
+def _number(name: Field, most: int = 2) -> Number:
+    return Number(name, 1, most, Sign.NORMAL)
+
+
+DEFAULT_FORMAT: Final = DateTimeFormat(
+    (
+        *(_number(Field.YEAR, 10), Literal("-"), _number(Field.MONTH)),
+        *(Literal("-"), _number(Field.DAY)),
+        Optional(
+            (
+                *(Literal(" "), _number(Field.HOUR), Literal(":"), _number(Field.MINUTE)),
+                *(Literal(":"), _number(Field.SECOND)),
+                Optional((Fraction(1, 9, point=True),)),
+            )
+        ),
+    ),
+    lenient=True,
+)
+"""`yyyy-MM-dd` with or without `HH:mm:ss` and a fraction: digits may be missing, days and months may
+overflow into the next.
+"""
+
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def put_together(pattern: str | None, values: Mapping[str, str]) -> str | None:
+    """The text that is read as a time: the pattern with $key replaced, or the first value.
+
+    None where Java's `replaceAll` fails on a value with `$`, or with a backslash at its end; a
+    backslash elsewhere escapes the character behind it, and vanishes.
+    """
+    if pattern is None:
+        return next(iter(values.values()))
+    for key, value in values.items():
+        if f"${key}" not in pattern:
+            continue
+        unescaped = _ESCAPED.sub("", value)
+        if "$" in unescaped or "\\" in unescaped:
+            return None
+        pattern = pattern.replace(f"${key}", _ESCAPED.sub(r"\1", value))
+    return pattern

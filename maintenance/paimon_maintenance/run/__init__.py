@@ -1,0 +1,1 @@
+"""One run of a job on a table, from the request to the report."""

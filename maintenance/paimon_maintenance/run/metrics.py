@@ -1,0 +1,144 @@
+"""Counters of the runs in one process, printed in Prometheus' text format.
+
+    >>> metrics = Metrics()
+    >>> metrics.add(RUNS, 1, job="compact", table="db.t", outcome="success")
+    >>> print(metrics.to_text(), end="")
+    # HELP paimon_maintenance_runs_total Runs by outcome.
+    # TYPE paimon_maintenance_runs_total counter
+    paimon_maintenance_runs_total{job="compact",outcome="success",table="db.t"} 1
+
+The CLI writes them with `--metrics-file`, for the node exporter's textfile collector.  Few names,
+labelled; what a single run did in detail stands in its report.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from paimon_maintenance.job.report import Report, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A name, what it counts, and whether it only grows."""
+
+    name: str
+    help: str
+    kind: Literal["counter", "gauge"] = "counter"
+
+
+RUNS: Final = Metric("paimon_maintenance_runs_total", "Runs by outcome.")
+FILES_DELETED: Final = Metric(
+    "paimon_maintenance_files_deleted_total",
+    "Files that runs removed from the latest snapshot (kind=logical) or from storage.",
+)
+FILES_WRITTEN: Final = Metric(
+    "paimon_maintenance_files_written_total", "Data files that runs committed."
+)
+BYTES_READ: Final = Metric("paimon_maintenance_bytes_read_total", "Bytes of the files rewritten.")
+BYTES_WRITTEN: Final = Metric(
+    "paimon_maintenance_bytes_written_total", "Bytes of the files committed."
+)
+BYTES_RECLAIMED: Final = Metric(
+    "paimon_maintenance_bytes_reclaimed_total",
+    "Bytes by which the data a run rewrote shrank, or that it deleted from storage.",
+)
+DURATION: Final = Metric(
+    "paimon_maintenance_duration_seconds", "Seconds spent, by phase.", "counter"
+)
+COMMIT_RETRIES: Final = Metric(
+    "paimon_maintenance_commit_retries_total", "New plans made because a concurrent commit won."
+)
+LAST_SUCCESS: Final = Metric(
+    "paimon_maintenance_last_success_timestamp_seconds",
+    "When a run last ended well (also with nothing to do).",
+    "gauge",
+)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+@dataclass(slots=True)
+class Metrics:
+    """A set of labelled numbers; not thread-safe, one a process."""
+
+    _values: dict[Metric, dict[tuple[tuple[str, str], ...], float]] = field(default_factory=dict)
+
+    def add(self, metric: Metric, value: float, **labels: str) -> None:
+        """Add `value` to the counter with these labels."""
+        series = self._values.setdefault(metric, {})
+        key = tuple(sorted(labels.items()))
+        series[key] = series.get(key, 0) + value
+
+    def put(self, metric: Metric, value: float, **labels: str) -> None:
+        """Set the gauge with these labels."""
+        self._values.setdefault(metric, {})[tuple(sorted(labels.items()))] = value
+
+    def record(self, report: Report, *, now_millis: int) -> None:
+        """Count everything that a report says."""
+        job, table = report.job, report.table
+        self.add(RUNS, 1, job=job, table=table, outcome=str(report.status))
+        for phase, seconds in report.seconds.items():
+            self.add(DURATION, seconds, job=job, table=table, phase=phase)
+        if report.attempts > 1:
+            self.add(COMMIT_RETRIES, report.attempts - 1, job=job, table=table)
+        if report.status in (Status.SUCCESS, Status.NOTHING_TO_DO):
+            self.put(LAST_SUCCESS, now_millis / 1000, job=job, table=table)
+        if report.snapshots:
+            self.add(FILES_DELETED, report.before.files, job=job, table=table, kind="logical")
+            self.add(FILES_WRITTEN, report.after.files, job=job, table=table)
+            self.add(BYTES_READ, report.before.bytes, job=job, table=table)
+            self.add(BYTES_WRITTEN, report.after.bytes, job=job, table=table)
+            shrunk = report.before.bytes - report.after.bytes
+            self.add(BYTES_RECLAIMED, max(0, shrunk), job=job, table=table)
+        self._stored(job, table, report.details)
+        for part in report.parts:
+            # A step of a job made of others counts as the job that it is.
+            self._stored(str(part.get("job")), table, part.get("details"))
+
+    def _stored(self, job: str, table: str, details: object) -> None:
+        """Count what the details say was deleted from storage, by an interrupted run before, too."""
+        if not isinstance(details, Mapping):
+            return
+        files, size = details.get("deleted_files"), details.get("deleted_bytes")
+        if isinstance(files, int) and files:
+            self.add(FILES_DELETED, files, job=job, table=table, kind="storage")
+        if isinstance(size, int) and size:
+            self.add(BYTES_RECLAIMED, size, job=job, table=table)
+        self._stored(job, table, details.get("finished"))
+
+    def to_text(self) -> str:
+        """All metrics in Prometheus' text exposition format, sorted."""
+        lines = []
+        for metric in sorted(self._values, key=lambda m: m.name):
+            lines.append(f"# HELP {metric.name} {metric.help}")
+            lines.append(f"# TYPE {metric.name} {metric.kind}")
+            for labels, value in sorted(self._values[metric].items()):
+                text = ",".join(f'{name}="{_escaped(v)}"' for name, v in labels)
+                lines.append(f"{metric.name}{{{text}}} {_number(value)}")
+        return "".join(line + "\n" for line in lines)
+
+    def write(self, path: str) -> None:
+        """Write `to_text` to a local file, replacing it as a whole (collectors read any time)."""
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(self.to_text())
+            # mkstemp makes files that only their owner reads; a collector is another user.
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(round(value, 6))

@@ -1,0 +1,377 @@
+"""Runs one job on one table: the run loop, with history, metrics and the report around it.
+
+No job can forget a dry run, a guard, a metric or a report: they are here and in
+`paimon_maintenance.run.loop`.  `plan_table` stops after the plan; `run_table` goes all the way and always
+returns a report, whatever happened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import lacking
+from paimon_core.schema.changes import check_dynamic_options
+from paimon_core.table.open import open_table
+from paimon_maintenance.engines.engine import Engine, LocalEngine
+from paimon_maintenance.history.entry import (
+    Actor,
+    History,
+    entries_of_report,
+    entry_of_failed_plan,
+    entry_of_plan,
+    entry_of_start,
+)
+from paimon_maintenance.history.lost_runs import settle_lost_runs
+from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.changes import Changes
+from paimon_maintenance.job.exit_codes import OnRefused
+from paimon_maintenance.job.guards import Guards
+from paimon_maintenance.job.job import (
+    DEFAULT_MAX_ATTEMPTS,
+    Job,
+    Progress,
+    Quiet,
+    RunContext,
+    unsupervised,
+)
+from paimon_maintenance.job.plan import Plan
+from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size, Status, total
+from paimon_maintenance.run.environment import system_environment
+from paimon_maintenance.run.loop import Outcome, run_job
+from paimon_maintenance.run.metrics import Metrics
+from paimon_maintenance.storage.ledger import Ledger
+from paimon_maintenance.verify.check import Scope, check_table
+from paimon_maintenance.verify.findings import Finding, Severity
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_LEASE_WAIT_MILLIS = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One job on one table.
+
+    `arguments` are typed values (`Job.read_arguments`).  `default_options` are table options that
+    hold where the table sets none.  `file_io_options` configure the store.
+    `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
+    the run waits for another job that removes history or files of the table.  `on_refused` is the
+    policy's word on what a refused table means for a run over many.  `run_id`: given by whoever
+    wrote the run's start into the history; None: a fresh one.
+    """
+
+    job: Job
+    warehouse: str
+    table: str
+    arguments: Mapping[str, object]
+    branch: str | None = None
+    file_io_options: Mapping[str, str] | None = None
+    default_options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    force: bool = False
+    verify: bool = True
+    guards: Guards = field(default_factory=Guards)
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
+    on_refused: OnRefused | None = None
+    run_id: str | None = None
+
+    def open(self, ledger: Ledger | None = None) -> FileStoreTable:
+        """The table under its newest schema, with the run's own options on top.
+
+        What is changed through it is noted in the ledger, if one is given.
+        """
+        options = self.arguments.get("options")
+        dynamic = (
+            {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
+        )
+        opened = open_table(
+            self.warehouse,
+            self.table,
+            branch=self.branch,
+            dynamic_options={**self.job.table_options, **dynamic},
+            file_io_options=self.file_io_options,
+            watch=None if ledger is None else partial(ledger.watch, branch=self.branch),
+        )
+        supplied = lacking(opened.options, self.default_options)
+        if dynamic or supplied:
+            check_dynamic_options(opened.schemas.get(opened.schema.id), {**supplied, **dynamic})
+        if not supplied:
+            return opened
+        return replace(opened, dynamic_options={**supplied, **opened.dynamic_options}).refreshed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """What runs of one process share: where units run, clocks and ids, progress, counters.
+
+    Every plan, start, run and skip goes to `history`; None: they are not recorded.
+    `check_supervised` is called before each commit (see `RunContext`).
+    """
+
+    engine: Engine = field(default_factory=LocalEngine)
+    env: Environment = field(default_factory=system_environment)
+    progress: Progress = field(default_factory=Quiet)
+    metrics: Metrics = field(default_factory=Metrics)
+    history: History | None = None
+    check_supervised: Callable[[], None] = unsupervised
+
+
+def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan:
+    """The plan that a run would start from; nothing is changed and no engine is started."""
+    run = _Run(request, services or RunServices())
+    outcome = run.go(dry_run=True)
+    error = outcome.failure()
+    if outcome.plan is None and error is not None:
+        if isinstance(error, PaimonError) and not isinstance(error, InvalidArgument):
+            error.table = error.table or request.table
+        run.look_up(error)
+        _record_plan(run, error, outcome)
+        raise error
+    plan = cast("Plan", outcome.plan)
+    _record_plan(run, plan, outcome)
+    return plan
+
+
+def run_table(request: RunRequest, services: RunServices | None = None) -> Report:
+    """The report of the whole run.  Errors are in it; only the end of the process is raised."""
+    services = services or RunServices()
+    run = _Run(request, services)
+    outcome = run.go(dry_run=request.dry_run)
+    run.complete(outcome.error)
+    report = _recorded(run.report(outcome), services)
+    outcome.failure()  # raises what must end the process
+    services.metrics.record(report, now_millis=services.env.now_millis())
+    logger.info(
+        "table=%s job=%s run_id=%s snapshot=%s status=%s",
+        report.table,
+        report.job,
+        report.run_id,
+        ",".join(map(str, report.snapshots)) or "-",
+        report.status,
+    )
+    return report
+
+
+def _recorded(report: Report, services: RunServices) -> Report:
+    """The report, with a warning if it could not be put into the history."""
+    if services.history is None:
+        return report
+    entries = entries_of_report(
+        report.to_json(), at_millis=services.env.now_millis(), actor=Actor.here()
+    )
+    warning = services.history.record(entries)
+    return report if warning is None else replace(report, warnings=(*report.warnings, warning))
+
+
+def _record_plan(run: _Run, found: Plan | Exception, outcome: Outcome) -> None:
+    """Put a plan, or why there is none, into the history; what goes wrong there is logged."""
+    request, services = run.request, run.services
+    if services.history is None:
+        return
+    common: dict[str, Any] = {
+        "job": request.job.name,
+        "warehouse": request.warehouse,
+        "branch": request.branch,
+        "arguments": shown_arguments(request.arguments),
+        "run_id": run.run_id,
+        "at_millis": services.env.now_millis(),
+        "actor": Actor.here(),
+    }
+    if isinstance(found, Exception):
+        entry = entry_of_failed_plan(found, table=request.table, **common)
+    else:
+        entry = entry_of_plan(found, seconds=sum(outcome.seconds.values()), **common)
+    services.history.record([entry])
+
+
+class _Run:
+    """One run in progress: its table and ledger, and what it writes into the history."""
+
+    def __init__(self, request: RunRequest, services: RunServices) -> None:
+        self.request = request
+        self.services = services
+        self.run_id = request.run_id or services.env.new_uuid()
+        self.has_settled = False
+        self.ledger = Ledger()
+        self.findings: list[Finding] = []
+
+    def go(self, *, dry_run: bool) -> Outcome:
+        """The outcome of the run loop."""
+        return run_job(
+            self.request.table,
+            self.open,
+            self.request.job,
+            self.request.arguments,
+            self.context(),
+            dry_run=dry_run,
+            before_changes=self.record_start,
+            check_commits=self.check_commits,
+        )
+
+    def open(self) -> FileStoreTable:
+        """The table as it is now; the first time, earlier runs that were lost are settled."""
+        table = self.request.open(self.ledger)
+        if not self.has_settled and self.services.history is not None:
+            settle_lost_runs(
+                self.services.history,
+                table,
+                warehouse=self.request.warehouse,
+                branch=self.request.branch,
+                at_millis=self.services.env.now_millis(),
+                actor=Actor.here(),
+            )
+        self.has_settled = True
+        return table
+
+    def context(self) -> RunContext:
+        """What the steps are given; the loop adds a commit user and a fence."""
+        return RunContext(
+            run_id=self.run_id,
+            commit_user="",
+            env=self.services.env,
+            engine=self.services.engine,
+            local=LocalEngine(),
+            progress=self.services.progress,
+            guards=self.request.guards,
+            force=self.request.force,
+            max_attempts=self.request.max_attempts,
+            check_supervised=self.services.check_supervised,
+            ledger=self.ledger,
+            lease_wait_millis=self.request.lease_wait_millis,
+        )
+
+    def record_start(self, plan: Plan) -> None:
+        """Write into the history, before the first change, that this run may make changes."""
+        if self.services.history is None:
+            return
+        entry = entry_of_start(
+            job=self.request.job.name,
+            table=self.request.table,
+            warehouse=self.request.warehouse,
+            branch=self.request.branch,
+            arguments=shown_arguments(self.request.arguments),
+            run_id=self.run_id,
+            snapshot_before=None if plan.pin is None else plan.pin.id,
+            at_millis=self.services.env.now_millis(),
+            actor=Actor.here(),
+        )
+        self.services.history.record([entry])
+
+    def check_commits(self, table: FileStoreTable, snapshots: frozenset[int]) -> None:
+        """CorruptTable if something is missing that these snapshots refer to."""
+        if not self.request.verify:
+            return
+        self.findings = check_table(table, Scope.of_snapshots(snapshots)).findings
+        errors = [f for f in self.findings if f.severity is Severity.ERROR]
+        if errors:
+            raise CorruptTable(
+                f"verification after the commit found {len(errors)} errors, first: "
+                f"{errors[0].message}",
+                table=table.name,
+                snapshot=errors[0].snapshot,
+                file=errors[0].file,
+                next_step="what was committed is there; run `caretaker verify` on the table: it "
+                "names the snapshots that miss it, and what repairs it",
+            )
+
+    def complete(self, error: BaseException | None) -> None:
+        """Add to the error the table's name, and whether the history knows the refusal."""
+        if isinstance(error, PaimonError):
+            error.table = error.table or self.request.table
+            self.look_up(error)
+        elif error is not None:
+            # The report says what failed; the trace is for those who asked for a log.
+            logger.info("unexpected failure", exc_info=error)
+
+    def look_up(self, error: BaseException) -> None:
+        """Note on a refusal whether the history knows it already."""
+        if isinstance(error, UnsupportedFeature) and self.services.history is not None:
+            request = self.request
+            error.known = self.services.history.knows_refusal(
+                error, table=request.table, warehouse=request.warehouse, actor=Actor.here()
+            )
+
+    def changes(self, outcome: Outcome) -> Changes:
+        """What the run changed, with the commits whose reply was lost but that were found again."""
+        seen = self.ledger.changes()
+        snapshots = tuple(dict.fromkeys((*outcome.snapshots, *seen.snapshots)))
+        found = {f"snapshot {number}" for number in snapshots}
+        unsure = tuple(name for name in seen.unsure if name not in found)
+        return replace(seen, snapshots=snapshots, unsure=unsure)
+
+    def report(self, outcome: Outcome) -> Report:
+        """The outcome as a report."""
+        status, plan, committed = outcome.status, outcome.first_plan, outcome.committed
+        changes = _merged([change for c in committed for change in c.changes])
+        details: dict[str, object] = {}
+        for part in committed:
+            details = _joined(details, part.details)
+        failed: list[FailedUnit] = [f for c in committed for f in c.failed_units]
+        done = self.changes(outcome)
+        return Report(
+            job=self.request.job.name,
+            table=self.request.table,
+            warehouse=self.request.warehouse,
+            branch=self.request.branch,
+            run_id=self.run_id,
+            status=status,
+            engine=self.services.engine.name if "execute" in outcome.seconds else None,
+            arguments=shown_arguments(self.request.arguments),
+            plan=plan.to_json() if plan and status is Status.DRY_RUN else None,
+            plan_lines=tuple(plan.lines())
+            if plan and status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
+            else (),
+            pin=plan.pin if plan else None,
+            # Of a run that failed, also what a job committed before it raised.
+            snapshots=outcome.snapshots if outcome.error is None else done.snapshots,
+            attempts=outcome.attempts,
+            before=total([c.before for c in changes]),
+            after=total([c.after for c in changes]),
+            buckets=tuple(changes),
+            failed_units=tuple(failed),
+            seconds=dict(outcome.seconds),
+            findings=(*(f.to_json() for f in self.findings), *outcome.findings),
+            details=details,
+            parts=tuple(p for c in committed for p in c.parts),
+            changes=done,
+            error=outcome.error,
+        )
+
+
+def _joined(so_far: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    """Details of several batches: what is counted within one is added, else the later word holds."""
+    joined = dict(so_far)
+    for name, value in more.items():
+        there = so_far.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        joined[name] = _summed(there, value) if both else value
+    return joined
+
+
+def _summed(one: object, other: object) -> object:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {k: _summed(one.get(k), other.get(k)) for k in dict.fromkeys([*one, *other])}
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return round(one + other, 1)
+    return one if other is None else other
+
+
+def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:
+    """One change a bucket: a bucket that was committed twice went from its first to its last."""
+    by_bucket: dict[tuple[str, int], BucketChange] = {}
+    for change in changes:
+        key = (change.partition, change.bucket)
+        first = by_bucket.get(key)
+        before: Size = change.before if first is None else first.before
+        by_bucket[key] = BucketChange(
+            partition=change.partition, bucket=change.bucket, before=before, after=change.after
+        )
+    return list(by_bucket.values())

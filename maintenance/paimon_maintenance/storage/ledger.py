@@ -1,0 +1,279 @@
+"""What a run has changed so far, seen where every change must pass: at the table's storage.
+
+A run that fails has to say what it did before.  No job can be relied on for that, since a job that
+raises returns nothing; so the runner opens the table on a `LedgerFileIO`, which keeps a ledger of
+each file that is made, replaced, moved or deleted.  The ledger knows net effects: what the run made
+and took back is no change, nor are new files that nothing refers to (data files and manifests before
+their commit), hints, and journals.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_core.io.confined import ConfinedFileIO
+from paimon_core.io.file_io import FileIO, FileStat
+from paimon_maintenance.job.changes import Changes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_REFERENCE: Final = re.compile(
+    r"(?:branch/branch-(?P<branch>[^/]+)/)?"
+    r"(?P<folder>snapshot|schema|tag|changelog|consumer)/(?P=folder)-(?P<name>[^/]+)"
+)
+_FOLDER: Final = re.compile(
+    r"branch/branch-(?P<branch>[^/]+)/(?P<kind>snapshot|schema|tag|changelog|consumer)"
+)
+_BRANCH: Final = re.compile(r"branch/branch-([^/]+)")
+_HINT: Final = re.compile(
+    r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog)/(?:LATEST|EARLIEST)|caretaker/(?!quarantine/).*"
+)
+_CERTAIN: Final = (FileNotFoundError, FileExistsError, NotADirectoryError)
+"""Failures after which it is known that nothing was changed."""
+
+
+class Ledger:
+    """The changes of one run so far.  Safe for the threads of a run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._root = ""
+        self._branch = ""
+        self._commits: dict[str, tuple[int, bytes]] = {}
+        self._made: dict[str, str] = {}
+        self._removed: dict[str, str] = {}
+        self._fresh: set[str] = set()
+        self._deleted = 0
+        self._moved = 0
+        self._unsure: dict[str, str] = {}
+
+    def watch(self, io: FileIO, root: str, branch: str | None) -> FileIO:
+        """The storage of the table in `root`, every change of which is kept here."""
+        self._root = root
+        self._branch = "" if branch in (None, "main") else f"branch/branch-{branch}/"
+        return LedgerFileIO(io, self)
+
+    def changes(self) -> Changes:
+        """The changes so far."""
+        with self._lock:
+            return Changes(
+                snapshots=tuple(number for number, _ in self._commits.values()),
+                made=tuple(self._made.values()),
+                removed=tuple(self._removed.values()),
+                deleted_files=self._deleted,
+                moved_files=self._moved,
+                unsure=tuple(dict.fromkeys(self._unsure.values())),
+            )
+
+    # --- what the storage did -------------------------------------------------------------------
+
+    @contextmanager
+    def attempt(self, *paths: str) -> Iterator[None]:
+        """A change of these paths; unless it fails for certain, a failure leaves them unsure."""
+        try:
+            yield
+        except _CERTAIN:
+            raise
+        except BaseException:
+            with self._lock:
+                self._unsure.update({p: self._name(p) for p in paths if not self._is_hint(p)})
+            raise
+        with self._lock:
+            for path in paths:
+                self._unsure.pop(path, None)
+
+    def written(self, path: str, content: bytes | None = None) -> None:
+        """A file that readers see from now on; `content` if this call alone made it."""
+        with self._lock:
+            if self._is_hint(path):
+                return
+            self._removed.pop(path, None)
+            number = self._commit_number(path)
+            if number is not None and content is not None:
+                self._commits[path] = (number, content)
+            elif path not in self._commits:
+                self._made[path] = self._name(path)
+
+    def fresh(self, path: str) -> None:
+        """A new file that nothing refers to yet."""
+        with self._lock:
+            self._fresh.add(path)
+
+    def deleted(self, path: str) -> None:
+        """A file that was there is gone."""
+        with self._lock:
+            if self._is_hint(path) or self._taken_back(path):
+                return
+            if _REFERENCE.fullmatch(self._relative(path)):
+                self._removed[path] = self._name(path)
+            else:
+                self._deleted += 1
+
+    def deleted_elsewhere(self, number: int, *, unsure: bool) -> None:
+        """So many files were deleted on executors; `unsure` if there may be more."""
+        with self._lock:
+            self._deleted += number
+            if unsure:
+                self._unsure["executors"] = "files that executors were to delete"
+
+    def deleted_folder(self, path: str) -> None:
+        """A folder with all that it held is gone."""
+        with self._lock:
+            for gone in [p for p in self._made if p.startswith(f"{path}/")]:
+                del self._made[gone]
+            self._removed[path] = self._name(path)
+
+    def moved(self, source: str, target: str) -> None:
+        """A file or folder has another path."""
+        with self._lock:
+            names = self._relative(source), self._relative(target)
+            if any(_REFERENCE.fullmatch(n) or _BRANCH.fullmatch(n) for n in names):
+                self._removed[source] = self._name(source)
+                self._made[target] = self._name(target)
+            elif source in self._fresh:
+                self._fresh.add(target)
+            else:
+                self._moved += 1
+
+    def read(self, path: str, content: bytes) -> None:
+        """A file was read: a commit of this run that another writer replaced is none of ours."""
+        with self._lock:
+            commit = self._commits.get(path)
+            if commit is not None and commit[1] != content:
+                del self._commits[path]
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def _taken_back(self, path: str) -> bool:
+        if path in self._fresh:
+            self._fresh.discard(path)
+            return True
+        return any(known.pop(path, None) is not None for known in (self._commits, self._made))
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(f"{self._root}/")
+
+    def _is_hint(self, path: str) -> bool:
+        return _HINT.fullmatch(self._relative(path)) is not None
+
+    def _commit_number(self, path: str) -> int | None:
+        """The snapshot's number if this is the path of one of the run's branch."""
+        name = self._relative(path).removeprefix(f"{self._branch}snapshot/snapshot-")
+        return int(name) if name.isdigit() else None
+
+    def _name(self, path: str) -> str:
+        relative = self._relative(path)
+        found = _REFERENCE.fullmatch(relative)
+        if found is not None:
+            branch = found["branch"]
+            told = f"{found['folder']} {found['name']}"
+            return (
+                told
+                if branch is None or f"branch/branch-{branch}/" == self._branch
+                else (f"{told} of branch {branch}")
+            )
+        folder = _FOLDER.fullmatch(relative)
+        if folder is not None:
+            return f"all {folder['kind']}s of branch {folder['branch']}"
+        whole = _BRANCH.fullmatch(relative)
+        return f"branch {whole[1]}" if whole is not None else relative
+
+
+class LedgerFileIO:
+    """A storage whose changes are kept in a ledger; everything else is the storage's own.
+
+    Pickled, for executors, it is the storage alone: what they write is fresh, and what they delete
+    the driver is told.
+    """
+
+    def __init__(self, io: FileIO, ledger: Ledger) -> None:
+        self.unrecorded = io
+        self._ledger = ledger
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_itself, (self.unrecorded,))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unrecorded, name)
+
+    @property
+    def parallelism(self) -> int:
+        return self.unrecorded.parallelism
+
+    def read_bytes(self, path: str) -> bytes:
+        content = self.unrecorded.read_bytes(path)
+        self._ledger.read(path, content)
+        return content
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self.unrecorded.open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        self._ledger.fresh(path)
+        return self.unrecorded.open_output(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._ledger.fresh(path)
+        self.unrecorded.write_bytes(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        with self._ledger.attempt(path):
+            made = self.unrecorded.create_if_absent(path, data)
+        if made:
+            self._ledger.written(path, data)
+        return made
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        with self._ledger.attempt(path):
+            self.unrecorded.overwrite(path, data)
+        self._ledger.written(path)
+
+    def exists(self, path: str) -> bool:
+        return self.unrecorded.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        return self.unrecorded.stat(path)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        return self.unrecorded.list_dir(path)
+
+    def delete(self, path: str) -> bool:
+        with self._ledger.attempt(path):
+            gone = self.unrecorded.delete(path)
+        if gone:
+            self._ledger.deleted(path)
+        return gone
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        with self._ledger.attempt(*((path,) if recursive else ())):
+            gone = self.unrecorded.delete_dir(path, recursive=recursive)
+        if gone and recursive:
+            self._ledger.deleted_folder(path)
+        return gone
+
+    def rename(self, src: str, dst: str) -> bool:
+        with self._ledger.attempt(src, dst):
+            moved = self.unrecorded.rename(src, dst)
+        if moved:
+            self._ledger.moved(src, dst)
+        return moved
+
+    def make_dirs(self, path: str) -> None:
+        self.unrecorded.make_dirs(path)
+
+
+def _itself(io: FileIO) -> FileIO:
+    return io
+
+
+def without_ledger(io: FileIO) -> FileIO:
+    """The storage without the ledger, for changes that are none of the table's; still confined."""
+    if isinstance(io, ConfinedFileIO):
+        return replace(io, inner=without_ledger(io.inner))
+    return io.unrecorded if isinstance(io, LedgerFileIO) else io

@@ -1,0 +1,333 @@
+"""Verification of a table: does everything that is referred to exist, and does it fit together?
+
+1. Walk the references (snapshots, tags, changelogs of every branch) and their metadata files.
+2. Note the data, changelog and index files that they need.  A full list is merged for each
+   branch's newest snapshot, for tags, and where no older snapshot is next to one; in between,
+   what each snapshot added.  Statistics of some files of the newest are held against their rows.
+3. List the folders of these files and compare names and sizes; count rows from footers.
+4. Drop findings about references that expired while we looked.
+
+Only metadata is interpreted, so tables with features that cannot be read are verified as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
+from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.options import CHANGELOG_PRODUCER
+from paimon_core.snapshot.snapshot import CommitKind
+from paimon_maintenance.job.job import Progress, Quiet
+from paimon_maintenance.verify.collector import Collector
+from paimon_maintenance.verify.findings import Finding, Problem, Severity
+from paimon_maintenance.verify.hints import check_consumers, check_hints
+from paimon_maintenance.verify.invariants import (
+    check_live_files,
+    hidden_files,
+    vectors_without_file,
+)
+from paimon_maintenance.verify.inventory import Inventory
+from paimon_maintenance.verify.keys import check_keys
+from paimon_maintenance.verify.metadata import Metadata
+from paimon_maintenance.verify.needed import NeededFiles
+from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
+from paimon_maintenance.verify.statistics import check_statistics, sample
+
+_REFERENCES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What to look at.
+
+    `snapshots`: only these of the table's own branch, and only what they added; None: all
+    references of all branches.  `rows`: open every data file to count its rows.  `deep`: decode
+    every page of every data file, with so many threads, and hold the statistics of all live files
+    against their rows.  `keys`: read the keys of tables with dynamic buckets.
+    """
+
+    snapshots: frozenset[int] | None = None
+    rows: bool = True
+    keys: bool = False
+    deep: bool = False
+    parallelism: int = 1
+
+    @classmethod
+    def of_snapshots(cls, ids: Iterable[int]) -> Scope:
+        """What to look at right after a run committed these snapshots."""
+        return cls(snapshots=frozenset(ids), rows=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found, worst first, and how much was looked at, by kind."""
+
+    findings: list[Finding]
+    checked: Mapping[str, int]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is wrong: no finding is an error."""
+        return not any(f.severity is Severity.ERROR for f in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """The result as `caretaker verify --json` prints it."""
+        return {
+            "clean": self.clean,
+            "checked": dict(self.checked),
+            "counts": dict(Counter(str(f.severity) for f in self.findings)),
+            "findings": [f.to_json() for f in self.findings],
+        }
+
+
+def check_table(
+    table: FileStoreTable, scope: Scope | None = None, progress: Progress | None = None
+) -> Verification:
+    """The verification of the table within the scope; the whole table by default.
+
+    Nothing is changed.  Errors are those of the store; whatever the table's own files do wrong is
+    a finding.
+    """
+    scope = scope or Scope()
+    walk = _Walk(table, samples=scope.rows, keys=scope.keys, deep=scope.deep)
+    if scope.snapshots is None:
+        for name, branch in each_branch(table):
+            if isinstance(branch, FileStoreTable):
+                walk.branch(branch)
+            else:
+                walk.collector.broken_branch(name, branch)
+    else:
+        walk.some_snapshots(table, scope.snapshots)
+    walk.files.look(count=scope.rows)
+    if scope.deep:
+        walk.files.decode(scope.parallelism, progress or Quiet())
+    return Verification(findings=walk.collector.final(), checked=walk.collector.checked)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A verification under way."""
+
+    table: FileStoreTable
+    collector: Collector = field(default_factory=Collector)
+    metadata: Metadata = field(init=False)
+    files: NeededFiles = field(init=False)
+    samples: bool = False
+    keys: bool = False
+    deep: bool = False
+    newest: set[str] = field(default_factory=set)
+    """The newest snapshot of each branch, whose files are not only looked for but read."""
+
+    def __post_init__(self) -> None:
+        io, inventory = self.table.io, Inventory(self.table.io)
+        self.metadata = Metadata(io, self.collector, inventory)
+        self.files = NeededFiles(io, self.collector, inventory)
+
+    def branch(self, branch: FileStoreTable) -> None:
+        """Check all references of one branch."""
+        self.collector.checked["branches"] += 1
+        references: list[Reference] = []
+        for found in references_of(branch):
+            if isinstance(found, CorruptTable):
+                self.collector.unreadable_reference(branch, found)
+            else:
+                references.append(found)
+        snapshots = [r.snapshot for r in references if r.kind is RefKind.SNAPSHOT]
+        ids = {s.id for s in snapshots}
+        first = min(ids, default=None)
+        alive = {s.identity for s in snapshots}
+        whole = {
+            r.label
+            for r in references
+            if (r.kind is RefKind.TAG and r.snapshot.identity not in alive)
+            # What a snapshot took over is covered by the one before it, if that is there.
+            or (
+                r.kind is RefKind.SNAPSHOT
+                and (r.snapshot.id == max(ids) or r.snapshot.id - 1 not in ids)
+            )
+        }
+        newest = str(max(ids, default=None))
+        self.newest |= {
+            r.label for r in references if r.kind is RefKind.SNAPSHOT and r.name == newest
+        }
+        for start in range(0, len(references), _REFERENCES_AT_ONCE):
+            part = references[start : start + _REFERENCES_AT_ONCE]
+            self.metadata.read_ahead(part)
+            for reference in part:
+                self.reference(reference, whole=reference.label in whole, first=first)
+        begun = branch.branches.begun(branch.branch)
+        if begun is not None:
+            self.collector.unfinished_branch(branch, begun)
+        self.collector.extend(check_hints(branch, sorted(branch.snapshots.ids())))
+        self.collector.extend(check_consumers(branch, sorted(ids)))
+
+    def some_snapshots(self, table: FileStoreTable, ids: Iterable[int]) -> None:
+        """Check these snapshots, their own changes only."""
+        first = table.snapshots.earliest_id()
+        for snapshot_id in sorted(ids):
+            snapshot = table.snapshots.get_or_none(snapshot_id)
+            if snapshot is not None:
+                self.reference(
+                    Reference(
+                        table=table,
+                        kind=RefKind.SNAPSHOT,
+                        name=str(snapshot_id),
+                        snapshot=snapshot,
+                    ),
+                    whole=False,
+                    first=first,
+                )
+
+    def reference(self, reference: Reference, *, whole: bool, first: int | None) -> None:
+        """Check one reference's metadata, and note the files that it needs.
+
+        `first` is the oldest snapshot of the branch.
+        """
+        self.collector.begin(reference)
+        snapshot = reference.snapshot
+        if reference.kind is not RefKind.TAG and reference.name != str(snapshot.id):
+            message = f"the file of {reference.label} holds snapshot {snapshot.id}"
+            self.collector.error(reference, Problem.WRONG_ID, message)
+        self.metadata.schema(reference, snapshot.schema_id)
+        if reference.kind is RefKind.CHANGELOG:
+            self.changelog(reference)
+        else:
+            self.snapshot(reference, whole=whole, first=snapshot.id == first)
+
+    def snapshot(self, reference: Reference, *, whole: bool, first: bool) -> None:
+        """Check a snapshot or tag: its manifests, live files, changelog, index, statistics."""
+        paths, snapshot, metadata = reference.table.paths, reference.snapshot, self.metadata
+        live: Sequence[ManifestEntry] | None = None
+        base = metadata.manifests_of(
+            reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size
+        )
+        delta = metadata.manifests_of(
+            reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+        )
+        for meta in (*(base or ()), *(delta or ())):
+            metadata.present(reference, paths.manifest(meta.file_name), meta.file_size)
+        if delta is not None and (base is not None or not whole):
+            entries = metadata.entries(reference, [*(base or ()), *delta] if whole else delta)
+            if entries is not None:
+                live = self.live(reference, entries) if whole else self.added(reference, entries)
+        if reference.kind is RefKind.SNAPSHOT and not (first and self.lost_changelog(reference)):
+            self.changelog_files(reference)
+        if snapshot.index_manifest is not None:
+            self.index(reference, snapshot.index_manifest, live if whole else None)
+        if snapshot.statistics is not None:
+            path = paths.statistics(snapshot.statistics)
+            metadata.present(reference, path, None, problem=Problem.MISSING_STATISTICS)
+
+    def live(
+        self, reference: Reference, entries: Sequence[ManifestEntry]
+    ) -> Sequence[ManifestEntry] | None:
+        """All live files of a snapshot, checked and noted; None if they cannot be told."""
+        try:
+            live = live_entries(entries)
+        except CorruptTable as e:
+            self.collector.error(reference, Problem.CONTRADICTING_ENTRIES, e.message, file=e.file)
+            return None
+        self.collector.extend(check_live_files(reference, live))
+        self.collector.extend(hidden_files(reference, entries, live))
+        if self.samples and reference.label in self.newest:
+            chosen = list(live) if self.deep else sample(live)
+            self.collector.checked["sampled files"] += len(chosen)
+            self.collector.extend(check_statistics(reference, chosen))
+        if self.keys and reference.label in self.newest:
+            compared = check_keys(reference, live)
+            self.collector.checked["keys"] += compared.keys
+            self.collector.extend(compared.findings)
+        self.need(reference, live)
+        return live
+
+    def added(
+        self, reference: Reference, entries: Sequence[ManifestEntry]
+    ) -> Sequence[ManifestEntry]:
+        """What a snapshot added, noted: what it only took over was added by an older one."""
+        gone = {e.identity for e in entries if e.kind is FileKind.DELETE}
+        added = [e for e in entries if e.kind is FileKind.ADD and e.identity not in gone]
+        self.need(reference, added)
+        return added
+
+    def changelog(self, reference: Reference) -> None:
+        """Check a changelog that outlived its snapshot (java-rules H4)."""
+        snapshot = reference.snapshot
+        if snapshot.changelog_manifest_list is not None:
+            self.changelog_files(reference)
+            return
+        producer = reference.table.options.value(CHANGELOG_PRODUCER)
+        if producer != "none" or snapshot.commit_kind is CommitKind.COMPACT:
+            return
+        # Without changelog files, the rows that writers appended are the changelog.
+        entries = self.entries_of_list(
+            reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+        )
+        appended = [e for e in entries if e.file.file_source is not FileSource.COMPACT]
+        self.need(reference, appended)
+
+    def lost_changelog(self, reference: Reference) -> bool:
+        """Whether the changelog manifest list of a branch's first snapshot is gone, which is noted.
+
+        Java leaves a snapshot so when it makes it from a tag: going back to a tag whose snapshot
+        has expired, or when the snapshot from which a branch begins expires.  The rows are all
+        there, and the changelog of an expired snapshot is nobody's to read.
+        """
+        name = reference.snapshot.changelog_manifest_list
+        if name is None:
+            return False
+        path = reference.table.paths.manifest(name)
+        if self.metadata.inventory.size(path) is not None:
+            return False
+        message = (
+            f"the changelog of {reference.label}, the first of its branch, is gone: it was made from "
+            "a tag, and the snapshot of the tag has expired; only a stream that begins there fails"
+        )
+        self.collector.note(reference, Problem.LOST_CHANGELOG, message, file=path)
+        return True
+
+    def changelog_files(self, reference: Reference) -> None:
+        """Check the changelog manifests, and note the changelog files."""
+        snapshot = reference.snapshot
+        if snapshot.changelog_manifest_list is not None:
+            entries = self.entries_of_list(
+                reference,
+                snapshot.changelog_manifest_list,
+                snapshot.changelog_manifest_list_size,
+            )
+            self.need(reference, entries, missing=Problem.MISSING_CHANGELOG_FILE)
+
+    def entries_of_list(
+        self, reference: Reference, name: str, size: int | None
+    ) -> list[ManifestEntry]:
+        """The ADD entries of all manifests of a list; none, and findings, if one is broken."""
+        metas = self.metadata.manifests_of(reference, name, size) or []
+        for meta in metas:
+            path = reference.table.paths.manifest(meta.file_name)
+            self.metadata.present(reference, path, meta.file_size)
+        entries = self.metadata.entries(reference, metas) or []
+        return [e for e in entries if e.kind is FileKind.ADD]
+
+    def index(self, reference: Reference, name: str, live: Sequence[ManifestEntry] | None) -> None:
+        """Check the index manifest and note its index files."""
+        entries = self.metadata.index_entries(reference, name)
+        for entry in entries or ():
+            self.files.note_index(reference, entry)
+        if entries is not None and live is not None:
+            self.collector.extend(vectors_without_file(reference, entries, live))
+
+    def need(
+        self,
+        reference: Reference,
+        entries: Iterable[ManifestEntry],
+        *,
+        missing: Problem = Problem.MISSING_DATA_FILE,
+    ) -> None:
+        """Note files, and that their schemas are needed."""
+        for entry in entries:
+            if self.files.note(reference, entry, missing=missing):
+                self.metadata.schema(reference, entry.file.schema_id)

@@ -1,0 +1,68 @@
+"""Data files read as a whole: pages, checksums, indexes beside them (`verify --deep`).
+
+Several files are decoded at a time, each in batches, so memory is bounded by the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.decode_all import decode_whole
+from paimon_core.index.file_index.container import decode_indexes
+from paimon_core.io.file_io import FileIO
+from paimon_core.io.settled import read_whole
+from paimon_core.scan.file_index import INDEX_SUFFIX
+
+if TYPE_CHECKING:
+    from paimon_maintenance.job.job import Progress
+    from paimon_maintenance.verify.needed import Needed
+
+_MOST_THREADS: Final = 16
+
+
+def default_parallelism() -> int:
+    """Threads that decode at a time: one a core, as decoding is work for the processor."""
+    return min(os.cpu_count() or 1, _MOST_THREADS)
+
+
+def broken_files(
+    io: FileIO, needs: Sequence[Needed], *, parallelism: int, progress: Progress
+) -> list[tuple[Needed, str]]:
+    """The files that cannot be decoded as a whole, each with what is wrong, in their order.
+
+    A file that is gone is passed over: its reference has expired.  Errors of the store are raised.
+    """
+    progress.phase("decode")
+    progress.expect(len(needs), sum(n.size or 0 for n in needs))
+
+    def look(need: Needed) -> str | None:
+        try:
+            return _problem(io, need)
+        finally:
+            progress.advance(1, need.size or 0)
+
+    with ThreadPoolExecutor(parallelism, thread_name_prefix="deep") as pool:
+        found = list(pool.map(look, needs))
+    return [(need, told) for need, told in zip(needs, found, strict=True) if told is not None]
+
+
+def _problem(io: FileIO, need: Needed) -> str | None:
+    try:
+        if need.rows is None:
+            if need.path.endswith(INDEX_SUFFIX):
+                decode_indexes(read_whole(io, need.path))
+            return None
+        rows = decode_whole(io, need.path)
+    except FileNotFoundError:
+        return None
+    except UnsupportedFeature:
+        return None  # a format or an index of a newer version tells nothing about damage
+    except CorruptTable as e:
+        return e.message
+    if rows != need.rows:
+        return f"its pages hold {rows:,} rows, the manifest says {need.rows:,}"
+    return None

@@ -1,0 +1,222 @@
+"""Keys that lie in two buckets of a table with dynamic buckets, or of a cross-partition table.
+
+Buckets are merged each by itself, so such a key is read twice, and a delete in one bucket leaves
+the row in the other.  No metadata shows it: the keys have to be read.  It happens when two writers
+assign buckets at the same time, or when rows move to other buckets while a writer runs that
+remembers where its keys were.
+
+1. Each bucket is read and merged; of each key a 64-bit hash and the number of its bucket are kept,
+   dealt out to *piles* by the hash.  Piles that grow wait on local disk.
+2. Each pile is sorted: equal hashes with different buckets are suspects.
+3. The buckets of some suspects are read again and the keys themselves compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.features import check_readable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.paths import bucket_name
+from paimon_core.read.table_read import bucket_vectors, read_bucket
+from paimon_core.scan.vectors import vector_files
+from paimon_core.types.binary_row import encode_rows
+from paimon_core.types.data_types import RowType
+from paimon_core.types.row_hash import wide_hash_rows
+from paimon_maintenance.job.plan import counted
+from paimon_maintenance.verify.findings import Finding, Problem, Severity
+from paimon_maintenance.verify.references import Reference
+
+_KEYS_OF_A_PILE: Final = 2_000_000
+_MOST_PILES: Final = 256
+_PILE_BYTES_IN_MEMORY: Final = 1024**2
+_MOST_COMPARED: Final = 1000
+"""Suspects whose keys are compared; the hashes of the others are taken for proof enough."""
+_EXAMPLES: Final = 3
+_ENTRY: Final = np.dtype([("hash", "<u8"), ("place", "<u4")])
+
+Hashes = npt.NDArray[np.uint64]
+Place = tuple[bytes, int]
+"""Partition (stored row bytes) and bucket."""
+Buckets = dict[Place, list[ManifestEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What comparing the keys of a snapshot found, and how many were read."""
+
+    findings: tuple[Finding, ...] = ()
+    keys: int = 0
+
+
+def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compared:
+    """Findings about keys of a snapshot that lie in two buckets; `entries` are its live files.
+
+    Nothing is read of tables where a key's hash gives its bucket, and of partitions with a single
+    bucket.  Nothing is said of tables that cannot be read, and of partitions with files that are
+    missing or unreadable: other checks say so.  Other errors are those of the store.
+    """
+    table = reference.table
+    crossing = table.bucket_mode is BucketMode.CROSS_PARTITION
+    if not crossing and table.bucket_mode is not BucketMode.DYNAMIC:
+        return Compared()
+    try:
+        check_readable(table)
+        vectors = vector_files(table, reference.snapshot)
+    except (UnsupportedFeature, CorruptTable):
+        return Compared()
+    # Within a partition the rest of the key is enough.
+    names = table.schema.primary_keys if crossing else table.schema.trimmed_primary_keys
+    key_type = table.schema.row_type.project(names)
+    groups: dict[bytes, Buckets] = defaultdict(lambda: defaultdict(list))
+    for entry in entries:
+        if entry.bucket >= 0:
+            group = b"" if crossing else entry.partition
+            groups[group][entry.partition, entry.bucket].append(entry)
+    findings: list[Finding] = []
+    keys = 0
+    for buckets in groups.values():
+        if len(buckets) == 1:
+            continue
+        reader = _KeyReader(
+            reference=reference,
+            buckets=buckets,
+            key_type=key_type,
+            vectors=vectors,
+            crossing=crossing,
+        )
+        try:
+            suspects = _suspects(reader)
+            keys += sum(e.file.row_count for files in buckets.values() for e in files)
+            findings += _compare(reader, suspects)
+        except (CorruptTable, FileNotFoundError):
+            continue
+    return Compared(tuple(findings), keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeyReader:
+    """Reads the keys of buckets within which each key should be once."""
+
+    reference: Reference
+    buckets: Buckets
+    key_type: RowType
+    vectors: Mapping[Place, Sequence[IndexFileMeta]]
+    crossing: bool
+
+    @property
+    def table(self) -> FileStoreTable:
+        return self.reference.table
+
+    @property
+    def places(self) -> list[Place]:
+        return list(self.buckets)
+
+    def columns(self, place: Place) -> Iterator[list[pa.Array]]:
+        """The key columns of the rows of a bucket, some rows at a time, deleted ones left out."""
+        table = self.table
+        vectors = bucket_vectors(table, place, self.vectors.get(place, ()))
+        names = self.key_type.names
+        for batch in read_bucket(table, self.buckets[place], names, vectors):
+            if batch.num_rows:
+                yield [batch.column(n) for n in names]
+
+    def hashes(self, columns: Sequence[pa.Array]) -> Hashes:
+        return wide_hash_rows(columns, self.key_type.types)
+
+
+def _suspects(reader: _KeyReader) -> dict[int, set[int]]:
+    """Hash -> numbers of the places that hold it, for hashes in more than one place."""
+    rows = sum(e.file.row_count for files in reader.buckets.values() for e in files)
+    count = min(_MOST_PILES, 1 + rows // _KEYS_OF_A_PILE)
+    found: dict[int, set[int]] = defaultdict(set)
+    with ExitStack() as stack:
+        piles = [
+            stack.enter_context(SpooledTemporaryFile(max_size=_PILE_BYTES_IN_MEMORY))
+            for _ in range(count)
+        ]
+        for number, place in enumerate(reader.places):
+            for columns in reader.columns(place):
+                hashes = reader.hashes(columns)
+                pile_of = hashes % np.uint64(count)
+                for pile, file in enumerate(piles):
+                    mine = hashes[pile_of == pile]
+                    entries = np.empty(len(mine), _ENTRY)
+                    entries["hash"], entries["place"] = mine, number
+                    file.write(entries.tobytes())
+        for file in piles:
+            file.seek(0)
+            for value, places in _in_several_places(np.frombuffer(file.read(), _ENTRY)):
+                found[value] |= places
+            file.close()
+    return found
+
+
+def _in_several_places(entries: npt.NDArray[np.void]) -> Iterator[tuple[int, set[int]]]:
+    ordered = entries[np.argsort(entries["hash"], kind="stable")]
+    hashes, places = ordered["hash"], ordered["place"]
+    twice = (hashes[1:] == hashes[:-1]) & (places[1:] != places[:-1])
+    for row in np.flatnonzero(twice).tolist():
+        yield int(hashes[row]), {int(places[row]), int(places[row + 1])}
+
+
+def _compare(reader: _KeyReader, suspects: dict[int, set[int]]) -> Iterable[Finding]:
+    """The finding about keys in two places, if the keys of the suspects are the same."""
+    if not suspects:
+        return []
+    chosen = dict(list(suspects.items())[:_MOST_COMPARED])
+    wanted = np.array(sorted(chosen), np.uint64)
+    places = reader.places
+    keys: dict[bytes, set[int]] = defaultdict(set)
+    texts: dict[bytes, str] = {}
+    for number in sorted({p for found in chosen.values() for p in found}):
+        for columns in reader.columns(places[number]):
+            rows = np.flatnonzero(np.isin(reader.hashes(columns), wanted))
+            taken = [c.take(pa.array(rows)) for c in columns]
+            for row, key in enumerate(encode_rows(taken, reader.key_type.types)):
+                keys[key].add(number)
+                texts[key] = ", ".join(
+                    f"{name}={column[row].as_py()}"
+                    for name, column in zip(reader.key_type.names, taken, strict=True)
+                )
+    same = [
+        (texts[key], [places[n] for n in sorted(at)]) for key, at in keys.items() if len(at) > 1
+    ]
+    if not same:
+        return []
+    return [_finding(reader, len(same) + len(suspects) - len(chosen), sorted(same)[:_EXAMPLES])]
+
+
+def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Place]]]) -> Finding:
+    reference, paths = reader.reference, reader.table.paths
+    partition = None if reader.crossing else paths.partition_path(examples[0][1][0][0])
+
+    def named(place: Place) -> str:
+        folder = paths.partition_path(place[0]) if reader.crossing else ""
+        return f"{folder}/{bucket_name(place[1])}" if folder else bucket_name(place[1])
+
+    shown = "; ".join(f"{key} in {' and '.join(map(named, at))}" for key, at in examples)
+    where = f" of partition {partition}" if partition else ""
+    return Finding(
+        problem=Problem.KEY_IN_TWO_BUCKETS,
+        severity=Severity.ERROR,
+        message=f"{counted(count, 'keys')}{where} lie in more than one bucket ({shown}): readers "
+        "return each of their rows. Stop the writers; roll back to a snapshot from before, or "
+        "overwrite the partition with the right rows. A rewrite would make it permanent",
+        reference=reference.label,
+        branch=reader.table.branch,
+        snapshot=reference.snapshot.id,
+        partition=partition,
+        bucket=examples[0][1][0][1],
+    )

@@ -1,0 +1,170 @@
+"""The metadata files of references: looked for, read, and read ahead, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_maintenance.verify.collector import Collector
+from paimon_maintenance.verify.findings import Problem
+from paimon_maintenance.verify.inventory import Inventory
+from paimon_maintenance.verify.references import Reference, RefKind
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Metadata:
+    """Reads lists and manifests of one table; what cannot be had becomes a finding.
+
+    `read_ahead` fetches what some references need concurrently and forgets what was fetched
+    before, so that ten thousand snapshots are never in memory at once.
+    """
+
+    io: FileIO
+    collector: Collector
+    inventory: Inventory
+    _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
+    _manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
+    _schemas: set[str] = field(default_factory=set)
+    _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
+
+    def read_ahead(self, references: Sequence[Reference]) -> None:
+        """Fetch the lists of these references, and the manifests of what they changed."""
+        self._lists.clear()
+        self._manifests.clear()
+        if self.io.parallelism <= 1:
+            return
+        paths = [
+            r.table.paths.manifest(name)
+            for r in references
+            for name in (
+                r.snapshot.base_manifest_list,
+                r.snapshot.delta_manifest_list,
+                r.snapshot.changelog_manifest_list,
+            )
+            if name is not None
+        ]
+        self._lists.update(self._fetched(paths, lambda p: read_manifest_list(self.io, p)))
+        changed = [
+            r.table.paths.manifest(meta.file_name)
+            for r in references
+            if r.kind is RefKind.SNAPSHOT
+            for meta in self._lists.get(r.table.paths.manifest(r.snapshot.delta_manifest_list), ())
+        ]
+        self._manifests.update(self._fetched(changed, lambda p: read_manifest(self.io, p)))
+
+    def _fetched(self, paths: Iterable[str], read: Callable[[str], T]) -> dict[str, T]:
+        """What could be read; the rest is found wanting when it is asked for."""
+
+        def attempt(path: str) -> tuple[str, T] | None:
+            try:
+                return path, read(path)
+            except (CorruptTable, FileNotFoundError):
+                return None
+
+        wanted = [p for p in dict.fromkeys(paths) if self.inventory.listed(p)]
+        return dict(found for found in map_parallel(self.io, attempt, wanted) if found is not None)
+
+    def present(
+        self,
+        reference: Reference,
+        path: str,
+        size: int | None,
+        *,
+        problem: Problem = Problem.MISSING_MANIFEST,
+    ) -> bool:
+        """Whether a file is there; a finding if it is not, or has not the size that was noted."""
+        self.collector.checked["metadata files"] += 1
+        found = self.inventory.size(path)
+        if found is None:
+            message = f"{reference.label} needs {path}, which is missing"
+            self.collector.error(reference, problem, message, file=path)
+            return False
+        if size is not None and found != size:
+            message = f"{path} has {found:,} bytes, {reference.label} says {size:,}"
+            self.collector.error(reference, Problem.WRONG_SIZE, message, file=path)
+        return True
+
+    def schema(self, reference: Reference, schema_id: int) -> None:
+        """Check that a schema is there and can be read.
+
+        It is looked at once a branch.  One that cannot be had is a finding about the first snapshot
+        and the first changelog that need it, and about each such tag: tags go one by one.
+        """
+        path = reference.table.paths.schema(schema_id)
+        whose = reference.label if reference.kind is RefKind.TAG else str(reference.kind)
+        told = self._missing_schemas.get(path)
+        if told is None and path in self._schemas:
+            return
+        self._schemas.add(path)
+        if told is not None and whose in told:
+            return
+        found = None
+        if self.present(reference, path, None, problem=Problem.MISSING_SCHEMA):
+            found = self._read(reference, path, lambda: reference.table.schemas.get(schema_id))
+        if found is None:
+            self._missing_schemas.setdefault(path, set()).add(whose)
+
+    def manifests_of(
+        self, reference: Reference, name: str, size: int | None
+    ) -> list[ManifestFileMeta] | None:
+        """The manifests of a manifest list; None, and a finding, if it cannot be had."""
+        path = reference.table.paths.manifest(name)
+        if not self.present(reference, path, size, problem=Problem.MISSING_MANIFEST_LIST):
+            return None
+        known = self._lists.get(path)
+        if known is None:
+            known = self._read(reference, path, lambda: read_manifest_list(self.io, path))
+            if known is not None:
+                self._lists[path] = known
+        return known
+
+    def entries(
+        self, reference: Reference, metas: Iterable[ManifestFileMeta]
+    ) -> list[ManifestEntry] | None:
+        """The entries of these manifests in order; None, and findings, if one cannot be had."""
+        result: list[ManifestEntry] = []
+        complete = True
+        for meta in metas:
+            entries = self._entries_of(reference, meta)
+            if entries is None:
+                complete = False
+            else:
+                result += entries
+        return result if complete else None
+
+    def _entries_of(
+        self, reference: Reference, meta: ManifestFileMeta
+    ) -> Sequence[ManifestEntry] | None:
+        path = reference.table.paths.manifest(meta.file_name)
+        if self.inventory.size(path) is None:
+            return None  # the caller looked for all manifests of the lists
+        known = self._manifests.get(path)
+        if known is None:
+            known = self._read(reference, path, lambda: read_manifest(self.io, path))
+            if known is not None:
+                self._manifests[path] = known
+        return known
+
+    def index_entries(self, reference: Reference, name: str) -> list[IndexManifestEntry] | None:
+        """The entries of an index manifest; None, and a finding, if it cannot be had."""
+        path = reference.table.paths.manifest(name)
+        if not self.present(reference, path, None, problem=Problem.MISSING_INDEX_MANIFEST):
+            return None
+        return self._read(reference, path, lambda: list(read_index_manifest(self.io, path)))
+
+    def _read(self, reference: Reference, path: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (CorruptTable, FileNotFoundError) as e:
+            message = e.message if isinstance(e, CorruptTable) else f"{path} is missing"
+            self.collector.error(reference, Problem.UNREADABLE, message, file=path)
+            return None

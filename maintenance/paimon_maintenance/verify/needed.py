@@ -1,0 +1,212 @@
+"""The data, changelog and index files that references need: noted first, looked for in the end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from paimon_core.errors import CorruptTable
+from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_core.paths import FileSlice, compacted_changelog
+from paimon_maintenance.job.job import Progress
+from paimon_maintenance.verify.collector import Collector
+from paimon_maintenance.verify.deep import broken_files
+from paimon_maintenance.verify.findings import Problem
+from paimon_maintenance.verify.footers import count_rows
+from paimon_maintenance.verify.index_files import wrong_index
+from paimon_maintenance.verify.inventory import Inventory
+from paimon_maintenance.verify.references import Reference
+
+_FILES_AT_ONCE = 10_000
+"""Files whose rows are counted before their counts are compared: bounds what is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A file, the first reference that needs it, and what is known of it.
+
+    `size` and `rows` are None where nobody wrote them down.  `path` is what the manifest names;
+    with `part` its bytes are these of another file (java-rules F6).
+    """
+
+    path: str
+    reference: Reference
+    missing: Problem
+    partition: bytes
+    bucket: int
+    size: int | None = None
+    rows: int | None = None
+    part: FileSlice | None = None
+    index: IndexFileMeta | None = None
+
+    @property
+    def stored(self) -> str:
+        """The path of the file that is on disk."""
+        return self.path if self.part is None else self.part.path
+
+
+@dataclass(slots=True)
+class NeededFiles:
+    """All files that references need, each once."""
+
+    io: FileIO
+    collector: Collector
+    inventory: Inventory
+    _files: dict[str, Needed] = field(default_factory=dict)
+
+    def note(
+        self,
+        reference: Reference,
+        entry: ManifestEntry,
+        *,
+        missing: Problem = Problem.MISSING_DATA_FILE,
+    ) -> bool:
+        """Note a file and those beside it; whether it was new."""
+        paths, file = reference.table.paths, entry.file
+        place = (entry.partition, entry.bucket)
+        try:
+            path = paths.data_file(*place, file)
+        except CorruptTable as e:
+            self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
+            return False
+        if path in self._files:
+            return False
+        self._files[path] = Needed(
+            path,
+            reference,
+            missing,
+            *place,
+            size=file.file_size,
+            rows=file.row_count,
+            part=compacted_changelog(path),
+        )
+        for extra in file.extra_files:
+            beside = paths.extra_file(*place, file, extra)
+            self._files.setdefault(
+                beside, Needed(beside, reference, Problem.MISSING_EXTRA_FILE, *place)
+            )
+        return True
+
+    def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
+        """Note an index file."""
+        file = entry.index_file
+        try:
+            path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
+        except CorruptTable as e:
+            self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
+            return
+        self._files.setdefault(
+            path,
+            Needed(
+                path,
+                reference,
+                Problem.MISSING_INDEX_FILE,
+                entry.partition,
+                entry.bucket,
+                size=file.file_size,
+                index=file,
+            ),
+        )
+
+    def look(self, *, count: bool) -> None:
+        """Look for all of them; with `count`, also whether they hold what they should."""
+        self.inventory.prefetch(need.stored for need in self._files.values())
+        present = [need for need in self._files.values() if self._is_there(need)]
+        if not count:
+            return
+        for start in range(0, len(present), _FILES_AT_ONCE):
+            part = [n for n in present[start : start + _FILES_AT_ONCE] if n.rows is not None]
+            self._compare_rows(part)
+        self._check_indexes([n for n in present if n.index is not None])
+
+    def decode(self, parallelism: int, progress: Progress) -> None:
+        """Decode every page of the files that are there, after `look`."""
+        broken = {f.file for f in self.collector.findings}
+        needs = [
+            n
+            for n in self._files.values()
+            if n.index is None and n.path not in broken and self.inventory.listed(n.stored)
+        ]
+        self.collector.checked["decoded files"] += sum(n.rows is not None for n in needs)
+        found = broken_files(self.io, needs, parallelism=parallelism, progress=progress)
+        for need, told in found:
+            self._error(need, Problem.UNREADABLE, f"{need.path}: {told}")
+
+    def _is_there(self, need: Needed) -> bool:
+        self.collector.checked["files"] += 1
+        found = self.inventory.size(need.stored)
+        if found is None:
+            self._error(need, need.missing, f"{need.stored} is missing")
+            return False
+        if need.part is not None:
+            return self._holds_part(need, need.part, found)
+        self.collector.checked["bytes"] += found
+        if need.size is not None and found != need.size:
+            told = f"{need.path} has {found:,} bytes, the manifest says {need.size:,}"
+            self._error(need, Problem.WRONG_SIZE, told)
+        return True
+
+    def _holds_part(self, need: Needed, part: FileSlice, found: int) -> bool:
+        self.collector.checked["bytes"] += part.length
+        if part.length != need.size or part.offset + part.length > found:
+            told = (
+                f"{part.path} has {found:,} bytes, the manifest needs {need.size or 0:,} from byte "
+                f"{part.offset:,} on"
+            )
+            self._error(need, Problem.WRONG_SIZE, told)
+            return False
+        return True
+
+    def _compare_rows(self, needs: Sequence[Needed]) -> None:
+        counts = map_parallel(self.io, self._count, needs)
+        for need, rows in zip(needs, counts, strict=True):
+            if isinstance(rows, CorruptTable):
+                self._error(need, Problem.UNREADABLE, rows.message)
+            elif rows is not None:
+                self.collector.checked["rows"] += rows
+                if rows != need.rows:
+                    told = f"{need.path} holds {rows:,} rows, the manifest says {need.rows:,}"
+                    self._error(need, Problem.WRONG_ROW_COUNT, told)
+
+    def _count(self, need: Needed) -> int | CorruptTable | None:
+        try:
+            return count_rows(self.io, need.path)
+        except FileNotFoundError:
+            return None  # gone since it was listed: its reference has expired
+        except CorruptTable as e:
+            return e
+
+    def _check_indexes(self, needs: Sequence[Needed]) -> None:
+        if not needs:
+            return
+        rows: dict[tuple[bytes, int], dict[str, int | None]] = defaultdict(dict)
+        for need in self._files.values():
+            rows[need.partition, need.bucket][need.path.rpartition("/")[2]] = need.rows
+
+        def wrong(need: Needed) -> tuple[Problem, str] | None:
+            assert need.index is not None
+            try:
+                known = rows[need.partition, need.bucket]
+                told = wrong_index(self.io, need.stored, need.index, known)
+            except FileNotFoundError:
+                return None  # gone since it was listed: its reference has expired
+            except CorruptTable as e:
+                return Problem.UNREADABLE, e.message
+            return None if told is None else (Problem.WRONG_ROW_COUNT, f"{need.path}: {told}")
+
+        for need, found in zip(needs, map_parallel(self.io, wrong, needs), strict=True):
+            self.collector.checked["index_files"] += 1
+            if found is not None:
+                self._error(need, *found)
+
+    def _error(self, need: Needed, problem: Problem, message: str) -> None:
+        self.collector.error(
+            need.reference,
+            problem,
+            f"{message} (needed by {need.reference.label})",
+            file=need.path,
+            partition=need.reference.table.paths.partition_path(need.partition),
+            bucket=need.bucket,
+        )

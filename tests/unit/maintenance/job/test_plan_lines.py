@@ -1,0 +1,32 @@
+"""What plans say to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_maintenance.job.plan import Kept, counted
+
+
+@pytest.mark.parametrize(
+    ("kept", "line"),
+    [
+        (Kept(what="snapshots", why="w", count=1), "keep snapshots (1): w"),
+        (
+            Kept(what="snapshots", why="w", count=1204, bytes=2048),
+            "keep snapshots (1,204, 2.0 KB): w",
+        ),
+        (Kept(what="tag 't'", why="w"), "keep tag 't': w"),
+        (Kept(what="partition dt=1", why="w", bytes=10), "keep partition dt=1 (10 B): w"),
+        (Kept(what="buckets", why="w", count=0), "keep buckets: w"),
+    ],
+)
+def test_what_is_kept_is_counted_where_that_tells_something(kept: Kept, line: str) -> None:
+    assert kept.line() == line
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "told"),
+    [(1, "files", "1 file"), (2, "files", "2 files"), (1, "branches", "1 branch"), (0, "s", "0 s")],
+)
+def test_numbers_agree_with_their_nouns(number: int, noun: str, told: str) -> None:
+    assert counted(number, noun) == told
