@@ -15,6 +15,7 @@
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan anew
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
+    |       `-- CommitRemoved      the commit was there, and a rollback removed it again
     `-- MaintenanceError
         |-- ClockSkew              this machine's clock and the store's disagree
         |-- GuardTripped           the plan would do more than the guards allow
@@ -199,6 +200,18 @@ class CommitStateUnknown(CommitError):
     default_next_step = (
         "look at the newest snapshots for this commit user and identifier before running again; "
         "files of a commit that did not happen are orphans, which remove_orphan_files finds"
+    )
+
+
+class CommitRemoved(CommitStateUnknown):
+    """The commit was there, and another job removed its snapshot again; no file was deleted.
+
+    A tag or a branch that was made in between may need the commit's files.
+    """
+
+    default_next_step = (
+        "run again if the commit is still wanted; files that nothing needs are orphans, which "
+        "remove_orphan_files finds"
     )
 
 

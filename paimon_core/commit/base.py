@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from paimon_core.errors import CommitStateUnknown, NotFound, StalePlan
+from paimon_core.errors import CommitRemoved, CommitStateUnknown, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
     """Whether the commit is there for good; False if it was taken back and may be tried again.
 
-    CommitStateUnknown if another commit builds on it already, or if it was removed meanwhile;
-    NotFound if its branch was deleted.
+    CommitStateUnknown if another commit builds on it already, CommitRemoved if another job removed
+    it meanwhile, NotFound if its branch was deleted.
     """
     if base is None:
         _check_branch(table, made)
@@ -30,17 +30,21 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
     there = table.snapshots.get_or_none(base.id)
     if there is not None and there.identity == base.identity:
         return True
-    ids = table.snapshots.ids()
-    if there is None and not any(i < base.id for i in ids):
-        if made.id in ids:
-            _check_branch(table, made)
-            return True  # the base has expired, as it may once another follows
-        raise CommitStateUnknown(
+    still = table.snapshots.get_or_none(made.id)
+    if still is None or still.identity != made.identity:
+        # Whoever removed it deletes its files, too, so they must not be committed again.  They
+        # must not be deleted here either: a safety tag may keep them.  A removal goes from the
+        # newest down, so one that took the base and left this snapshot does not know of it.
+        _check_branch(table, made)
+        raise CommitRemoved(
             f"snapshot {made.id} of table {table.name} was committed and is gone again: another "
             f"job removed it",
             table=table.name,
             snapshot=made.id,
         )
+    if there is None and not any(i < base.id for i in table.snapshots.ids()):
+        _check_branch(table, made)
+        return True  # the base has expired, as it may once another follows
     log.warning(
         "table=%s snapshot=%d taken back: snapshot %d, which it builds on, was removed",
         table.name,

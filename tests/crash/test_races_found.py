@@ -25,6 +25,8 @@ PAIRS = [
     ("compact_manifest", "rollback without safety tag"),
     ("drop_partition", "rollback to a tag"),
     ("expire_partitions", "fast_forward"),
+    # A commit is removed by a rollback before it could look back at its base.
+    ("analyze", "rollback to a tag"),
     # A tag is made while its snapshot expires.
     ("create_tag", "expire_snapshots"),
 ]
@@ -39,3 +41,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Pristine:
 def test_nothing_is_lost(a: str, b: str, table: Pristine, tmp_path: Path) -> None:
     for what in rounds_of(table, [(a, b)], tmp_path / "count"):
         run_round(table, what, ours_alone, tmp_path / "round")
+
+
+def test_a_rescale_that_meets_a_commit_is_finished(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """With one of two partitions rescaled, writers would be refused in the other."""
+    table = pristine("vectors", tmp_path_factory.mktemp("races") / "pristine")
+    for b in ("java compact", "rollback to a tag"):
+        for what in rounds_of(table, [("rescale", b)], tmp_path / "count"):
+            run_round(table, what, ours_alone, tmp_path / "round")

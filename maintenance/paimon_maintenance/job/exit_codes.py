@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from paimon_core.errors import (
     AlreadyExists,
     CommitConflict,
+    CommitRemoved,
     CommitStateUnknown,
     CorruptTable,
     GuardTripped,
@@ -61,6 +62,7 @@ _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
     (SchemaError, ExitCode.USAGE),
     (UnsupportedFeature, ExitCode.REFUSED),
     (CommitConflict, ExitCode.CONFLICT),
+    (CommitRemoved, ExitCode.CONFLICT),
     (StalePlan, ExitCode.CONFLICT),
     (LeaseHeld, ExitCode.CONFLICT),
     (LeaseLost, ExitCode.CONFLICT),

@@ -97,6 +97,8 @@ class RunContext:
     force: bool = False
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     ledger: Ledger | None = None
+    first_plan: Plan | None = None
+    """The plan that the run began with, when a conflict makes another one necessary."""
     lease_wait_millis: int = 0
     """How long a job that needs the lease on the table waits for it."""
     fence: Callable[[], None] = unfenced

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_core.errors import CommitConflict, CorruptTable, StalePlan
+from paimon_core.errors import CommitConflict, CommitRemoved, CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
@@ -266,7 +266,7 @@ class _Loop:
 
     def execute(
         self, steps: Steps[Any, Any, Any, Any], table: FileStoreTable, plan: Plan
-    ) -> CommitConflict | StalePlan | None:
+    ) -> CommitConflict | CommitRemoved | StalePlan | None:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
@@ -288,7 +288,7 @@ class _Loop:
             try:
                 with self.phase("commit"):
                     committed = steps.commit(table, plan, result, context)
-            except CommitConflict as e:
+            except (CommitConflict, CommitRemoved) as e:
                 return e
             self.committed.append(committed)
             left_out += committed.conflicts
@@ -324,7 +324,7 @@ class _Loop:
         """What the steps of one attempt, or of one batch, are given."""
         context = self.context
         user = commit_user(self.job.name, context.run_id, context.env.new_uuid())
-        return replace(context, commit_user=user, fence=self.fence)
+        return replace(context, commit_user=user, fence=self.fence, first_plan=self.first_plan)
 
     def wait(self) -> None:
         """Let the others finish, a little longer after each attempt."""

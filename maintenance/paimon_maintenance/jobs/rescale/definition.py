@@ -76,10 +76,10 @@ RESCALE = Job(
         "keeps the old number and is not stopped by its commit."
     ),
     protects=(
-        "Any commit to a partition since the plan stops its rewrite and leaves it as it was; if no "
-        "partition was rewritten yet, the option is put back. Readers go on all the time, each "
-        "partition by its own number. A safety tag keeps the old layout for a week, if the table "
-        "is write-only."
+        "A commit to a partition since the plan stops its rewrite and leaves it as it was; a new "
+        "plan rewrites it again, up to five times. If no partition could be rewritten, the option "
+        "is put back. Readers go on all the time, each partition by its own number. A safety tag "
+        "keeps the old layout for a week, if the table is write-only."
     ),
     undo=(
         "rescale --restore puts the option back and rewrites what was rewritten; or roll back to "
@@ -103,4 +103,5 @@ RESCALE = Job(
         "caretaker run rescale db.orders -w /lake --restore",
     ),
     load=steps_of("paimon_maintenance.jobs.rescale.steps:STEPS"),
+    replans=True,
 )

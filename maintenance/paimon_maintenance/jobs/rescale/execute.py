@@ -24,6 +24,7 @@ from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, slic
 from paimon_core.environment import Environment
 from paimon_core.errors import (
     CommitConflict,
+    CommitRemoved,
     CommitStateUnknown,
     CorruptTable,
     MaintenanceError,
@@ -254,17 +255,22 @@ def commit(
     made: list[Snapshot] = []
     changes: list[BucketChange] = []
     failed: list[FailedUnit] = []
-    first: CommitConflict | StalePlan | None = None
+    conflicts: list[str] = []
+    first: CommitConflict | CommitRemoved | StalePlan | None = None
     left = list(batch.rewritten)
     while left:
         partition, results = left.pop(0)
         user = f"{context.commit_user}-{len(batch.rewritten) - len(left)}"
         try:
             made.append(_commit_one(batch.table, plan, partition, results, user, context.env))
-        except (CommitConflict, StalePlan) as e:
-            delete_written(batch.table, results)
+        except (CommitConflict, CommitRemoved, StalePlan) as e:
+            if not isinstance(e, CommitRemoved):
+                delete_written(batch.table, results)
             first = first or e
-            failed.append(FailedUnit(label=partition.label, error=e))
+            if isinstance(e, StalePlan):
+                failed.append(FailedUnit(label=partition.label, error=e))
+            else:
+                conflicts.append(partition.label)
             continue
         except BaseException as e:
             # Of this partition nothing is certain, so nothing of it is deleted.
@@ -278,6 +284,7 @@ def commit(
         raise first
     return Committed(
         snapshots=tuple(s.id for s in made),
+        conflicts=tuple(conflicts),
         changes=tuple(changes),
         failed_units=tuple(failed),
         details=_details(plan),

@@ -184,7 +184,11 @@ def plan(
         raise InvalidArgument(
             f"no partition of table {table.name} that holds files is meant", table=table.name
         )
-    buckets = wanted_buckets(table, state, chosen, arguments)
+    first = context.first_plan
+    if isinstance(first, RescalePlan):
+        buckets = first.buckets  # what is restored, or fits a target, was decided when it began
+    else:
+        buckets = wanted_buckets(table, state, chosen, arguments)
     if buckets != state.buckets != POSTPONE_BUCKET:
         # Options that nobody could set are found before anything is tagged or written.
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)

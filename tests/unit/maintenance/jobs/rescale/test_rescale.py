@@ -58,6 +58,11 @@ def rescale(lake: Lake, services: RunServices | None = None, **arguments: object
     return run_table(request(lake, **arguments), services)
 
 
+def rescale_once(lake: Lake, services: RunServices, **arguments: object) -> Report:
+    """As `rescale`, but a conflict ends it."""
+    return run_table(replace(request(lake, **arguments), max_attempts=1), services)
+
+
 def rows(table: FileStoreTable) -> list[tuple[Any, ...]]:
     batches = read_table(table, table.latest_or_not_found())
     return sorted(tuple(r[n] for n in table.schema.names) for b in batches for r in b.to_pylist())
@@ -267,7 +272,7 @@ def test_a_concurrent_commit_aborts_it_and_the_option_goes_back(lake: Lake) -> N
     stale = lake.table()
     engine = Interfering(lambda: old_writer(lake, stale, "day1"))
     files = lake.on_disk()
-    report = rescale(lake, RunServices(engine=engine), bucket_num=4, partitions=["dt=day1"])
+    report = rescale_once(lake, RunServices(engine=engine), bucket_num=4, partitions=["dt=day1"])
     assert isinstance(report.error, CommitConflict)
     assert report.snapshots == ()
     assert buckets_option(lake) == "2"
@@ -289,7 +294,7 @@ def test_a_new_partition_with_the_new_number_does_not_keep_the_option(lake: Lake
         for day in ("day0", "day1"):
             old_writer(lake, stale, day)
 
-    report = rescale(lake, RunServices(engine=Interfering(both)), bucket_num=3)
+    report = rescale_once(lake, RunServices(engine=Interfering(both)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert report.snapshots == ()
     assert layout(lake.table()) == {"dt=day0": {1}, "dt=day1": {1}, "dt=day2": {3}}
@@ -304,7 +309,7 @@ def test_the_option_stays_where_another_run_relies_on_it(lake: Lake) -> None:
     def other() -> None:
         assert rescale(lake).error is None
 
-    report = rescale(lake, RunServices(engine=Interfering(other)), bucket_num=3)
+    report = rescale_once(lake, RunServices(engine=Interfering(other)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert layout(lake.table()) == {"dt=day0": {3}, "dt=day1": {3}}
     assert buckets_option(lake) == "3"
@@ -339,7 +344,7 @@ def test_an_option_that_cannot_be_put_back_is_told(
     def refuse(*_: object) -> bool:
         raise OSError(28, "No space left on device")
 
-    report = rescale(lake, RunServices(engine=Interfering(full)), bucket_num=3)
+    report = rescale_once(lake, RunServices(engine=Interfering(full)), bucket_num=3)
     assert isinstance(report.error, CommitConflict)
     assert "bucket of the table is 3 now (it could not be put back" in report.error.next_step
     assert "--restore" in report.error.next_step
@@ -350,7 +355,7 @@ def test_other_partitions_are_rescaled_all_the_same(lake: Lake) -> None:
     lake.fill()
     stale = lake.table()
     engine = Interfering(lambda: old_writer(lake, stale, "day1"))
-    report = rescale(lake, RunServices(engine=engine), bucket_num=4)
+    report = rescale_once(lake, RunServices(engine=engine), bucket_num=4)
     assert isinstance(report.error, CommitConflict)
     assert len(report.snapshots) == 1
     assert buckets_option(lake) == "4"
@@ -358,6 +363,43 @@ def test_other_partitions_are_rescaled_all_the_same(lake: Lake) -> None:
     assert rescale(lake).error is None
     assert layout(lake.table()) == {"dt=day0": {4}, "dt=day1": {4}}
     assert (1, "late", "day1") in rows(lake.table())
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    """The action at the first call, nothing at later ones."""
+    left = [action]
+    return lambda: left.pop()() if left else None
+
+
+@pytest.mark.parametrize("arguments", [{"bucket_num": 4}, {"target_bytes": 600}])
+def test_a_new_plan_rescales_what_a_writer_changed(
+    lake: Lake, arguments: dict[str, object]
+) -> None:
+    """All partitions end at the number that the run began with, whatever was written meanwhile."""
+    lake.primary_key(buckets=2, partitioned=True)
+    lake.fill()
+    stale = lake.table()
+    engine = Interfering(once(lambda: old_writer(lake, stale, "day1")))
+    report = rescale(lake, RunServices(engine=engine), **arguments)
+    assert report.error is None
+    assert report.attempts == 2
+    now = buckets_option(lake)
+    assert layout(lake.table()) == {"dt=day0": {int(now)}, "dt=day1": {int(now)}}
+    assert now != "2"
+    assert (1, "late", "day1") in rows(lake.table())
+    lake.append({"k": [5], "v": ["again"], "dt": ["day1"]})
+
+
+def test_restoring_goes_on_after_a_conflict(lake: Lake) -> None:
+    lake.primary_key(buckets=2, partitioned=True)
+    lake.fill()
+    assert rescale(lake, bucket_num=4).error is None
+    stale = lake.table()
+    engine = Interfering(once(lambda: old_writer(lake, stale, "day1")))
+    report = rescale(lake, RunServices(engine=engine), restore=True)
+    assert report.error is None
+    assert layout(lake.table()) == {"dt=day0": {2}, "dt=day1": {2}}
+    assert buckets_option(lake) == "2"
 
 
 def test_a_commit_between_plan_and_run_stops_it(
