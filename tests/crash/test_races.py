@@ -80,6 +80,19 @@ def test_history_holds_beside_java(
         run_round(of, what, oracle_1_4_2, tmp_path / "round")
 
 
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("expire_snapshots", "java expire"), ("rollback to a tag", "java write and expire")],
+)
+def test_changelogs_hold_beside_a_procedure_that_deletes_them(
+    a: str, b: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
+) -> None:
+    """Java's procedure deletes the changelogs of the snapshots it expires, whatever options say."""
+    of = tables("changelog")
+    for what in rounds_of(of, [(a, b)], tmp_path / "count"):
+        run_round(of, what, oracle_1_4_2, tmp_path / "round")
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_any_two_operations_hold(
     name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path

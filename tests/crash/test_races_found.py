@@ -51,3 +51,13 @@ def test_a_rescale_that_meets_a_commit_is_finished(
     for b in ("java compact", "rollback to a tag"):
         for what in rounds_of(table, [("rescale", b)], tmp_path / "count"):
             run_round(table, what, ours_alone, tmp_path / "round")
+
+
+@pytest.mark.parametrize(("a", "b"), [("compact", "rollback"), ("sort_compact", "fast_forward")])
+def test_a_safety_tag_keeps_the_files_of_a_commit_that_was_rolled_back(
+    a: str, b: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """The commit looks back, finds itself removed, and must not delete its files."""
+    table = pristine("append", tmp_path_factory.mktemp("races") / "pristine")
+    for what in rounds_of(table, [(a, b)], tmp_path / "count"):
+        run_round(table, what, ours_alone, tmp_path / "round")

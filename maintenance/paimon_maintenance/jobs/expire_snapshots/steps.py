@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +21,7 @@ from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata, StoredFile, listed_names
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.references import (
     Reference,
@@ -41,6 +42,8 @@ from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
 from paimon_maintenance.rules.retention import ExpiryRange, Keep, Retention, choose_range
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,8 +341,36 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
+        if work.keep_changelogs:
+            lost = _drop_lost_changelogs(table, [r.snapshot for r in work.going])
+            if lost:
+                details["lost_changelogs"] = lost
     details["expired_snapshots"] = [r.snapshot.id for r in work.going]
     return Committed(details=details)
+
+
+def _drop_lost_changelogs(table: FileStoreTable, kept: Sequence[Snapshot]) -> list[int]:
+    """The ids of changelogs that this run kept and whose files another expiry has deleted.
+
+    Java's procedure deletes the changelog of each snapshot that it expires, whatever the table's
+    options say.  A changelog without its files stops whoever streams from it, so it goes.
+    """
+    lost: list[int] = []
+    for snapshot in kept:
+        changelog = table.changelogs.get_or_none(snapshot.id)
+        if changelog is None or changelog.identity != snapshot.identity:
+            continue
+        names = [name for name, _ in listed_names(changelog_reference(table, changelog))]
+        if all(table.io.exists(table.paths.manifest(name)) for name in names):
+            continue
+        logger.warning(
+            "table=%s changelog %d dropped: another job deleted its files", table.name, snapshot.id
+        )
+        table.changelogs.delete(snapshot.id)
+        lost.append(snapshot.id)
+    if lost:
+        table.changelogs.delete_hints()
+    return lost
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)
