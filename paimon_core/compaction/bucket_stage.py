@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.types.buffers import index_array
 
 PIECE_BYTES: Final = 1024**2

@@ -30,7 +30,7 @@ from paimon_core.compaction.bucket_stage import Numbers, Piece, by_bucket, row_g
 from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.interval_partition import interval_partition

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.int96 import RAW_TYPE, to_timestamps
+from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
 
 
 def conform(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -18,15 +18,15 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
-from paimon_core.format.avro_reader import read_avro
-from paimon_core.format.avro_writer import AvroFileWriter
+from paimon_core.format.avro.reader import read_avro
+from paimon_core.format.avro.writer import AvroFileWriter
 from paimon_core.format.damage import DAMAGE, cause
-from paimon_core.format.orc_reader import read_orc
-from paimon_core.format.orc_writer import OrcFileWriter
-from paimon_core.format.orc_zone import UTC
-from paimon_core.format.parquet_assembler import ParquetAssembler
-from paimon_core.format.parquet_reader import read_parquet
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
+from paimon_core.format.orc.reader import read_orc
+from paimon_core.format.orc.writer import OrcFileWriter
+from paimon_core.format.orc.zone import UTC
+from paimon_core.format.parquet.assembler import ParquetAssembler
+from paimon_core.format.parquet.reader import read_parquet
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.settled import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
-from paimon_core.format.avro_schema import file_schema
+from paimon_core.format.avro.schema import file_schema
 from paimon_core.options import (
     BUCKET,
     CHANGELOG_PRODUCER,

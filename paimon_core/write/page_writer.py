@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from paimon_core.format.data_format import compression_of, open_assembler, parquet_zstd_level
 from paimon_core.format.dictionary_choice import leaves
-from paimon_core.format.parquet_assembler import (
+from paimon_core.format.parquet.assembler import (
     COPIED_CODECS,
     ChunkSource,
     ParquetAssembler,
     encoded,
 )
-from paimon_core.format.parquet_chunks import StoredColumn, StoredGroup, joined, value_of
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, joined, value_of
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
 from paimon_core.options import Options
 from paimon_core.types.arrow import arrow_type

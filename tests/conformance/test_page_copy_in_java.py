@@ -13,7 +13,7 @@ from test_data_files_for_java import COLUMNS, ROWS, filters
 from maintenance.registry import job_named
 from maintenance.runner import RunRequest, run_table
 from oracle import Oracle
-from paimon_core.format.parquet_chunks import CREATED_BY
+from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write import page_writer

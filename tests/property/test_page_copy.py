@@ -22,7 +22,7 @@ from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.format.parquet_chunks import CREATED_BY
+from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.prune import column_stats

@@ -14,7 +14,7 @@ import pytest
 from paimon_core.compaction import bucket_stage
 from paimon_core.compaction.bucket_runs import BucketRuns
 from paimon_core.compaction.bucket_stage import Numbers, by_bucket, row_group_share
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 
 SCHEMA = pa.schema(
     {"n": pa.int64(), "bucket": pa.int64(), "text": pa.string(), "nested": pa.list_(pa.int64())}

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.protobuf import blob, number, packed
+from paimon_core.format.orc.protobuf import blob, number, packed
 from paimon_core.types.arrow import FIELD_ID, arrow_schema, map_types
 from paimon_core.types.data_types import (
     MAX_LENGTH,

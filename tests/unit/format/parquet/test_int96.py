@@ -8,8 +8,8 @@ import pytest
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.data_format import open_writer, read_batches
-from paimon_core.format.int96 import RAW_TYPE, from_timestamps, to_timestamps
-from paimon_core.format.thrift_compact import decode_struct, encode_struct
+from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, to_timestamps
+from paimon_core.format.parquet.thrift_compact import decode_struct, encode_struct
 from paimon_core.io.local import LocalFileIO
 from paimon_core.options import Options
 from paimon_core.types.sql import parse_type

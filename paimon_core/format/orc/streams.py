@@ -18,7 +18,7 @@ import zstandard
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.bounded import inflate
-from paimon_core.format.protobuf import varint
+from paimon_core.format.orc.protobuf import varint
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

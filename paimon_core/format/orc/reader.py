@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.conform import in_order, null_batches, with_children
-from paimon_core.format.orc_footer import check_footer
-from paimon_core.format.orc_zone import UTC, file_zone, has_ltz, to_wall_clock
+from paimon_core.format.orc.footer import check_footer
+from paimon_core.format.orc.zone import UTC, file_zone, has_ltz, to_wall_clock
 from paimon_core.types.arrow import arrow_schema, map_types
 from paimon_core.types.data_types import (
     ArrayType,

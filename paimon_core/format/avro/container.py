@@ -24,7 +24,7 @@ import pyarrow as pa
 import zstandard
 
 from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
-from paimon_core.format.avro_schema import check_schema
+from paimon_core.format.avro.schema import check_schema
 from paimon_core.format.bounded import inflate
 from paimon_core.format.damage import cause
 from paimon_core.io.json_text import parse_json

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.thrift_compact import Struct, decode_at, field_value
+from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 

@@ -7,7 +7,7 @@ which Java's reader fails, it has no CHAR(n) and VARCHAR(n), and its statistics 
 
     ORC | stripe: streams of the columns, then its footer | ... | footer | postscript | its length
 
-Streams are made by `orc_streams`; row indexes are left out, so readers skip by Paimon's own
+Streams are made by `streams`; row indexes are left out, so readers skip by Paimon's own
 statistics of the file, not inside it.
 """
 
@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.dictionary_choice import repeats, sample
-from paimon_core.format.orc_streams import (
+from paimon_core.format.orc.protobuf import blob, number, packed
+from paimon_core.format.orc.streams import (
     BLOCK,
     Ints,
     bits,
@@ -32,9 +33,8 @@ from paimon_core.format.orc_streams import (
     unsigned,
     wide_varints,
 )
-from paimon_core.format.orc_types import OrcKind, OrcType, orc_type
-from paimon_core.format.orc_zone import UTC, ZONE_KEY, has_ltz, to_instants
-from paimon_core.format.protobuf import blob, number, packed
+from paimon_core.format.orc.types import OrcKind, OrcType, orc_type
+from paimon_core.format.orc.zone import UTC, ZONE_KEY, has_ltz, to_instants
 from paimon_core.types.data_types import RowType
 
 MAGIC: Final = b"ORC"

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.orc_streams import decompressed
-from paimon_core.format.protobuf import read_fields, read_numbers
+from paimon_core.format.orc.protobuf import read_fields, read_numbers
+from paimon_core.format.orc.streams import decompressed
 
 _TAIL: Final = 16 * 1024
 _MOST_BLOCK: Final = 1 << 23

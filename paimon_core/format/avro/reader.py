@@ -14,15 +14,15 @@ import fastavro
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.avro_container import (
+from paimon_core.format.avro.container import (
     Container,
     encode_block,
     encode_header,
 )
-from paimon_core.format.avro_schema import physical_schema, without_null
+from paimon_core.format.avro.decimal_bytes import decimals_from_bytes
+from paimon_core.format.avro.schema import physical_schema, without_null
 from paimon_core.format.conform import conform, null_batches, with_children
 from paimon_core.format.damage import DAMAGE, cause
-from paimon_core.format.decimal_bytes import decimals_from_bytes
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
 

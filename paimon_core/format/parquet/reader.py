@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.format.conform import in_order, null_batches
-from paimon_core.format.int96 import raw_metadata
-from paimon_core.format.parquet_footer import open_parquet
+from paimon_core.format.parquet.footer import open_parquet
+from paimon_core.format.parquet.int96 import raw_metadata
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,

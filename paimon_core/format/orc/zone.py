@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.format.conform import with_children
-from paimon_core.format.orc_footer import OrcTail, text_of
+from paimon_core.format.orc.footer import OrcTail, text_of
 from paimon_core.types.data_types import DataType, RowType, TypeRoot
 
 ZONE_KEY: Final = b"caretaker.orc-time-zone"

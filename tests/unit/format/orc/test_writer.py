@@ -12,7 +12,7 @@ from pyarrow import orc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.data_format import open_writer, read_batches
-from paimon_core.format.orc_zone import file_zone
+from paimon_core.format.orc.zone import file_zone
 from paimon_core.io.local import LocalFileIO
 from paimon_core.options import Options
 from paimon_core.types.arrow import arrow_schema

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.thrift_compact import (
+from paimon_core.format.parquet.thrift_compact import (
     Struct,
     ThriftList,
     decode_struct,

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.parquet_footer import (
+from paimon_core.format.parquet.footer import (
     CHUNK_META,
     ELEMENT_LENGTH,
     ELEMENT_TYPE,
@@ -34,7 +34,7 @@ from paimon_core.format.parquet_footer import (
     metadata_of,
     structs_of,
 )
-from paimon_core.format.thrift_compact import (
+from paimon_core.format.parquet.thrift_compact import (
     I32,
     Field,
     Struct,

@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format import parquet_chunks
 from paimon_core.format.conform import in_order
-from paimon_core.format.parquet_assembler import (
+from paimon_core.format.parquet import chunks as parquet_chunks
+from paimon_core.format.parquet.assembler import (
     ChunkSource,
     ParquetAssembler,
     encoded,
     layout_like,
     reader,
 )
-from paimon_core.format.parquet_chunks import StoredColumn, checked_pages, joined, stored_groups
-from paimon_core.format.thrift_compact import decode_at, field_value
+from paimon_core.format.parquet.chunks import StoredColumn, checked_pages, joined, stored_groups
+from paimon_core.format.parquet.thrift_compact import decode_at, field_value
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import DataField, RowType
 from paimon_core.types.sql import parse_type

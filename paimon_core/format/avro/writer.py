@@ -10,14 +10,14 @@ import fastavro
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.avro_container import (
+from paimon_core.format.avro.container import (
     Container,
     compressor,
     encode_block,
     encode_header,
 )
-from paimon_core.format.avro_schema import file_schema, is_string_keyed, physical_schema
-from paimon_core.format.decimal_bytes import decimals_to_bytes
+from paimon_core.format.avro.decimal_bytes import decimals_to_bytes
+from paimon_core.format.avro.schema import file_schema, is_string_keyed, physical_schema
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
     ArrayType,

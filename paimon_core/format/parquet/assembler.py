@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.format.int96 import footer_of
-from paimon_core.format.parquet_chunks import (
+from paimon_core.format.parquet.chunks import (
     CREATED_BY,
     ENCODINGS,
     Raw,
@@ -27,9 +26,9 @@ from paimon_core.format.parquet_chunks import (
     joined,
     stored_groups,
 )
-from paimon_core.format.parquet_footer import MAGIC
-from paimon_core.format.parquet_writer import FIRST_RATIO, ROW_GROUP_BYTES, ParquetFileWriter
-from paimon_core.format.thrift_compact import (
+from paimon_core.format.parquet.footer import MAGIC
+from paimon_core.format.parquet.int96 import footer_of
+from paimon_core.format.parquet.thrift_compact import (
     BINARY,
     I16,
     I32,
@@ -44,6 +43,7 @@ from paimon_core.format.thrift_compact import (
     encode_struct,
     field_value,
 )
+from paimon_core.format.parquet.writer import FIRST_RATIO, ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.types.data_types import AtomicType, DataType, RowType
 
 VERSION: Final = "1.0.0"
