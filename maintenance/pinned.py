@@ -16,7 +16,7 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, SchemaError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot

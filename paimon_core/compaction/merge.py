@@ -41,10 +41,10 @@ from paimon_core.lsm.changelog import (
     Told,
     equality,
 )
-from paimon_core.lsm.lookup_merge import leveled
 from paimon_core.lsm.merge_engine import MergeEngine
-from paimon_core.lsm.sorted_run import Section, SortedRun
-from paimon_core.lsm.universal_compaction import needs_lookup
+from paimon_core.lsm.tree.lookup_merge import leveled
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.universal_compaction import needs_lookup
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
     CHANGELOG_PRODUCER,

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from paimon_core.compaction.unit import CompactUnit, Rewrite
-from paimon_core.lsm.interval_partition import interval_partition
-from paimon_core.lsm.levels import Levels, levels_of
-from paimon_core.lsm.sorted_run import SortedRun
-from paimon_core.lsm.universal_compaction import (
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.levels import Levels, levels_of
+from paimon_core.lsm.tree.sorted_run import SortedRun
+from paimon_core.lsm.tree.universal_compaction import (
     Pick,
     PickRules,
     needs_lookup,

@@ -28,7 +28,7 @@ from typing import Any
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import InvalidArgument
-from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     DeletionVectorRange,

@@ -29,12 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
-from paimon_core.lsm.lookup_merge import (
-    groups_with_level_0,
-    nearest,
-    records_above,
-    with_records,
-)
+from paimon_core.lsm.key_versions import NO_PLACE, fixed_array
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
@@ -46,8 +41,13 @@ from paimon_core.lsm.merge_engine import (
     MergeSlice,
     is_retract,
 )
-from paimon_core.lsm.sort_merge import MergeOrder
-from paimon_core.lsm.versions import NO_PLACE, fixed_array
+from paimon_core.lsm.tree.lookup_merge import (
+    groups_with_level_0,
+    nearest,
+    records_above,
+    with_records,
+)
+from paimon_core.lsm.tree.sort_merge import MergeOrder
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.buffers import bool_values, index_array
 

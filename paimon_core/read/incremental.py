@@ -24,10 +24,10 @@ from paimon_core.features import check_readable, check_snapshot_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.changelog import equality
-from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
 from paimon_core.lsm.merge_engine import DELETE, MergeSlice, is_retract
-from paimon_core.lsm.sort_merge import MergeOrder, merge_slices
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.predicate import Predicate

@@ -20,7 +20,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_column import kind_values
-from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER, Option
 from paimon_core.read.changes import changes_of, read_changes

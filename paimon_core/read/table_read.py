@@ -21,8 +21,8 @@ from paimon_core.index.deletion_vectors import (
     read_deletion_vectors,
     without_deleted,
 )
-from paimon_core.lsm.engines import ChosenEngine
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.chosen_engine import ChosenEngine
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.lsm.lookup_merge import with_level
 from paimon_core.lsm.merge_engine import MergeSlice
-from paimon_core.lsm.sort_merge import merge_slices
-from paimon_core.lsm.sorted_run import Section
+from paimon_core.lsm.tree.lookup_merge import with_level
+from paimon_core.lsm.tree.sort_merge import merge_slices
+from paimon_core.lsm.tree.sorted_run import Section
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader
 from paimon_core.types.buffers import BoolArray, index_array

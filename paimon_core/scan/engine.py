@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.engines import ChosenEngine, merge_engine_of
+from paimon_core.lsm.chosen_engine import ChosenEngine, merge_engine_of
 from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.options import MERGE_ENGINE
 

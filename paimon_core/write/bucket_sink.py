@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
-from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import CHANGELOG_PRODUCER, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND

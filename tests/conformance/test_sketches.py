@@ -11,7 +11,7 @@ from replay import rows_of, run_step
 
 from oracle import Oracle
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.sketches import HllSketch, ThetaSketch
+from paimon_core.lsm.aggregates.sketches import HllSketch, ThetaSketch
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 

@@ -26,8 +26,6 @@ from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
 from maintenance.safety_tag import make_safety_tag
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.rescale import rescale
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.environment import Environment
 from paimon_core.errors import (
     CommitConflict,
@@ -44,6 +42,8 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
 )
 from paimon_core.options import BUCKET
+from paimon_core.rescale.rewrite import rescale
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 

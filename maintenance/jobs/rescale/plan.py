@@ -18,13 +18,13 @@ from maintenance.partition_files import PartitionFiles, read_partitions
 from maintenance.pinned import check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from maintenance.safety_tag import BEFORE_RESCALE, safety_tag
-from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.options import BUCKET
 from paimon_core.refs.tags import Tag
+from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_PRINTED: Final = 20

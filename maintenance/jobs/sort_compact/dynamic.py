@@ -17,10 +17,9 @@ from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.jobs.sort_compact.plan import SortPlan
 from maintenance.pinned import commit_pinned
 from maintenance.report import BucketChange, FailedUnit, Size
+from paimon_core.clustering.dynamic import sort_dynamic
+from paimon_core.clustering.external_sort import Clustering
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.external_sort import Clustering
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, rescale_units
-from paimon_core.compaction.sort_dynamic import sort_dynamic
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
@@ -31,6 +30,7 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 
 Sorted = tuple[Pile, RescaleResult]

@@ -25,11 +25,7 @@ from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.jobs.sort_compact.plan import SortPlan
 from maintenance.pinned import index_changed
 from maintenance.report import BucketChange, FailedUnit, Size
-from paimon_core.commit.changes import Changes, compact_changes
-from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.request import CommitRequest
-from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.sort_rewrite import (
+from paimon_core.clustering.rewrite import (
     SortUnit,
     code_width,
     join_range,
@@ -38,6 +34,10 @@ from paimon_core.compaction.sort_rewrite import (
     sort_files,
     split_rows,
 )
+from paimon_core.commit.changes import Changes, compact_changes
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.unit import CompactResult, merged
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError

@@ -14,8 +14,8 @@ from maintenance.jobs.sort_compact.pile import Pile
 from maintenance.partition_files import Found, read_partitions
 from maintenance.pinned import SoleWriter, check_changelog_told
 from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
-from paimon_core.compaction.external_sort import Clustering, OrderStrategy
-from paimon_core.compaction.sort_rewrite import SortUnit, code_width
+from paimon_core.clustering.external_sort import Clustering, OrderStrategy
+from paimon_core.clustering.rewrite import SortUnit, code_width
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_sortable

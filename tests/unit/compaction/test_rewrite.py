@@ -19,9 +19,9 @@ from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactUnit, merged
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.lsm.engines import merge_engine_of
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.chosen_engine import merge_engine_of
 from paimon_core.lsm.key_order import stored_key
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read import section as section_module
 from paimon_core.read.data_file import read_data_file

@@ -19,8 +19,6 @@ from maintenance.registry import job_named
 from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.commit.committer import commit
-from paimon_core.compaction import bucket_stage
-from paimon_core.compaction import rescale as rewriting
 from paimon_core.errors import (
     CommitConflict,
     InvalidArgument,
@@ -31,6 +29,8 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
+from paimon_core.rescale import bucket_stage
+from paimon_core.rescale import rewrite as rewriting
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets

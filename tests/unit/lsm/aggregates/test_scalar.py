@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.operations import ADD
-from paimon_core.lsm.scalar_aggregates import MergeMapWithKeyTime, fold, integer_arithmetic
+from paimon_core.lsm.aggregates.operations import ADD
+from paimon_core.lsm.aggregates.scalar import MergeMapWithKeyTime, fold, integer_arithmetic
 
 
 def test_times_of_maps_are_texts() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from heapq import heappush, heapreplace
 
 from paimon_core.lsm.key_order import Key
-from paimon_core.lsm.sorted_run import KeyedFile, Section, SortedRun, oldest_first
+from paimon_core.lsm.tree.sorted_run import KeyedFile, Section, SortedRun, oldest_first
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.types.data_types import RowType
 

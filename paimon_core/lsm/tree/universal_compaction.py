@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paimon_core.lsm.levels import Levels
-from paimon_core.lsm.sorted_run import LevelRun
+from paimon_core.lsm.tree.levels import Levels
+from paimon_core.lsm.tree.sorted_run import LevelRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
     CHANGELOG_PRODUCER,

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.compaction.external_sort import (
+from paimon_core.clustering.external_sort import (
     MEMORY_BYTES,
     Batches,
     Clustering,

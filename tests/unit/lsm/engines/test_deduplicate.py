@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_core.lsm.deduplicate import Deduplicate
-from paimon_core.lsm.sort_merge import MergeOrder, merge_slices
+from paimon_core.lsm.engines.deduplicate import Deduplicate
+from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices
 from tests.merge_model import INT, Record, kv_batch, records_of, row_type
 
 FIELDS = row_type(k=INT.with_nullable(False), v=INT)

@@ -16,8 +16,8 @@ from typing import Any, Final
 from pyroaring import BitMap
 
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.java_hash import Hash, in_hash_order
-from paimon_core.lsm.operations import ADD, ADD_OLD, RETRACT, SET, SET_RETRACT, SKIP
+from paimon_core.lsm.aggregates.java_hash import Hash, in_hash_order
+from paimon_core.lsm.aggregates.operations import ADD, ADD_OLD, RETRACT, SET, SET_RETRACT, SKIP
 from paimon_core.types.decimals import fit
 
 Value = Any

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.lsm.aggregation import aggregation_of
-from paimon_core.lsm.deduplicate import Deduplicate
-from paimon_core.lsm.first_row import FirstRow
-from paimon_core.lsm.lookup_merge import LookupMerge
+from paimon_core.lsm.engines.aggregation import aggregation_of
+from paimon_core.lsm.engines.deduplicate import Deduplicate
+from paimon_core.lsm.engines.first_row import FirstRow
+from paimon_core.lsm.engines.partial_update import partial_update_of
 from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
-from paimon_core.lsm.partial_update import partial_update_of
-from paimon_core.lsm.universal_compaction import needs_lookup
+from paimon_core.lsm.tree.lookup_merge import LookupMerge
+from paimon_core.lsm.tree.universal_compaction import needs_lookup
 from paimon_core.options import IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_core.schema.table_schema import TableSchema
 

@@ -17,15 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.lsm.key_column import (
-    BoolArray,
-    IntArray,
-    NumberColumn,
-    Rows,
-    key_column,
-    number_digits,
-)
-from paimon_core.lsm.operations import (
+from paimon_core.lsm.aggregates.operations import (
     ADD,
     ADD_OLD,
     RETRACT,
@@ -33,7 +25,7 @@ from paimon_core.lsm.operations import (
     SET_RETRACT,
     Operations,
 )
-from paimon_core.lsm.scalar_aggregates import (
+from paimon_core.lsm.aggregates.scalar import (
     Aggregate,
     FirstNonNull,
     Product,
@@ -43,7 +35,15 @@ from paimon_core.lsm.scalar_aggregates import (
     fold,
     integer_arithmetic,
 )
-from paimon_core.lsm.versions import NO_PLACE, Column, Picks, fixed_array, picked
+from paimon_core.lsm.key_column import (
+    BoolArray,
+    IntArray,
+    NumberColumn,
+    Rows,
+    key_column,
+    number_digits,
+)
+from paimon_core.lsm.key_versions import NO_PLACE, Column, Picks, fixed_array, picked
 from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_internal
 from paimon_core.types.buffers import index_array
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot

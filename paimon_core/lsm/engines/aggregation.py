@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.lsm.aggregate_functions import ColumnFunction
-from paimon_core.lsm.aggregate_options import PREFIX, column_function, function_name
+from paimon_core.lsm.aggregates.functions import ColumnFunction
+from paimon_core.lsm.aggregates.operations import ADD, RETRACT, SET, Operations
+from paimon_core.lsm.aggregates.options import PREFIX, column_function, function_name
+from paimon_core.lsm.key_versions import Versions, assembled
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
@@ -18,8 +20,6 @@ from paimon_core.lsm.merge_engine import (
     MergeSlice,
     is_retract,
 )
-from paimon_core.lsm.operations import ADD, RETRACT, SET, Operations
-from paimon_core.lsm.versions import Versions, assembled
 from paimon_core.options import AGGREGATION_REMOVE_RECORD_ON_DELETE, SEQUENCE_FIELD
 from paimon_core.schema.table_schema import TableSchema
 

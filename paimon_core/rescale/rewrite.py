@@ -25,19 +25,16 @@ from typing import Final, Never
 
 import pyarrow as pa
 
-from paimon_core.compaction.bucket_runs import BucketRuns
-from paimon_core.compaction.bucket_stage import Numbers, Piece, by_bucket, row_group_share
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
-from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.merge_engine import MergeEngine
-from paimon_core.lsm.sort_merge import merge_sorted
-from paimon_core.lsm.sorted_run import SortedRun
-from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sort_merge import merge_sorted
+from paimon_core.lsm.tree.sorted_run import SortedRun
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
 from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
@@ -45,6 +42,9 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
 from paimon_core.read.versions import VersionReader
+from paimon_core.rescale.bucket_runs import BucketRuns
+from paimon_core.rescale.bucket_stage import Numbers, Piece, by_bucket, row_group_share
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter

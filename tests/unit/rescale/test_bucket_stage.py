@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_core.compaction import bucket_stage
-from paimon_core.compaction.bucket_runs import BucketRuns
-from paimon_core.compaction.bucket_stage import Numbers, by_bucket, row_group_share
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
+from paimon_core.rescale import bucket_stage
+from paimon_core.rescale.bucket_runs import BucketRuns
+from paimon_core.rescale.bucket_stage import Numbers, by_bucket, row_group_share
 
 SCHEMA = pa.schema(
     {"n": pa.int64(), "bucket": pa.int64(), "text": pa.string(), "nested": pa.list_(pa.int64())}

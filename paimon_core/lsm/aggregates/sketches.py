@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.lsm.scalar_aggregates import Aggregate
+from paimon_core.lsm.aggregates.scalar import Aggregate
 
 if TYPE_CHECKING:
     from types import ModuleType

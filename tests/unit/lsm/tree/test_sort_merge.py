@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm import sort_merge
-from paimon_core.lsm.deduplicate import Deduplicate
-from paimon_core.lsm.sort_merge import MergeOrder, merge_slices, merge_sorted
+from paimon_core.lsm.engines.deduplicate import Deduplicate
+from paimon_core.lsm.tree import sort_merge
+from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices, merge_sorted
 from tests.merge_model import INT, STRING, Record, kv_batches, records_of, row_type
 
 FIELDS = row_type(k=INT.with_nullable(False), v=STRING)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_core.lsm.java_hash import hash_of, in_hash_order
+from paimon_core.lsm.aggregates.java_hash import hash_of, in_hash_order
 from paimon_core.types.data_types import TypeRoot
 from tests.merge_model import atomic
 

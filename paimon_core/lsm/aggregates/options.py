@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.lsm.aggregate_functions import (
+from paimon_core.lsm.aggregates.functions import (
     ColumnFunction,
     Extreme,
     FirstNonNullValue,
@@ -21,11 +21,9 @@ from paimon_core.lsm.aggregate_functions import (
     ScalarFunction,
     SumValues,
 )
-from paimon_core.lsm.java_hash import hash_of, hash_of_rows
-from paimon_core.lsm.key_order import comparable
-from paimon_core.lsm.merge_engine import JavaRules
-from paimon_core.lsm.operations import Operations
-from paimon_core.lsm.scalar_aggregates import (
+from paimon_core.lsm.aggregates.java_hash import hash_of, hash_of_rows
+from paimon_core.lsm.aggregates.operations import Operations
+from paimon_core.lsm.aggregates.scalar import (
     Aggregate,
     Collect,
     IgnoreRetract,
@@ -38,8 +36,10 @@ from paimon_core.lsm.scalar_aggregates import (
     NullKeys,
     RoaringBitmap32,
 )
-from paimon_core.lsm.sketches import HllSketch, ThetaSketch
-from paimon_core.lsm.versions import Column
+from paimon_core.lsm.aggregates.sketches import HllSketch, ThetaSketch
+from paimon_core.lsm.key_order import comparable
+from paimon_core.lsm.key_versions import Column
+from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.lsm.key_column import Rows, kind_values
+from paimon_core.lsm.key_versions import NO_PLACE, fixed_array
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
-from paimon_core.lsm.sort_merge import MergeOrder, reordered
-from paimon_core.lsm.versions import NO_PLACE, fixed_array
+from paimon_core.lsm.tree.sort_merge import MergeOrder, reordered
 
 LEVEL: Final = "_LEVEL"
 LEVEL_FIELD: Final = pa.field(LEVEL, pa.int8(), nullable=False)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paimon_core.lsm.sorted_run import LevelRun, SortedRun, sorted_run
+from paimon_core.lsm.tree.sorted_run import LevelRun, SortedRun, sorted_run
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.types.data_types import RowType
 

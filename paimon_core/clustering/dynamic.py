@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paimon_core.clustering.external_sort import MEMORY_BYTES, Batches, Clustering, sorted_rows
 from paimon_core.commit.overwrite import moved_up
-from paimon_core.compaction.external_sort import MEMORY_BYTES, Batches, Clustering, sorted_rows
-from paimon_core.compaction.rescale import rows_of_unit
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.rescale.rewrite import rows_of_unit
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.write.table_write import TableWriter
 
 _EXPANSION = 4

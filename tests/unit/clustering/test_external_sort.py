@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_core.compaction.external_sort import (
+from paimon_core.clustering.external_sort import (
     CODE,
     Clustering,
     OrderStrategy,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.lsm.key_column import BoolArray, Rows
-from paimon_core.lsm.versions import NO_PLACE, Versions
+from paimon_core.lsm.key_versions import NO_PLACE, Versions
 
 SKIP = 0
 SET = 1

@@ -24,18 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, InvalidArgument
-from paimon_core.lsm.aggregate_functions import ColumnFunction, LastNonNull, LastValue
-from paimon_core.lsm.aggregate_options import PREFIX, column_function, function_name
-from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column
-from paimon_core.lsm.merge_engine import (
-    DELETE,
-    INSERT,
-    JavaRules,
-    MergedRows,
-    MergeSlice,
-    is_retract,
-)
-from paimon_core.lsm.operations import (
+from paimon_core.lsm.aggregates.functions import ColumnFunction, LastNonNull, LastValue
+from paimon_core.lsm.aggregates.operations import (
     ADD,
     ADD_OLD,
     RETRACT,
@@ -44,7 +34,17 @@ from paimon_core.lsm.operations import (
     SKIP,
     Operations,
 )
-from paimon_core.lsm.versions import NO_PLACE, Column, Versions, assembled
+from paimon_core.lsm.aggregates.options import PREFIX, column_function, function_name
+from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column
+from paimon_core.lsm.key_versions import NO_PLACE, Column, Versions, assembled
+from paimon_core.lsm.merge_engine import (
+    DELETE,
+    INSERT,
+    JavaRules,
+    MergedRows,
+    MergeSlice,
+    is_retract,
+)
 from paimon_core.options import (
     IGNORE_DELETE,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
