@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from maintenance.cli.output import Output
 from maintenance.exit_codes import ExitCode
-from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+from maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from maintenance.plan import counted
 from maintenance.policy.load import POLICY_VARIABLE, load_policy
 from paimon_core.errors import InvalidArgument

@@ -61,6 +61,13 @@ class RowWords:
         return [header + data[s:e] for s, e in pairwise(ends)]
 
 
+def encode_rows(
+    columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
+) -> list[bytes]:
+    """The stored bytes of each row of some columns, built by columns."""
+    return encode_columns(columns, types).stored()
+
+
 def encode_columns(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> RowWords:

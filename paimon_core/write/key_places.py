@@ -27,7 +27,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.options import DYNAMIC_BUCKET_TARGET_ROWS, MERGE_ENGINE
 from paimon_core.types.arrow import column_from_internal
-from paimon_core.types.binary_row import decode_row, encode_rows
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.write.route import partition_codes
 
 _BUCKET_BITS: Final = 31

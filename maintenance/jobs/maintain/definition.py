@@ -8,21 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from maintenance import common_arguments
 from maintenance.arguments import Argument, Kind
 from maintenance.job import Job, Steps
-
-USUAL: Final = (
-    "trigger_tag_automatic_creation",
-    "expire_partitions",
-    "expire_consumers",
-    "expire_snapshots",
-)
-"""Java's order (`TableCommitImpl.maintain`); the first one also expires tags."""
-ON_DEMAND: Final = ("expire_changelogs", "compact_manifest", "remove_orphan_files", "analyze")
-"""What runs after these, if asked for."""
+from maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 COMPACT = Argument(
     name="compact",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, cast
 from maintenance.arguments import shown_arguments
 from maintenance.exit_codes import is_refusal
 from maintenance.job import Job
-from maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+from maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from maintenance.plan import Effect, Kept, Once, Plan, SnapshotPin
 from maintenance.report import error_json
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
