@@ -15,7 +15,7 @@ from cases import COLUMNS, TABLE
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import column_from_object, create_schema
+from paimon_core.ddl.create import column_from_object, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.table_write import TableWriter

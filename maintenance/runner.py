@@ -43,11 +43,11 @@ from maintenance.metrics import Metrics
 from maintenance.plan import Plan
 from maintenance.report import BucketChange, FailedUnit, Report, Size, Status, total
 from maintenance.run_loop import Outcome, run_job
+from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
-from paimon_core.schema.changes import check_dynamic_options
 from paimon_core.table.open import open_table
 
 logger = logging.getLogger(__name__)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS
+from paimon_core.lsm.engines.traits import MERGE_ENGINES
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -34,9 +36,7 @@ from paimon_core.types.data_types import (
 
 Check = Callable[[FileStoreTable], Iterator[str]]
 
-_MERGE_ENGINES = frozenset({"deduplicate", "first-row", "partial-update", "aggregation"})
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_CHANGELOG_PRODUCERS = frozenset({"none", "input", "full-compaction", "lookup"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 
 _READABLE_INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
@@ -99,7 +99,7 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
         yield f"type={options['type']}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
-    if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
+    if table.has_primary_key and options.value(MERGE_ENGINE) not in MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
@@ -115,7 +115,7 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled with a primary key"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
-    if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
+    if options.value(CHANGELOG_PRODUCER) not in CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
 
 

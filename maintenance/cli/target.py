@@ -85,7 +85,7 @@ def open_named(
     """The one table that was named; `options` are the table's for this handle alone."""
     _take_table(args)
     from maintenance.tables import is_pattern  # noqa: PLC0415 - fast start
-    from paimon_core.schema.changes import check_dynamic_options  # noqa: PLC0415 - fast start
+    from paimon_core.ddl.alter import check_dynamic_options  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.create import normalized
+from paimon_core.ddl.schema_change import SchemaChange, change_from_object
+from paimon_core.ddl.validation import check_fallback_branch, validate_schema
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -23,12 +27,8 @@ from paimon_core.known_options import check_values, similar_name, unknown_option
 from paimon_core.names import is_file_name
 from paimon_core.options import PATH, Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
-from paimon_core.schema.changes import apply_changes
-from paimon_core.schema.create import normalized
-from paimon_core.schema.schema_change import SchemaChange, change_from_object
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.schema.validation import check_fallback_branch, validate_schema
 from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
 

@@ -41,18 +41,17 @@ from paimon_core.lsm.changelog import (
     Told,
     equality,
 )
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import newest_file_wins, traits_of
 from paimon_core.lsm.merge_engine import MergeEngine
 from paimon_core.lsm.tree.lookup_merge import leveled
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.lsm.tree.universal_compaction import needs_lookup
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
-    CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS,
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
-    SEQUENCE_FIELD,
 )
 from paimon_core.read.section import SectionReader
 from paimon_core.read.versions import VersionReader
@@ -131,18 +130,16 @@ class UnitMerge:
     def _telling(self, *, has_new: bool) -> Telling:
         options = self.table.options
         chosen = merge_engine_for(self.table)
-        first_row = options.value(MERGE_ENGINE) == "first-row"
         looks_up = needs_lookup(options)
-        if self.unit.tells and options.value(CHANGELOG_PRODUCER) == "full-compaction":
+        if self.unit.tells and changelog_producer_of(options).top_level_only:
             return FullCompaction(chosen.of_files, self.unit.output_level, self._equal())
         if not (looks_up and has_new):
             return Silent(chosen.of_files)
         tell = self.unit.tells
-        if first_row:
+        if traits_of(options).keeps_first:
             return FirstRows(chosen.engine, self._find(records=False), tell)
-        sequenced = bool(options.value(SEQUENCE_FIELD))
-        plain = options.value(MERGE_ENGINE) == "deduplicate" and not sequenced
-        return self._lookup(chosen.engine, tell=tell, records=tell or not plain)
+        records = tell or not newest_file_wins(options)
+        return self._lookup(chosen.engine, tell=tell, records=records)
 
     def _lookup(self, engine: MergeEngine, *, tell: bool, records: bool) -> Lookup:
         reader = self._reader()
@@ -151,13 +148,13 @@ class UnitMerge:
     def _find(self, *, records: bool) -> Find | None:
         """What looks up keys above the unit's output; None if nobody would want to know."""
         options = self.table.options
-        first_row = options.value(MERGE_ENGINE) == "first-row"
+        keeps_first = traits_of(options).keeps_first
         sink = self.on_found if options.value(DELETION_VECTORS_ENABLED) else None
-        if not self.unit.above or not (records or first_row or sink is not None):
+        if not self.unit.above or not (records or keeps_first or sink is not None):
             return None
         schema = self.table.schema
         # Java's lookup of first-row reads no values, so there an expired row is still known.
-        expiry = None if first_row else self._expiry()
+        expiry = None if keeps_first else self._expiry()
         names = set(schema.key_type.names) | ({expiry.field.name} if expiry else set())
         read_type = schema.row_type
         if not records:

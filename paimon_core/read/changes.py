@@ -14,8 +14,8 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
 from paimon_core.scan.scan import scan_changelog, scan_delta
@@ -26,7 +26,7 @@ from paimon_core.types.buffers import int8_array
 
 def has_changelog(table: FileStoreTable) -> bool:
     """Whether the table's changes are in changelog files."""
-    return table.has_primary_key and table.options.value(CHANGELOG_PRODUCER) != "none"
+    return table.has_primary_key and changelog_producer_of(table.options).has_changelog
 
 
 def changes_of(

@@ -19,6 +19,7 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
@@ -106,11 +107,11 @@ class StreamScan:
         if self.table.options.flag(_READ_OVERWRITE):
             if not self.table.has_primary_key:
                 raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
-            producer = self.table.options.value(CHANGELOG_PRODUCER)
-            if producer in ("full-compaction", "lookup"):
+            producer = changelog_producer_of(self.table.options)
+            if producer.by_compaction:
                 raise InvalidArgument(
                     f"{_READ_OVERWRITE}=true would read changes twice: {CHANGELOG_PRODUCER.key} is "
-                    f"{producer}, and its compactions tell what an overwrite changed"
+                    f"{producer.name}, and its compactions tell what an overwrite changed"
                 )
         needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST, Start.COMPACTED_FULL)
         if needs_at and self.at is None:
@@ -221,7 +222,7 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
     follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
     """
     every = table.options.value(_DELTA_COMMITS)
-    full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
+    full = every is not None or changelog_producer_of(table.options).top_level_only
     commits = 1 if every is None else every
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         found = table.snapshots.get_or_none(snapshot_id)
@@ -245,13 +246,8 @@ def _least_level(table: FileStoreTable) -> int:
     """Below this level lies what a later compaction will tell in its changelog."""
     if not table.has_primary_key:
         return 0
-    match table.options.value(CHANGELOG_PRODUCER):
-        case "lookup":
-            return 1
-        case "full-compaction":
-            return number_of_levels(table.options) - 1
-        case _:
-            return 0
+    top_level = number_of_levels(table.options) - 1
+    return changelog_producer_of(table.options).complete_from(top_level=top_level)
 
 
 def read_plan(

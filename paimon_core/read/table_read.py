@@ -22,11 +22,11 @@ from paimon_core.index.deletion_vectors import (
     without_deleted,
 )
 from paimon_core.lsm.chosen_engine import ChosenEngine
+from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
     SEQUENCE_FIELD,
 )
 from paimon_core.predicate import Predicate, evaluate, fields_of
@@ -241,7 +241,7 @@ def skips_level_0(table: FileStoreTable) -> bool:
     """
     options = table.options
     return table.has_primary_key and (
-        options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
+        options.value(DELETION_VECTORS_ENABLED) or traits_of(options).skips_level_0
     )
 
 

@@ -18,9 +18,10 @@ from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
-from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
 from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
@@ -60,8 +61,7 @@ def _prune_bucket(
     matching = [e for e in entries if _file_may_match(table, e.file, predicate, by_key=False)]
     if _no_overlap(table, [e.file for e in entries]):
         return matching
-    engine = table.options.value(MERGE_ENGINE)
-    if engine in ("partial-update", "aggregation") and not table.options.value(
+    if traits_of(table.options).combines_versions and not table.options.value(
         DELETION_VECTORS_ENABLED
     ):
         # A row may match only after several files were merged.

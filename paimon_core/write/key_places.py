@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.engines.traits import ExistingKey, traits_of
 from paimon_core.lsm.merge_engine import DELETE
-from paimon_core.options import DYNAMIC_BUCKET_TARGET_ROWS, MERGE_ENGINE
+from paimon_core.options import DYNAMIC_BUCKET_TARGET_ROWS
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.binary_rows import encode_rows
@@ -57,7 +58,7 @@ class KeyPlaces:
         self._schema = schema
         self._table = table
         self._keys = schema.row_type.project(schema.primary_keys)
-        self._engine = table.options.value(MERGE_ENGINE)
+        self._existing_key = traits_of(table.options).existing_key
         self._target = max(1, table.options.value(DYNAMIC_BUCKET_TARGET_ROWS))
         self._places: dict[bytes, int] = {}
         self._partitions: list[bytes] = []
@@ -90,8 +91,8 @@ class KeyPlaces:
         rows: list[int] = []
         places: list[int] = []
         deletes: list[int] = []
-        move = self._engine == "deduplicate"
-        drop = self._engine == "first-row"
+        move = self._existing_key is ExistingKey.DELETE_OLD
+        drop = self._existing_key is ExistingKey.SKIP_NEW
         known = self._places
         # Row by row: what a row does depends on all rows before it.
         for row, key in enumerate(self.keys_of(batch)):

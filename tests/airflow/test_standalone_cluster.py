@@ -27,7 +27,7 @@ from maintenance.demo.kept import Kept
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import Column, create_schema
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
 

@@ -32,6 +32,9 @@ from maintenance.runner import RunRequest, RunServices, run_table
 from maintenance.times import machine_zone
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
+from paimon_core.ddl.alter import check_dynamic_options
+from paimon_core.ddl.create import column_from_object, create_schema
+from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -39,9 +42,6 @@ from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import chosen_rows
-from paimon_core.schema.changes import check_dynamic_options
-from paimon_core.schema.create import column_from_object, create_schema
-from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json

@@ -27,6 +27,7 @@ from slow_store import (
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import (
     CommitStateUnknown,
     StorageAccessDenied,
@@ -36,7 +37,6 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.write.table_write import TableWriter
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)

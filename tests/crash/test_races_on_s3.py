@@ -32,8 +32,8 @@ from maintenance.jobs.versions import settle
 from maintenance.report import Report
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import PaimonError
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
 

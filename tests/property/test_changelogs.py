@@ -26,11 +26,11 @@ from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.read import section as section_module
 from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
 

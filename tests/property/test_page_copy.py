@@ -21,13 +21,13 @@ from paimon_core.compaction import page_copy
 from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactUnit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
 from paimon_core.types.binary_row import encode_row

@@ -27,9 +27,9 @@ from maintenance.metadata_job import latest_pin
 from maintenance.plan import Plan
 from maintenance.report import FailedUnit, error_json
 from maintenance.run_loop import Outcome, run_job
+from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
-from paimon_core.schema.changes import check_dynamic_options
 
 _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"})
 

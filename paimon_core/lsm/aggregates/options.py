@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.lsm.aggregates.functions import (
     ColumnFunction,
     Extreme,
@@ -41,6 +41,7 @@ from paimon_core.lsm.key_order import comparable
 from paimon_core.lsm.key_versions import Column
 from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.options import Options
+from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,
@@ -64,6 +65,32 @@ _NUMBERS: Final = frozenset(
         TypeRoot.DECIMAL,
     }
 )
+_NAMES: Final = frozenset(
+    {
+        "bool_and",
+        "bool_or",
+        "collect",
+        "first_non_null_value",
+        "first_not_null_value",
+        "first_value",
+        "hll_sketch",
+        "last_non_null_value",
+        "last_value",
+        "listagg",
+        "max",
+        "merge_map",
+        "merge_map_with_keytime",
+        "min",
+        "nested_partial_update",
+        "nested_update",
+        "primary-key",
+        "product",
+        "rbm32",
+        "rbm64",
+        "sum",
+        "theta_sketch",
+    }
+)
 _EXTREMES: Final = {"max": True, "min": False, "bool_or": True, "bool_and": False}
 _NOT_KNOWN: Final = frozenset({"rbm64"})
 _LONGEST_LIST: Final = 2**31 - 1
@@ -82,6 +109,15 @@ class _Lenient:
 def function_name(field: str, options: Options) -> str | None:
     """`fields.<field>.aggregate-function`, or the default for all fields."""
     return options.get(f"{PREFIX}{field}.aggregate-function") or options.get(DEFAULT_FUNCTION)
+
+
+def check_aggregate_functions(schema: TableSchema) -> None:
+    """Nothing if Java knows every function that a column names; SchemaError otherwise."""
+    default = schema.options.get(DEFAULT_FUNCTION)
+    for name in schema.names:
+        function = schema.options.get(f"{PREFIX}{name}.aggregate-function", default)
+        if function is not None and function not in _NAMES:
+            raise SchemaError(f"there is no aggregate function {function!r} (column {name!r})")
 
 
 def column_function(

@@ -54,7 +54,7 @@ class Aggregation:
         return assembled(rows, versions, columns, kinds=kinds)
 
 
-def aggregation_of(schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4) -> Aggregation:
+def aggregation_of(schema: TableSchema, rules: JavaRules) -> Aggregation:
     """The engine of a table; InvalidArgument for functions that do not fit their fields."""
     options = schema.options
     sequence = options.value(SEQUENCE_FIELD)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_core.lsm.key_column import BoolArray
-from paimon_core.lsm.merge_engine import MergedRows, MergeSlice, is_retract
+from paimon_core.lsm.merge_engine import JavaRules, MergedRows, MergeSlice, is_retract
+from paimon_core.options import IGNORE_DELETE
+from paimon_core.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Deduplicate:
         if self.ignore_delete and (retract := is_retract(rows.kinds)).any():
             return _last_kept(rows, retract)
         return MergedRows(rows.take(rows.last_rows()))
+
+
+def deduplicate_of(schema: TableSchema, _: JavaRules) -> Deduplicate:
+    """The engine of a table."""
+    return Deduplicate(ignore_delete=schema.options.value(IGNORE_DELETE))
 
 
 def _last_kept(rows: MergeSlice, retract: BoolArray) -> MergedRows:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.merge_engine import MergedRows, MergeSlice, is_retract
+from paimon_core.lsm.merge_engine import JavaRules, MergedRows, MergeSlice, is_retract
+from paimon_core.options import IGNORE_DELETE
+from paimon_core.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,8 @@ class FirstRow:
         places = kept[np.minimum(found, len(kept) - 1)] if len(kept) else np.full(len(first), -1)
         groups = np.flatnonzero((found < len(kept)) & (places < ends))
         return MergedRows(rows.take(order[places[groups]]), groups)
+
+
+def first_row_of(schema: TableSchema, _: JavaRules) -> FirstRow:
+    """The engine of a table."""
+    return FirstRow(ignore_delete=schema.options.value(IGNORE_DELETE))

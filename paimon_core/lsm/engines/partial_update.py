@@ -268,9 +268,13 @@ def _sequence_codes(
     return codes, filled
 
 
-def partial_update_of(
-    schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4
-) -> PartialUpdate:
+def group_sequence_fields(schema: TableSchema) -> list[str]:
+    """The sequence fields of all groups: a merge reads them to order the fields of the groups."""
+    groups = schema.options.matching(PREFIX, _GROUP_SUFFIX)
+    return list(dict.fromkeys(name for names in groups for name in names.split(",")))
+
+
+def partial_update_of(schema: TableSchema, rules: JavaRules) -> PartialUpdate:
     """The engine of a table; InvalidArgument for options that contradict each other."""
     options = schema.options
     ignore_delete = options.value(IGNORE_DELETE)

@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.tree.levels import Levels
 from paimon_core.lsm.tree.sorted_run import LevelRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
-    CHANGELOG_PRODUCER,
     COMPACTION_FORCE_UP_LEVEL_0,
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_OFF_PEAK_END,
@@ -37,7 +38,6 @@ from paimon_core.options import (
     LOOKUP_COMPACT,
     LOOKUP_COMPACT_MAX_INTERVAL,
     MAX_SIZE_AMPLIFICATION,
-    MERGE_ENGINE,
     NUM_LEVELS,
     NUM_SORTED_RUN_TRIGGER,
     SIZE_RATIO,
@@ -133,8 +133,8 @@ def _gentle_interval(options: Options) -> int:
 def needs_lookup(options: Options) -> bool:
     """Whether compaction has to look records up in higher levels (Java: `LookupStrategy`)."""
     return (
-        options.value(MERGE_ENGINE) == "first-row"
-        or options.value(CHANGELOG_PRODUCER) == "lookup"
+        traits_of(options).needs_lookup
+        or changelog_producer_of(options).needs_lookup
         or options.value(DELETION_VECTORS_ENABLED)
         or options.value(FORCE_LOOKUP)
     )

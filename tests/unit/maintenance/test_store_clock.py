@@ -22,10 +22,10 @@ from maintenance.registry import JOBS, job_named
 from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from maintenance.store_clock import check_clock
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import ClockSkew, UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table_at
 
 MINUTE = 60_000

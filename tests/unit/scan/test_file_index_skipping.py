@@ -13,13 +13,13 @@ from lakes import ENV
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate, evaluate
 from paimon_core.read import data_file
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.schema.schema_change import change_from_object
 from paimon_core.table.open import open_table
 from paimon_core.write.table_write import TableWriter
 

@@ -13,12 +13,12 @@ from lakes import ENV, Lake
 
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
 from paimon_core.table.table_writer import commit_write, write_rows

@@ -18,11 +18,11 @@ from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, RunServices, plan_table, run_table
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.write.table_write import TableWriter
 
 JOB = job_named("sort_compact")

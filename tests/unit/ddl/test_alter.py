@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
-from paimon_core.schema.changes import apply_changes
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.schema.schema_change import (
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import (
     AddColumn,
     DropPrimaryKey,
     MoveColumn,
@@ -18,8 +17,9 @@ from paimon_core.schema.schema_change import (
     SetOption,
     change_from_object,
 )
+from paimon_core.ddl.validation import check_fallback_branch
+from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.schema.validation import check_fallback_branch
 from paimon_core.types.sql import parse_type
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_core.errors import SchemaError
+from paimon_core.lsm.aggregates.options import check_aggregate_functions
+from paimon_core.options import IGNORE_DELETE
 from paimon_core.schema.table_schema import TableSchema
 
 _GROUP_SUFFIX: Final = ".sequence-group"
@@ -12,14 +14,15 @@ _REMOVE_ON_DELETE: Final = "partial-update.remove-record-on-delete"
 _REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
 
-def check_partial_update(schema: TableSchema, *, ignore_delete: bool) -> None:
+def check_partial_update(schema: TableSchema) -> None:
     """Nothing, for sequence groups that name columns, each column once; SchemaError otherwise."""
+    check_aggregate_functions(schema)
     options = schema.options
     ordering, ordered = _groups(schema)
     _check_aggregates(schema, ordering, ordered)
     remove_on_delete = options.flag(_REMOVE_ON_DELETE)
     remove_on_group = options.get(_REMOVE_ON_GROUP)
-    if ignore_delete and (remove_on_delete or remove_on_group is not None):
+    if options.value(IGNORE_DELETE) and (remove_on_delete or remove_on_group is not None):
         conflict = _REMOVE_ON_DELETE if remove_on_delete else _REMOVE_ON_GROUP
         raise SchemaError(f"ignore-delete does not go with {conflict}")
     if remove_on_delete and (ordering or ordered):

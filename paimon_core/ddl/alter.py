@@ -7,11 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from paimon_core.errors import SchemaError
-from paimon_core.known_options import check_value
-from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
-from paimon_core.schema.create import check_default_value, is_blob, normalized, with_new_ids
-from paimon_core.schema.nested_columns import (
+from paimon_core.ddl.create import check_default_value, is_blob, normalized, with_new_ids
+from paimon_core.ddl.nested_columns import (
     described,
     index_of,
     leaf_type,
@@ -19,7 +16,7 @@ from paimon_core.schema.nested_columns import (
     update_siblings,
     with_leaf_type,
 )
-from paimon_core.schema.schema_change import (
+from paimon_core.ddl.schema_change import (
     AddColumn,
     DropColumn,
     DropPrimaryKey,
@@ -37,9 +34,12 @@ from paimon_core.schema.schema_change import (
     UpdateColumnType,
     UpdateTableComment,
 )
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import SchemaError
+from paimon_core.known_options import check_value
+from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
 from paimon_core.schema.schema_json import NEWEST_VERSION
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.schema.validation import validate_schema
 from paimon_core.types.cast_rules import can_evolve
 from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from paimon_core.ddl.indexed_types import check_indexed_types
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.format.avro.schema import file_schema
+from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS, changelog_producer_of
+from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
     BUCKET,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
-    IGNORE_DELETE,
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
@@ -24,9 +26,7 @@ from paimon_core.options import (
     parse_bool,
     parse_duration_millis,
 )
-from paimon_core.schema.indexed_types import check_indexed_types
 from paimon_core.schema.scan_options import check_scan_options
-from paimon_core.schema.sequence_groups import check_partial_update
 from paimon_core.schema.table_schema import (
     KEY_PREFIX,
     SEQUENCE_NUMBER,
@@ -39,34 +39,6 @@ from paimon_core.types.sql import type_to_sql
 POSTPONE_BUCKET: Final = -2
 _NESTED: Final = frozenset({TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET})
 _SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
-_AGGREGATES: Final = frozenset(
-    {
-        "bool_and",
-        "bool_or",
-        "collect",
-        "first_non_null_value",
-        "first_not_null_value",
-        "first_value",
-        "hll_sketch",
-        "last_non_null_value",
-        "last_value",
-        "listagg",
-        "max",
-        "merge_map",
-        "merge_map_with_keytime",
-        "min",
-        "nested_partial_update",
-        "nested_update",
-        "primary-key",
-        "product",
-        "rbm32",
-        "rbm64",
-        "sum",
-        "theta_sketch",
-    }
-)
-_MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
-_CHANGELOG_PRODUCERS: Final = ("none", "input", "full-compaction", "lookup")
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
 _FORMATS: Final = ("parquet", "orc", "avro")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
@@ -104,8 +76,8 @@ def _require(condition: bool, message: str) -> None:  # noqa: FBT001 - reads lik
 def _check_known_words(schema: TableSchema) -> None:
     options = schema.options
     for option, words in (
-        (MERGE_ENGINE, _MERGE_ENGINES),
-        (CHANGELOG_PRODUCER, _CHANGELOG_PRODUCERS),
+        (MERGE_ENGINE, MERGE_ENGINES),
+        (CHANGELOG_PRODUCER, CHANGELOG_PRODUCERS),
     ):
         value = options.value(option)
         _require(
@@ -212,9 +184,10 @@ def _check_sequence_field(schema: TableSchema) -> None:
             f"the sequence field {name!r} cannot be aggregated",
         )
         _require(names.count(name) == 1, f"the sequence field {name!r} is given more than once")
+    engine = traits_of(schema.options)
     _require(
-        schema.options.value(MERGE_ENGINE) != "first-row",
-        "sequence.field does not go with merge-engine=first-row",
+        engine.allows_sequence_field,
+        f"sequence.field does not go with merge-engine={engine.name}",
     )
     crossing = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
     _require(
@@ -226,40 +199,31 @@ def _check_sequence_field(schema: TableSchema) -> None:
 
 
 def _check_merge_engine(schema: TableSchema) -> None:
-    if not schema.primary_keys:
-        return
-    engine = schema.options.value(MERGE_ENGINE)
-    if engine in ("partial-update", "aggregation"):
-        default = schema.options.get(f"fields.{_DEFAULT_AGGREGATE}")
-        for name in schema.names:
-            function = schema.options.get(f"fields.{name}.aggregate-function", default)
-            _require(
-                function is None or function in _AGGREGATES,
-                f"there is no aggregate function {function!r} (column {name!r})",
-            )
-    if engine == "partial-update":
-        check_partial_update(schema, ignore_delete=schema.options.value(IGNORE_DELETE))
+    if schema.primary_keys:
+        traits_of(schema.options).check(schema)
 
 
 def _check_changelog(schema: TableSchema) -> None:
-    producer = schema.options.value(CHANGELOG_PRODUCER)
+    producer = changelog_producer_of(schema.options)
     overwrite = schema.options.value(_STREAMING_READ_OVERWRITE)
     _require(
-        bool(schema.primary_keys) or producer == "none",
-        f"changelog-producer={producer} needs a primary key",
+        bool(schema.primary_keys) or not producer.needs_primary_key,
+        f"changelog-producer={producer.name} needs a primary key",
     )
     _require(
-        not (overwrite and producer in ("full-compaction", "lookup")),
-        f"streaming-read-overwrite would read changes twice with changelog-producer={producer}",
+        not (overwrite and producer.by_compaction),
+        "streaming-read-overwrite would read changes twice with "
+        f"changelog-producer={producer.name}",
     )
     _require(
         bool(schema.primary_keys) or not overwrite,
         "streaming-read-overwrite needs a primary key; an append table has "
         "streaming-read-append-overwrite",
     )
+    engine = traits_of(schema.options)
     _require(
-        schema.options.value(MERGE_ENGINE) != "first-row" or producer in ("none", "lookup"),
-        f"merge-engine=first-row does not go with changelog-producer={producer}",
+        engine.changelog_producers is None or producer.name in engine.changelog_producers,
+        f"merge-engine={engine.name} does not go with changelog-producer={producer.name}",
     )
 
 
@@ -333,13 +297,15 @@ def _check_row_options(schema: TableSchema) -> None:
 def _check_deletion_vectors(schema: TableSchema) -> None:
     if not schema.options.value(DELETION_VECTORS_ENABLED):
         return
+    producer = changelog_producer_of(schema.options)
     _require(
-        schema.options.value(CHANGELOG_PRODUCER) != "full-compaction",
-        "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
+        producer.allows_deletion_vectors,
+        f"deletion-vectors.enabled does not go with changelog-producer={producer.name}",
     )
+    engine = traits_of(schema.options)
     _require(
-        schema.options.value(MERGE_ENGINE) != "first-row",
-        "merge-engine=first-row deletes nothing, so it has no use for deletion-vectors.enabled",
+        engine.allows_deletion_vectors,
+        f"deletion-vectors.enabled does not go with merge-engine={engine.name}",
     )
 
 
