@@ -17,8 +17,8 @@ from pathlib import Path
 
 from maintenance.environment import system_environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable

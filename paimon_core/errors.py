@@ -130,7 +130,7 @@ class CorruptTable(PaimonError):
 
 
 class UnsupportedFeature(PaimonError):
-    """The table needs `feature`, which this version does not know.
+    """The table uses `feature`, which this version does not support.
 
     `known`: the history shows that the table was refused for this before (set by the runner).
     """

@@ -182,10 +182,10 @@ def index_manifest() -> Decoder:
 
 def _stored(kind: str, pattern: str, name: str) -> Decoder:
     """A reader of one JSON file under the name that it has in a table."""
-    from paimon_core.io import settled
+    from paimon_core.io import read_retry
     from paimon_core.paths import TablePaths
 
-    settled.WAITS_MILLIS = ()  # nobody writes it meanwhile
+    read_retry.WAITS_MILLIS = ()  # nobody writes it meanwhile
 
     def read(path: str, data: bytes) -> object:
         from paimon_core.refs.consumers import ConsumerStore

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paimon_core.clustering.external_sort import MEMORY_BYTES, Batches, Clustering, sorted_rows
+from paimon_core.clustering.external_sort import MEMORY_BYTES, Clustering, sorted_rows
 from paimon_core.commit.overwrite import moved_up
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
@@ -19,7 +19,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
-from paimon_core.write.table_write import TableWriter
+from paimon_core.types.buffers import RecordBatches
+from paimon_core.write.row_writer import RowWriter
 
 _EXPANSION = 4
 _OPTIONS = {
@@ -42,7 +43,7 @@ def sort_dynamic(
 ) -> RescaleResult:
     """The new files and hash indexes of each bucket; they exist when this returns."""
     writer_table = replace(table, schema=table.schema.with_options(_OPTIONS))
-    writer = TableWriter(writer_table, env=env, overwrite=True, spill_dir=spill_dir)
+    writer = RowWriter(writer_table, env=env, overwrite=True, spill_dir=spill_dir)
     try:
         for batch in sorted_rows(
             _coded(table, unit, clustering, spill_dir),
@@ -78,7 +79,7 @@ def sort_dynamic(
 
 def _coded(
     table: FileStoreTable, unit: RescaleUnit, clustering: Clustering, spill_dir: str | None
-) -> Batches:
+) -> RecordBatches:
     names = table.schema.names
     for batch in rows_of_unit(table, unit, spill_dir=spill_dir):
         yield clustering.with_codes(batch.select(names), table.schema.row_type)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.lsm.key_order import key_digits, sort_rows
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import RecordBatches, index_array
 from paimon_core.types.data_types import RowType
 from paimon_core.types.sort_codes import TEXT_BYTES, Codes, hilbert_codes, order_codes, z_codes
 
@@ -36,7 +36,6 @@ MOST_PARTS: Final = 64
 SAMPLED_CODES: Final = 10_000
 _ROWS_OUT: Final = 65_536
 
-Batches = Iterator[pa.RecordBatch]
 Words = npt.NDArray[Any]
 """Codes as NumPy byte strings: they compare as unsigned bytes."""
 
@@ -102,13 +101,13 @@ def cuts_of(sample: Words, parts: int) -> Words:
 
 
 def sorted_rows(
-    batches: Batches,
+    batches: RecordBatches,
     clustering: Clustering,
     *,
     expected_bytes: int,
     memory_bytes: int = MEMORY_BYTES,
     spill_dir: str | None = None,
-) -> Batches:
+) -> RecordBatches:
     """All rows (which carry codes) in their order, without their codes.
 
     `expected_bytes` says roughly how much will come; `spill_dir` is a local folder (default: the
@@ -124,7 +123,7 @@ class _Sorter:
     clustering: Clustering
     memory_bytes: int
 
-    def sort(self, batches: Batches, expected: int, folder: Path) -> Batches:
+    def sort(self, batches: RecordBatches, expected: int, folder: Path) -> RecordBatches:
         held: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -142,8 +141,8 @@ class _Sorter:
                 yield plain.take(index_array(order[begin : begin + _ROWS_OUT]))
 
     def divided(
-        self, held: list[pa.RecordBatch], more: Batches, expected: int, folder: Path
-    ) -> Batches:
+        self, held: list[pa.RecordBatch], more: RecordBatches, expected: int, folder: Path
+    ) -> RecordBatches:
         """Everything, divided by the codes of what was read first."""
         sample = np.concatenate([sampled(words_of(b)) for b in held])
         parts = min(MOST_PARTS, max(2, -(-3 * expected // (2 * self.memory_bytes))))
@@ -193,7 +192,7 @@ class _Files:
         for writer in self._writers.values():
             writer.close()
 
-    def read(self, number: int) -> Batches:
+    def read(self, number: int) -> RecordBatches:
         """The rows of a part, whose file goes once it is read."""
         path = self._folder / f"part-{number}"
         with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
@@ -212,10 +211,10 @@ def divided_rows(
         yield int(arranged[begin]), batch.take(index_array(order[begin:end]))
 
 
-def _drained(held: list[pa.RecordBatch], more: Batches) -> Batches:
+def _drained(held: list[pa.RecordBatch], more: RecordBatches) -> RecordBatches:
     """What is held, let go piece by piece, then the rest."""
 
-    def first() -> Batches:
+    def first() -> RecordBatches:
         held.reverse()
         while held:
             yield held.pop()

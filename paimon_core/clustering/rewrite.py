@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from paimon_core.clustering.external_sort import (
     MEMORY_BYTES,
-    Batches,
     Clustering,
     OrderStrategy,
     cuts_of,
@@ -44,6 +43,7 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.data_types import RowType
 from paimon_core.write.data_file_writer import RollingAppendWriter
 
@@ -199,7 +199,9 @@ def join_range(
     return _result(unit, before=(), after=written)
 
 
-def coded_rows(table: FileStoreTable, unit: SortUnit, row_type: RowType | None = None) -> Batches:
+def coded_rows(
+    table: FileStoreTable, unit: SortUnit, row_type: RowType | None = None
+) -> RecordBatches:
     """The live rows of the unit's files with their codes, or only these columns of them."""
     read_type = row_type or table.schema.row_type
     at = unit.snapshot
@@ -217,7 +219,7 @@ def _rows(
     file: DataFileMeta,
     read_type: RowType,
     vectors: Mapping[str, Positions],
-) -> Batches:
+) -> RecordBatches:
     source = unit.source
     batches = read_data_file(
         table.io,
@@ -236,7 +238,7 @@ def _rows(
 def _write(
     table: FileStoreTable,
     unit: SortUnit,
-    coded: Batches,
+    coded: RecordBatches,
     *,
     expected_bytes: int,
     new_uuid: Callable[[], str],

@@ -20,8 +20,8 @@ from functools import partial
 from itertools import pairwise
 
 from paimon_core.commit.base import stands
-from paimon_core.commit.changes import Changes, append_changes, compact_changes
 from paimon_core.commit.conflict import SortKey, check_conflicts
+from paimon_core.commit.manifest_changes import Changes, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_core.commit.changes import DELETION_VECTORS_INDEX, HASH_INDEX
 from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry
 
 _KNOWN = (DELETION_VECTORS_INDEX, HASH_INDEX)

@@ -109,7 +109,7 @@ def pick_primary_key(
         upgrades=tuple(work.renamed),
         read_upgrades=tuple(work.read),
         above=_above(levels, output) if needs_lookup(options) else (),
-        tells=rules.tells(output),
+        writes_changelog=rules.writes_changelog(output),
         expired_before=expired_before,
         reason=str(picked.reason),
     )
@@ -145,7 +145,7 @@ class _Rules:
     def has_vectors(self) -> bool:
         return self.options.value(DELETION_VECTORS_ENABLED)
 
-    def tells(self, level: int) -> bool:
+    def writes_changelog(self, level: int) -> bool:
         """Whether a compaction into this level makes a changelog."""
         producer = changelog_producer_of(self.options)
         return producer.is_written_at(level, top_level=self.top_level)
@@ -154,7 +154,7 @@ class _Rules:
         may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
         if (level == self.top_level and may_hold_deletes) or self.force or self.is_expired(file):
             return _Move.REWRITE
-        if changelog_producer_of(self.options).top_level_only and self.tells(level):
+        if changelog_producer_of(self.options).top_level_only and self.writes_changelog(level):
             return _Move.READ
         if file.level != 0 or not needs_lookup(self.options):
             return _Move.RENAME
@@ -162,7 +162,7 @@ class _Rules:
             return _Move.REWRITE
         if level != self.top_level and not newest_file_wins(self.options):
             return _Move.REWRITE
-        return _Move.READ if self.tells(level) or self.has_vectors else _Move.RENAME
+        return _Move.READ if self.writes_changelog(level) or self.has_vectors else _Move.RENAME
 
     def _format(self, level: int) -> str:
         return self.options.value(FILE_FORMAT_PER_LEVEL).get(level, self.options.value(FILE_FORMAT))

@@ -26,6 +26,7 @@ from paimon_core.options import (
     parse_bool,
     parse_duration_millis,
 )
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.schema.scan_options import check_scan_options
 from paimon_core.schema.table_schema import (
     KEY_PREFIX,
@@ -36,7 +37,6 @@ from paimon_core.schema.table_schema import (
 from paimon_core.types.data_types import AtomicType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
-POSTPONE_BUCKET: Final = -2
 _NESTED: Final = frozenset({TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET})
 _SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")

@@ -28,7 +28,7 @@ from paimon_core.format.parquet.assembler import ParquetAssembler
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import not_a_file
+from paimon_core.io.read_retry import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import IndexFileMeta
 
 HASH_INDEX: Final = "HASH"

@@ -22,7 +22,7 @@ from paimon_core.format.data_format import open_writer
 from paimon_core.format.orc.reader import read_orc
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.io.file_io import FileIO, delete_abandoned
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
     avro_codec,

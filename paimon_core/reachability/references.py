@@ -128,7 +128,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
 
     Those that expire while they are read are left out; CorruptTable for an unreadable one.
     """
-    for snapshot in settled_snapshots(branch):
+    for snapshot in stable_snapshots(branch):
         yield snapshot_reference(branch, snapshot)
     for tag in branch.tags.all():
         yield tag_reference(branch, tag)
@@ -136,7 +136,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
         yield changelog_reference(branch, changelog)
 
 
-def settled_snapshots(branch: FileStoreTable) -> list[Snapshot]:
+def stable_snapshots(branch: FileStoreTable) -> list[Snapshot]:
     """All snapshots, oldest first: listed until a listing names none that was not read.
 
     A single listing is not enough: if all that it names expire before they are read, nothing is

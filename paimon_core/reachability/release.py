@@ -22,7 +22,7 @@ from typing import Final
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel, parent
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.reachability.files import Metadata, Role, StoredFile
 from paimon_core.reachability.garbage import check_deletable, find_garbage
 from paimon_core.reachability.references import (
@@ -155,7 +155,7 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
             for r in json.loads(content)["references"]
         ]
 
-    return read_settled(table.io, path, parse, table=table.name)
+    return read_with_retries(table.io, path, parse, table=table.name)
 
 
 def read_journals(table: FileStoreTable, paths: Iterable[str]) -> list[Reference]:

@@ -24,8 +24,8 @@ from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER, Option
-from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.incremental import merged_files
+from paimon_core.read.snapshot_changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import in_plan_order, scan_delta
 from paimon_core.schema.table_schema import VALUE_KIND

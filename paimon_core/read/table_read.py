@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_readable, check_snapshot_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import (
     Positions,
     read_deletion_vectors,
@@ -29,9 +29,10 @@ from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     SEQUENCE_FIELD,
 )
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.versions import VersionReader
+from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.scan import in_plan_order, scan_files

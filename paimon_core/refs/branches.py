@@ -15,7 +15,7 @@ from typing import Final
 
 from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound, StalePlan
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import (
     BRANCH_PREFIX,

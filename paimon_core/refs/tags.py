@@ -16,7 +16,7 @@ from typing import Final, cast
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.json_text import to_pretty_json
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import TAG_PREFIX, TablePaths
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_object
@@ -88,7 +88,7 @@ class TagStore:
         """The tag, None if there is none; CorruptTable if it cannot be read."""
         path = self.paths.tag(_checked(name))
         try:
-            return read_settled(
+            return read_with_retries(
                 self.io, path, lambda text: tag_from_json(name, text), table=self.table
             )
         except FileNotFoundError:

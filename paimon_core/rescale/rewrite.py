@@ -41,14 +41,15 @@ from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
-from paimon_core.read.versions import VersionReader
+from paimon_core.read.version_reader import VersionReader
 from paimon_core.rescale.bucket_runs import BucketRuns
 from paimon_core.rescale.bucket_stage import Numbers, Piece, by_bucket, row_group_share
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
-from paimon_core.write.table_write import data_file_paths
+from paimon_core.write.row_writer import data_file_paths
 
 MOST_OPEN_WRITERS: Final = 128
 """New buckets that are written side by side; the more there are, the smaller their row groups."""
@@ -57,7 +58,6 @@ READING_SHARE: Final = 2 / 3
 MOST_STAGED_BUCKETS: Final = 1024
 """New buckets that one reading of the old ones is gathered for."""
 
-Batches = Iterator[pa.RecordBatch]
 Writer = RollingAppendWriter | RollingKeyValueWriter
 
 
@@ -95,7 +95,7 @@ def rescale(
 
 def rows_of_unit(
     table: FileStoreTable, unit: RescaleUnit, *, spill_dir: str | None = None
-) -> Batches:
+) -> RecordBatches:
     """All merged rows of the unit's buckets, one after the other; no deletes."""
     work = _Work(table, unit, _never, _never, spill_dir)
     for source in unit.sources:
@@ -146,7 +146,7 @@ class _Work:
             else:
                 self.by_way_of_runs(streams, buckets)
 
-    def split(self, rows: Batches, buckets: Sequence[int]) -> None:
+    def split(self, rows: RecordBatches, buckets: Sequence[int]) -> None:
         """Write the rows of these new buckets side by side."""
         row_group_bytes = row_group_share(len(buckets))
         writers: dict[int, Writer] = {}
@@ -166,7 +166,7 @@ class _Work:
                 writer.abort()
             raise
 
-    def by_way_of_runs(self, streams: Sequence[Batches], buckets: Sequence[int]) -> None:
+    def by_way_of_runs(self, streams: Sequence[RecordBatches], buckets: Sequence[int]) -> None:
         """Gather the rows of these new buckets as runs on disk, then write one after the other."""
         at_once = self.rows_at_once(len(streams))
         with (
@@ -180,7 +180,7 @@ class _Work:
             for bucket in runs.buckets():
                 self.write_bucket(bucket, self.together(runs.runs(bucket), at_once))
 
-    def write_bucket(self, bucket: int, rows: Batches) -> None:
+    def write_bucket(self, bucket: int, rows: RecordBatches) -> None:
         writer = self.writer(bucket)
         try:
             for batch in rows:
@@ -190,7 +190,7 @@ class _Work:
             writer.abort()
             raise
 
-    def staged(self, batches: Batches, buckets: Sequence[int]) -> Iterator[Piece]:
+    def staged(self, batches: RecordBatches, buckets: Sequence[int]) -> Iterator[Piece]:
         """The rows of these new buckets, gathered by bucket."""
         schema = self.table.schema
         keys = schema.bucket_keys
@@ -211,7 +211,7 @@ class _Work:
 
     # --- reading ---
 
-    def streams(self) -> list[Batches]:
+    def streams(self) -> list[RecordBatches]:
         """The rows of all old buckets, merged; bucket by bucket if that opens too many files."""
         buckets = [self.rows_of(s) for s in self.unit.sources]
         if not self.table.has_primary_key or len(buckets) == 1:
@@ -219,7 +219,7 @@ class _Work:
         merged = None if self.unit.is_mixed else self.merged_at_once()
         return buckets if merged is None else [merged]
 
-    def merged_at_once(self) -> Batches | None:
+    def merged_at_once(self) -> RecordBatches | None:
         """One merge of all runs, which does as no key has versions in two old buckets."""
         row_type = self.table.schema.row_type
         runs = [(s, run) for s in self.unit.sources for run in self.runs_of(s)]
@@ -239,13 +239,13 @@ class _Work:
             for i in range(depth)
         ]
 
-    def together(self, runs: Sequence[Batches], buffered_rows: int) -> Batches:
+    def together(self, runs: Sequence[RecordBatches], buffered_rows: int) -> RecordBatches:
         """Runs of several buckets as one: by key, or for append tables one after the other."""
         if len(runs) == 1 or not self.table.has_primary_key:
             return (rows for run in runs for rows in run)
         return self.merge_of(runs, buffered_rows)
 
-    def merge_of(self, runs: Sequence[Batches], buffered_rows: int) -> Batches:
+    def merge_of(self, runs: Sequence[RecordBatches], buffered_rows: int) -> RecordBatches:
         order = self.reader(self.unit.sources[0]).order
         return merge_sorted(
             runs,
@@ -257,7 +257,7 @@ class _Work:
             buffered_rows=buffered_rows,
         )
 
-    def rows_of(self, source: CompactUnit) -> Batches:
+    def rows_of(self, source: CompactUnit) -> RecordBatches:
         """Merged rows of an old bucket in key order, or an append bucket's in their order."""
         if not self.table.has_primary_key:
             sources = [
@@ -271,7 +271,7 @@ class _Work:
         for section in interval_partition(source.append_files, self.table.schema.key_type):
             yield from reader.merged(section, engine, drop_deletes=drop)
 
-    def append_rows(self, source: CompactUnit, file: DataFileMeta) -> Batches:
+    def append_rows(self, source: CompactUnit, file: DataFileMeta) -> RecordBatches:
         table = self.table
         batches = read_data_file(
             table.io,

@@ -142,7 +142,7 @@ _MAX_LAYOUTS: Final = 256
 def _layout(
     current: TableSchema, written: TableSchema, file: DataFileMeta, *, by_key: bool
 ) -> _Layout:
-    cols = None if by_key else _told_columns(file)
+    cols = None if by_key else _stats_columns(file)
     key = (id(current), id(written), by_key, cols)
     known = _layouts.get(key)
     if known is not None:
@@ -166,7 +166,7 @@ def _layout(
     return layout
 
 
-def _told_columns(file: DataFileMeta) -> tuple[str, ...] | None:
+def _stats_columns(file: DataFileMeta) -> tuple[str, ...] | None:
     """The columns that the file's statistics describe, in this order; None: all of its schema."""
     return (file.write_cols or None) if file.value_stats_cols is None else file.value_stats_cols
 
@@ -189,7 +189,7 @@ def column_stats(file: DataFileMeta, written: TableSchema) -> dict[str, ColumnSt
 
     Nothing for columns of which nothing is stored.
     """
-    told = _told_columns(file)
+    told = _stats_columns(file)
     names = written.names if told is None else told
     if not names:
         return {}

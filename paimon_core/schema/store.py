@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import declared_roots, file_number
 from paimon_core.paths import BRANCH_PREFIX, MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.schema_json import schema_from_json, schema_to_json
@@ -87,7 +87,7 @@ class SchemaStore:
     def _read(self, schema_id: int) -> TableSchema:
         path = self.paths.schema(schema_id)
         try:
-            schema = read_settled(self.io, path, schema_from_json, table=self.table)
+            schema = read_with_retries(self.io, path, schema_from_json, table=self.table)
         except FileNotFoundError as e:
             raise CorruptTable(
                 f"schema {schema_id} of table {self.table} is missing", table=self.table, file=path

@@ -29,7 +29,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 pytestmark = [
     pytest.mark.spark,
@@ -122,7 +122,7 @@ def lake(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
         catalog.create_table(name, schema)
         for number in range(COMMITS):
             table = open_table(warehouse, name)
-            into = TableWriter(table, env=env)
+            into = RowWriter(table, env=env)
             into.write(rows(number))
             commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
     return warehouse

@@ -14,7 +14,7 @@ from maintenance.jobs.compact.definition import COMPACT
 from maintenance.runner import RunRequest, run_table
 from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 ROUNDS = 50
 ROWS = 10
@@ -46,7 +46,7 @@ def writer(warehouse: str, number: int) -> None:
     table = open_table(warehouse, "db.t")
     for i in range(ROUNDS):
         first = (number * ROUNDS + i) * ROWS
-        w = TableWriter(table, env=env)
+        w = RowWriter(table, env=env)
         w.write(
             pa.table(
                 {

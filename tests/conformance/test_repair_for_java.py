@@ -14,8 +14,8 @@ from maintenance.environment import system_environment
 from maintenance.jobs.verify.check import check_table
 from maintenance.jobs.verify.findings import Problem
 from oracle import Oracle
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX

@@ -15,8 +15,8 @@ from maintenance.environment import system_environment
 from maintenance.jobs.verify.check import Scope, check_table
 from maintenance.jobs.verify.findings import Problem, Severity
 from oracle import Oracle, OracleError
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind

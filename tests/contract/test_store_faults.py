@@ -37,7 +37,7 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 
@@ -71,7 +71,7 @@ def new_table(store: SlowStore, *, deadline: str = "3 s", **table: str) -> FileS
 
 
 def append(table: FileStoreTable, value: int = 1, user: str = "me") -> int:
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     writer.write(pa.table({"k": pa.array([value], pa.int32())}))
     (snapshot,) = commit(table, writer.prepare_commit(), user=user, env=ENV)
     return snapshot.id

@@ -37,7 +37,7 @@ from maintenance.report import Report, Status
 from maintenance.runner import RunRequest, run_table
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table, open_table_at
 
@@ -110,7 +110,7 @@ def run_to_death(
     warehouse: Path, job: str, arguments: Mapping[str, object], trigger: Trigger
 ) -> str:
     """What a run that lived on against all expectation has to say."""
-    settled.WAITS_MILLIS = ()  # nobody writes what cannot be read
+    read_retry.WAITS_MILLIS = ()  # nobody writes what cannot be read
     settling.LOCAL_MILLIS = 0
     return str(run_failing(warehouse, job, arguments, trigger).error)
 

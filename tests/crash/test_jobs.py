@@ -24,7 +24,7 @@ from fork_server import ForkServer
 from harness import Origin, failures, kills, origin, run_failing
 
 from maintenance.registry import JOBS
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 
 pytestmark = pytest.mark.crash
 CASES = cases_metadata.CASES | cases_rewrites.CASES | cases_repair.CASES
@@ -51,7 +51,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Origin
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is writing what cannot be read, so it is not tried again."""
-    monkeypatch.setattr(settled, "WAITS_MILLIS", ())
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -34,7 +34,7 @@ from paimon_core.types.binary_row import encode_row
 from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write import page_writer
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 ENV = system_environment()
 NO_PARTITION = encode_row([], [])
@@ -80,7 +80,7 @@ def append(table: FileStoreTable, rows: Rows) -> None:
     arrays = [
         column_from_internal([row[i] for row in rows], f.type) for i, f in enumerate(row_type)
     ]
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     writer.write(pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(row_type)))
     commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
 

@@ -13,8 +13,8 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.analyze.columns import Gatherer, can_be_analyzed
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
 from maintenance.plan import Effect, Kept, SnapshotPin, counted, human_bytes
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
 from paimon_core.features import check_committable, check_readable

@@ -35,13 +35,14 @@ from paimon_core.errors import (
     PaimonError,
     StalePlan,
 )
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
     ManifestEntry,
 )
 from paimon_core.options import BUCKET
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.rescale.rewrite import rescale
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.scan.scan import scan_files

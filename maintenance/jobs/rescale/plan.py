@@ -20,9 +20,10 @@ from maintenance.plan import Effect, Kept, Once, SnapshotPin, counted, human_byt
 from maintenance.safety_tag import BEFORE_RESCALE, safety_tag
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.options import BUCKET
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.refs.tags import Tag
 from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot

@@ -34,8 +34,8 @@ from paimon_core.clustering.rewrite import (
     sort_files,
     split_rows,
 )
-from paimon_core.commit.changes import Changes, compact_changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes, compact_changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.unit import CompactResult, merged

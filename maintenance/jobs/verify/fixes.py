@@ -16,8 +16,8 @@ from maintenance.jobs.verify.lost_files import lost_action, lost_files, remove_l
 from maintenance.jobs.verify.references import RefKind
 from maintenance.metadata_job import Action
 from maintenance.plan import counted
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment

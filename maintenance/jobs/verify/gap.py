@@ -9,9 +9,9 @@ from maintenance.jobs.verify.findings import Repair
 from maintenance.jobs.verify.fixes import Fixed, place
 from maintenance.metadata_job import Action
 from maintenance.plan import counted
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment

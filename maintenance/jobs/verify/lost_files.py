@@ -12,8 +12,8 @@ from maintenance.job import Committed, RunContext
 from maintenance.jobs.verify.inventory import Inventory
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
 from maintenance.plan import Kept, SnapshotPin, counted
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.compaction.vectors import with_index_files

@@ -15,8 +15,8 @@ from maintenance.jobs.verify.findings import Repair
 from maintenance.jobs.verify.fixes import Fixed, place
 from maintenance.metadata_job import Action
 from maintenance.plan import counted
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.vectors import without_stale_vectors
 from paimon_core.environment import Environment

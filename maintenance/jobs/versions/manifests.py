@@ -8,8 +8,8 @@ from typing import Final
 from maintenance.job import Committed, RunContext
 from maintenance.metadata_job import Action, MetadataPlan, metadata_steps
 from maintenance.plan import Kept, SnapshotPin, counted, human_bytes
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.features import check_committable

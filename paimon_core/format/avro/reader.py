@@ -14,6 +14,7 @@ import fastavro
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.arrow_conversion import convert_array, null_batches, with_children
 from paimon_core.format.avro.container import (
     Container,
     encode_block,
@@ -21,7 +22,6 @@ from paimon_core.format.avro.container import (
 )
 from paimon_core.format.avro.decimal_bytes import decimals_from_bytes
 from paimon_core.format.avro.schema import physical_schema, without_null
-from paimon_core.format.conform import conform, null_batches, with_children
 from paimon_core.format.damage import DAMAGE, cause
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
@@ -103,7 +103,7 @@ def _column(values: list[Any], written: Any, target: pa.DataType) -> pa.Array:
         array = pa.array(values, _read_type(written))
     except DAMAGE as e:
         raise CorruptTable(f"a column of an Avro file does not fit its schema: {cause(e)}") from e
-    return conform(_logical(array, written, target), target)
+    return convert_array(_logical(array, written, target), target)
 
 
 def _read_type(schema: Any) -> pa.DataType:

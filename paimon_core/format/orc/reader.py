@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.conform import in_order, null_batches, with_children
+from paimon_core.format.arrow_conversion import in_order, null_batches, with_children
 from paimon_core.format.orc.footer import check_footer
 from paimon_core.format.orc.zone import UTC, file_zone, has_ltz, to_wall_clock
 from paimon_core.types.arrow import arrow_schema, map_types

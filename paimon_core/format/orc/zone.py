@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.format.conform import with_children
+from paimon_core.format.arrow_conversion import with_children
 from paimon_core.format.orc.footer import OrcTail, text_of
 from paimon_core.types.data_types import DataType, RowType, TypeRoot
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.format.conform import in_order, null_batches
+from paimon_core.format.arrow_conversion import in_order, null_batches
 from paimon_core.format.parquet.footer import open_parquet
 from paimon_core.format.parquet.int96 import raw_metadata
 from paimon_core.types.arrow import arrow_schema

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.conform import with_children, without_validity
+from paimon_core.format.arrow_conversion import with_children, without_validity
 from paimon_core.format.dictionary_choice import dictionary_columns, leaves
 from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, int96_footer
 from paimon_core.types.arrow import arrow_schema, stored_schema

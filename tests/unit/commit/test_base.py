@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from lakes import ENV, Lake
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.file_store_table import FileStoreTable

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_core.commit.changes import Changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.errors import CommitConflict
 from paimon_core.manifest.data_file import (

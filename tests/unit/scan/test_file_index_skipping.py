@@ -21,7 +21,7 @@ from paimon_core.read import data_file
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 KINDS = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 TYPES = {"a": ("INT", pa.int32()), "b": ("BIGINT", pa.int64()), "s": ("STRING", pa.string())}
@@ -55,7 +55,7 @@ def make(
 
 
 def append(table: FileStoreTable, keys: list[int], rows: list[Row]) -> None:
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     columns: dict[str, Any] = {"k": pa.array(keys, pa.int32())}
     for i, (name, (_, arrow)) in enumerate(TYPES.items()):
         columns[name] = pa.array([r[i] for r in rows], arrow)

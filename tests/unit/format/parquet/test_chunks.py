@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.conform import in_order
+from paimon_core.format.arrow_conversion import in_order
 from paimon_core.format.parquet import chunks as parquet_chunks
 from paimon_core.format.parquet.assembler import (
     ChunkSource,

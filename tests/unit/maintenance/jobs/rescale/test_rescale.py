@@ -34,7 +34,7 @@ from paimon_core.rescale import rewrite as rewriting
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 RESCALE = job_named("rescale")
 SHUFFLES = [(5, 10), (6, 4), (5, 7), (1, 9)]
@@ -255,7 +255,7 @@ class Interfering(LocalEngine):
 
 def old_writer(lake: Lake, table: FileStoreTable, day: str) -> None:
     """A commit by a writer that was open before the option changed."""
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     row = {"k": pa.array([1], pa.int32()), "v": ["late"], "dt": [day]}
     writer.write(pa.table({name: row[name] for name in table.schema.names}))
     commit(table, writer.prepare_commit(), user="late", env=ENV)
@@ -399,7 +399,7 @@ def test_mixed_layouts_are_put_right(lake: Lake) -> None:
     lake.primary_key(buckets=2, partitioned=True)
     lake.fill()
     stale = lake.table()
-    writer = TableWriter(stale, env=ENV)
+    writer = RowWriter(stale, env=ENV)
     late = {"k": [1, 200], "v": ["late", "late"], "dt": ["day1", "day1"]}
     writer.write(
         pa.table({n: pa.array(v, pa.int32() if n == "k" else pa.string()) for n, v in late.items()})

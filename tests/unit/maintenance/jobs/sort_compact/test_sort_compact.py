@@ -23,7 +23,7 @@ from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeatu
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 JOB = job_named("sort_compact")
 SCHEMA = pa.schema([("x", pa.int32()), ("y", pa.int64()), ("s", pa.string()), ("dt", pa.string())])
@@ -67,7 +67,7 @@ class Plane(Lake):
         columns = [
             pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), SCHEMA, strict=True)
         ]
-        writer = TableWriter(self.table(), env=ENV)
+        writer = RowWriter(self.table(), env=ENV)
         writer.write(pa.Table.from_arrays(columns, schema=SCHEMA))
         commit(self.table(), writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
 

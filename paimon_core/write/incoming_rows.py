@@ -28,7 +28,7 @@ Kinds = npt.NDArray[np.int8]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
-def conform(table: FileStoreTable, rows: pa.Table) -> pa.Table:
+def table_rows(table: FileStoreTable, rows: pa.Table) -> pa.Table:
     """The rows with the table's columns in their order and types, default values filled in.
 
     Columns are found by name; a nullable one may be missing.  InvalidArgument for unknown columns,

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
 from paimon_core.scan.scan import scan_changelog, scan_delta

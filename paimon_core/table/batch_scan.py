@@ -31,8 +31,8 @@ from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.predicate import Predicate
-from paimon_core.read.changes import read_between
 from paimon_core.read.incremental import read_diff
+from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.stream import created_since, first_since, newest_compacted
 from paimon_core.read.table_read import chosen_rows, read_table
 from paimon_core.refs.tag_period import TagPeriod
@@ -49,7 +49,7 @@ INCREMENTAL_MODES: Final = ("auto", "delta", "changelog", "diff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class BatchScan:
     """What to read of `table`, whose schema is that of the time.
 
     `whole` is a snapshot (its files made before `since`, epoch milliseconds, are left out);
@@ -64,10 +64,10 @@ class Batch:
     between: tuple[int, int] | None = None
     mode: str = "auto"
     diff: tuple[Snapshot, Snapshot] | None = None
-    then: Batch | None = None
+    then: BatchScan | None = None
 
 
-def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
+def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
     """What the table's options ask for.
 
     `zone` is that of times written as text.  SchemaError for options that contradict each other,
@@ -84,7 +84,7 @@ def batch_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Batch:
     return replace(first, then=second)
 
 
-def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> Batch:
+def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> BatchScan:
     options = table.options
     version = options.get("scan.version")
     if version is not None:
@@ -94,9 +94,9 @@ def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> Batch:
     latest = table.snapshots.latest()
     match mode:
         case "latest-full" | "latest":
-            return Batch(table=table, whole=latest)
+            return BatchScan(table=table, whole=latest)
         case "compacted-full":
-            return Batch(table=table, whole=newest_compacted(table) or latest)
+            return BatchScan(table=table, whole=newest_compacted(table) or latest)
         case "from-timestamp":
             at = millis_of(
                 options.get("scan.timestamp-millis"), options.get("scan.timestamp"), zone
@@ -106,7 +106,7 @@ def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> Batch:
             return _from_snapshot(table)
         case "from-file-creation-time":
             since = _number(options["scan.file-creation-time-millis"])
-            return Batch(table=table, whole=latest, since=since)
+            return BatchScan(table=table, whole=latest, since=since)
         case "from-creation-timestamp":
             return _since_creation(table, latest, _number(options["scan.creation-time-millis"]))
         case "incremental":
@@ -115,7 +115,7 @@ def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> Batch:
 
 
 def read_batch(
-    batch: Batch,
+    batch: BatchScan,
     *,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
@@ -146,7 +146,7 @@ def read_batch(
 
 
 def _wholes(
-    batch: Batch,
+    batch: BatchScan,
     columns: Sequence[str] | None,
     predicate: Predicate | None,
     *,
@@ -155,7 +155,7 @@ def _wholes(
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """The rows of the batch, then those of the one that fills it in."""
     seen: set[bytes] = set()
-    at: Batch | None = batch
+    at: BatchScan | None = batch
     while at is not None:
         if at.whole is None:
             yield iter(())
@@ -174,7 +174,7 @@ def _wholes(
 
 
 def _keep(
-    batch: Batch, seen: frozenset[bytes], zone: tzinfo
+    batch: BatchScan, seen: frozenset[bytes], zone: tzinfo
 ) -> Callable[[ManifestEntry], bool] | None:
     young = None if batch.since is None else created_since(batch.since, zone)
     if not seen:
@@ -185,7 +185,7 @@ def _keep(
 # --- versions -----------------------------------------------------------------------------------
 
 
-def _version(table: FileStoreTable, version: str) -> Batch:
+def _version(table: FileStoreTable, version: str) -> BatchScan:
     """`scan.version`: a tag's name, "watermark-N", or a snapshot's id, in this order."""
     if table.tags.exists(version):
         return _at(*travel(table, tag=version))
@@ -196,7 +196,7 @@ def _version(table: FileStoreTable, version: str) -> Batch:
     raise NotFound(f"table {table.name} has no version {version!r}", table=table.name)
 
 
-def _from_snapshot(table: FileStoreTable) -> Batch:
+def _from_snapshot(table: FileStoreTable) -> BatchScan:
     options = table.options
     snapshot, watermark = options.get("scan.snapshot-id"), options.get("scan.watermark")
     return _at(
@@ -209,15 +209,15 @@ def _from_snapshot(table: FileStoreTable) -> Batch:
     )
 
 
-def _at(table: FileStoreTable, snapshot: Snapshot | None) -> Batch:
-    return Batch(table=table, whole=snapshot)
+def _at(table: FileStoreTable, snapshot: Snapshot | None) -> BatchScan:
+    return BatchScan(table=table, whole=snapshot)
 
 
-def _since_creation(table: FileStoreTable, latest: Snapshot | None, millis: int) -> Batch:
+def _since_creation(table: FileStoreTable, latest: Snapshot | None, millis: int) -> BatchScan:
     first = first_since(table, millis)
     if first is not None:
         return _at(*travel(table, snapshot=first))
-    return Batch(table=table, whole=latest, since=millis)
+    return BatchScan(table=table, whole=latest, since=millis)
 
 
 # --- between ------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def incremental_mode(table: FileStoreTable) -> str:
     return mode
 
 
-def _incremental(table: FileStoreTable, zone: tzinfo) -> Batch:
+def _incremental(table: FileStoreTable, zone: tzinfo) -> BatchScan:
     options = table.options
     mode = incremental_mode(table)
     between = options.get("incremental-between")
@@ -259,7 +259,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _between(
     table: FileStoreTable, start: str, end: str, mode: str, *, tags_as_snapshots: bool
-) -> Batch:
+) -> BatchScan:
     first, last = table.tags.get_or_none(start), table.tags.get_or_none(end)
     if first is not None and last is not None:
         return _between_tags(table, first, last, mode, as_snapshots=tags_as_snapshots)
@@ -271,11 +271,11 @@ def _between(
     from_id, to_id = int(start), int(end)
     _check_order(table, from_id, to_id)
     if from_id == to_id or table.snapshots.earliest_id() is None:
-        return Batch(table=table)
+        return BatchScan(table=table)
     if mode == "diff":
         pair = table.snapshots.get(from_id), table.snapshots.get(to_id)
-        return Batch(table=table, diff=pair)
-    return Batch(table=table, between=(from_id, to_id), mode=mode)
+        return BatchScan(table=table, diff=pair)
+    return BatchScan(table=table, between=(from_id, to_id), mode=mode)
 
 
 def _check_order(table: FileStoreTable, start: int, end: int) -> None:
@@ -285,33 +285,33 @@ def _check_order(table: FileStoreTable, start: int, end: int) -> None:
 
 def _between_tags(
     table: FileStoreTable, first: Tag, last: Tag, mode: str, *, as_snapshots: bool
-) -> Batch:
+) -> BatchScan:
     start, end = first.snapshot, last.snapshot
     if as_snapshots:
         if mode == "diff":
             raise InvalidArgument("tags taken as snapshots cannot be compared: scan mode diff")
-        return Batch(table=table, between=(start.id, end.id), mode=mode)
+        return BatchScan(table=table, between=(start.id, end.id), mode=mode)
     _check_order(table, start.id, end.id)
-    return Batch(table=table, diff=None if start.id == end.id else (start, end))
+    return BatchScan(table=table, diff=None if start.id == end.id else (start, end))
 
 
-def _between_times(table: FileStoreTable, start: int, end: int, mode: str) -> Batch:
+def _between_times(table: FileStoreTable, start: int, end: int, mode: str) -> BatchScan:
     earliest, latest = table.snapshots.earliest(), table.snapshots.latest()
     if earliest is None or latest is None:
-        return Batch(table=table)
+        return BatchScan(table=table)
     _check_order(table, start, end)
     if start == end or start > latest.time_millis or end < earliest.time_millis:
-        return Batch(table=table)
+        return BatchScan(table=table)
     first = table.snapshots.at_or_before_time(start)
     last = table.snapshots.at_or_before_time(end) or latest
     if mode == "diff":
-        return Batch(table=table, diff=(first or earliest, last))
-    return Batch(
+        return BatchScan(table=table, diff=(first or earliest, last))
+    return BatchScan(
         table=table, between=(earliest.id - 1 if first is None else first.id, last.id), mode=mode
     )
 
 
-def _to_auto_tag(table: FileStoreTable, name: str) -> Batch:
+def _to_auto_tag(table: FileStoreTable, name: str) -> BatchScan:
     """What changed since the automatic tag before this one; nothing if one of them is missing."""
     period = TagPeriod.of(table.options)
     time = period.time_of(name)
@@ -321,9 +321,9 @@ def _to_auto_tag(table: FileStoreTable, name: str) -> Batch:
     timed = [(period.time_of(t.name), t) for t in table.tags.all()]
     earlier = [(t, tag) for t, tag in timed if t is not None and t < time]
     if end is None or not earlier:
-        return Batch(table=table)
+        return BatchScan(table=table)
     _, start = max(earlier, key=lambda pair: pair[0])
-    return Batch(table=table, diff=(start.snapshot, end.snapshot))
+    return BatchScan(table=table, diff=(start.snapshot, end.snapshot))
 
 
 # --- times --------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ _BUCKET: Final = (1 << _BUCKET_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class AssignedRows:
     """The rows to write, in order, with the kind, partition and bucket of each.
 
     `partitions` are stored row bytes, `codes` say which of them a row belongs to.
@@ -50,7 +50,7 @@ class Placed:
     buckets: npt.NDArray[np.int64]
 
 
-class KeyPlaces:
+class GlobalIndex:
     """Primary key (stored row bytes) -> partition and bucket; grows as rows come in."""
 
     def __init__(self, table: FileStoreTable) -> None:
@@ -83,7 +83,7 @@ class KeyPlaces:
             counts[bucket] = counts.get(bucket, 0) + 1
         self._open[code] = 0
 
-    def place(self, batch: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> Placed:
+    def assign(self, batch: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> AssignedRows:
         """What to write for these rows, and where; the keys' new places are remembered."""
         partitions, row_codes = partition_codes(self._table, batch)
         codes = [self._code(p) for p in partitions]
@@ -112,16 +112,16 @@ class KeyPlaces:
             known[key] = place
             rows.append(row)
             places.append(place)
-        return self._placed(batch, kinds, rows, places, deletes)
+        return self._assigned(batch, kinds, rows, places, deletes)
 
-    def _placed(
+    def _assigned(
         self,
         batch: pa.RecordBatch,
         kinds: npt.NDArray[np.int8],
         rows: Sequence[int],
         places: Sequence[int],
         deletes: Sequence[int],
-    ) -> Placed:
+    ) -> AssignedRows:
         index = np.array(rows, np.int64)
         at = np.array(places, np.int64)
         new_kinds = kinds[index]
@@ -137,7 +137,7 @@ class KeyPlaces:
         ):
             of_partitions = column_from_internal([v[number] for v in values], data_type)
             columns[taken.schema.get_field_index(name)] = of_partitions.take(pa.array(codes))
-        return Placed(
+        return AssignedRows(
             pa.RecordBatch.from_arrays(columns, schema=batch.schema),
             new_kinds,
             partitions,

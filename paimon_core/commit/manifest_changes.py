@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paimon_core.commit.message import CommitMessage
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
@@ -13,9 +14,6 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
-
-DELETION_VECTORS_INDEX = "DELETION_VECTORS"
-HASH_INDEX = "HASH"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def not_a_file(path: str, error: OSError, *, table: str | None = None) -> Corrup
     )
 
 
-def read_settled(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: str) -> T:
+def read_with_retries(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: str) -> T:
     """What `parse` makes of the file, read again a few times while it cannot be parsed.
 
     `parse` raises one of `UNREADABLE` for what it cannot read; if that lasts, CorruptTable names

@@ -21,8 +21,8 @@ from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_core.table.table_writer import commit_write, write_rows
-from paimon_core.write.table_write import TableWriter
+from paimon_core.table.write_session import commit_write, write_rows
+from paimon_core.write.row_writer import RowWriter
 
 COLUMNS = [
     Column("k", "INT NOT NULL"),
@@ -74,7 +74,7 @@ def test_kinds_from_a_column(tmp_path: Path) -> None:
     write_rows(table, rows, env=ENV)
     assert [(r["k"], r["v"]) for r in rows_of(table)] == [(2, "b"), (3, "c")]
     for bad in ("?", None):
-        writer = TableWriter(table, env=ENV)
+        writer = RowWriter(table, env=ENV)
         with pytest.raises(InvalidArgument, match="row kind"):
             writer.write(rows.slice(0, 1).set_column(2, "kind", pa.array([bad], pa.string())))
 
@@ -116,7 +116,7 @@ def test_a_small_buffer_changes_no_row(tmp_path: Path, options: dict[str, str]) 
         spills.mkdir()
         table = table_of(tmp_path / place, columns, bucket="2")
         table = replace(table, schema=table.schema.with_options(options))
-        writer = TableWriter(table, env=ENV, buffer_bytes=size, spill_dir=str(spills))
+        writer = RowWriter(table, env=ENV, buffer_bytes=size, spill_dir=str(spills))
         most_on_disk = 0
         for batch in batches:
             writer.write(batch)
@@ -144,7 +144,7 @@ def test_many_append_partitions_have_one_file_open(tmp_path: Path) -> None:
     table = lake.table()
     spills = tmp_path / "spills"
     spills.mkdir()
-    writer = TableWriter(table, env=ENV, buffer_bytes=2_000, spill_dir=str(spills))
+    writer = RowWriter(table, env=ENV, buffer_bytes=2_000, spill_dir=str(spills))
     for i in range(10):
         days = [f"d{d:02}" for d in range(30)]
         batch = pa.table({"k": pa.array([i] * 30, pa.int32()), "v": days, "dt": days})
@@ -170,7 +170,7 @@ def test_an_aborted_writer_leaves_nothing(tmp_path: Path) -> None:
         place = tmp_path / options["bucket"]
         place.mkdir()
         table = table_of(place, **options)
-        writer = TableWriter(table, env=ENV, buffer_bytes=1_000)
+        writer = RowWriter(table, env=ENV, buffer_bytes=1_000)
         data = {"k": pa.array(range(500), pa.int32()), "v": ["x" * 20] * 500}
         for _ in range(3):
             writer.write(pa.table(data))
@@ -203,7 +203,7 @@ def test_a_lost_compaction_does_not_lose_rows(tmp_path: Path) -> None:
     data = {"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}
     for _ in range(2):
         write_rows(table, pa.table(data), env=ENV)
-    first = TableWriter(table, env=ENV)
+    first = RowWriter(table, env=ENV)
     first.write(pa.table(data | {"v": ["c", "d"]}))
     messages = first.prepare_commit()
     interfered: list[object] = []
@@ -226,7 +226,7 @@ def test_a_lost_compaction_does_not_lose_rows(tmp_path: Path) -> None:
 def test_two_writers_of_one_dynamic_bucket_conflict(tmp_path: Path) -> None:
     """Java would let the second index replace the first, and forget where keys are."""
     table = table_of(tmp_path, bucket="-1")
-    writers = [TableWriter(table, env=ENV) for _ in range(2)]
+    writers = [RowWriter(table, env=ENV) for _ in range(2)]
     for number, writer in enumerate(writers):
         writer.write(pa.table({"k": pa.array([number], pa.int32()), "v": ["a"]}))
     first, second = (w.prepare_commit() for w in writers)
@@ -243,7 +243,7 @@ def test_a_writer_goes_on_after_its_commits(tmp_path: Path) -> None:
         place = tmp_path / options["bucket"]
         place.mkdir()
         table = table_of(place, **options)
-        writer = TableWriter(table, env=ENV)
+        writer = RowWriter(table, env=ENV)
         for number in range(4):
             keys = pa.array([7, number], pa.int32())
             writer.write(pa.table({"k": keys, "v": [str(number)] * 2}))

@@ -1,7 +1,7 @@
 """Rows into new files, ready to commit (Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`).
 
 Nothing written here is part of the table before `paimon_core.commit` says so; what is never
-committed is an orphan.  This writer never compacts: `paimon_core.table.table_writer` does, for
+committed is an orphan.  This writer never compacts: `paimon_core.table.write_session` does, for
 tables that are not `write-only`.
 """
 
@@ -31,10 +31,10 @@ from paimon_core.options import (
 )
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
-from paimon_core.write.conform import Kinds, conform, kept_rows, row_kinds
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
-from paimon_core.write.key_places import KeyPlaces
+from paimon_core.write.global_index import GlobalIndex
+from paimon_core.write.incoming_rows import Kinds, kept_rows, row_kinds, table_rows
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
@@ -44,7 +44,7 @@ INDEX_PREFIX: Final = "index-"
 BucketKey = tuple[bytes, int]
 
 
-class TableWriter:
+class RowWriter:
     """Collects rows; `prepare_commit` closes the files and says what to commit.
 
     Memory: rows of primary-key tables, and of more than `write-max-writers-to-spill` buckets of
@@ -55,8 +55,8 @@ class TableWriter:
     With `overwrite`, sequence numbers and hash indexes start anew, as the partitions written will
     hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
     writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
-    there on, whatever there is.  `places` says where the keys of a cross-partition table are
-    (`table.key_places`).  `spill_dir` is a local folder (default: the system's).
+    there on, whatever there is.  `global_index` says where the keys of a cross-partition table are
+    (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the system's).
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TableWriter:
         user: str | None = None,
         writer_id: int | None = None,
         first_sequence: int | None = None,
-        places: KeyPlaces | None = None,
+        global_index: GlobalIndex | None = None,
         spill_dir: str | None = None,
     ) -> None:
         check_writable(table)
@@ -81,11 +81,11 @@ class TableWriter:
                 f"table {table.name} may lie in other partitions",
                 table=table.name,
             )
-        if cross_partition and places is None:
+        if cross_partition and global_index is None:
             raise InvalidArgument(
                 f"table {table.name} has keys across partitions: its writer needs to know where",
                 table=table.name,
-                next_step="make the writer with paimon_core.table.table_writer.new_writer",
+                next_step="make the writer with paimon_core.table.write_session.new_writer",
             )
         options = table.options
         self._table = table
@@ -95,7 +95,7 @@ class TableWriter:
         self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
         self._folder = SpillFolder(spill_dir)
         self._first = first_sequence
-        self._places = places
+        self._global_index = global_index
         blind = overwrite or first_sequence is not None or _appends_blindly(table)
         self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
         self._continued: dict[BucketKey, int] = {}
@@ -137,7 +137,7 @@ class TableWriter:
                 table=self._table.name,
             )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        table = conform(self._table, table)
+        table = table_rows(self._table, table)
         kinds = row_kinds(self._table, table, kinds)
         offset = 0
         for batch in table.to_batches():
@@ -213,13 +213,13 @@ class TableWriter:
             return
         if kinds is None:
             kinds = np.zeros(batch.num_rows, np.int8)
-        if self._places is not None and bucket is None:
-            placed = self._places.place(batch, kinds)
-            batch, kinds = placed.rows, placed.kinds
+        if self._global_index is not None and bucket is None:
+            assigned = self._global_index.assign(batch, kinds)
+            batch, kinds = assigned.rows, assigned.kinds
             if batch.num_rows == 0:
                 return
-            self._existing.load(placed.partitions)
-            parts = by_bucket(placed.partitions, placed.codes, placed.buckets)
+            self._existing.load(assigned.partitions)
+            parts = by_bucket(assigned.partitions, assigned.codes, assigned.buckets)
         else:
             self._existing.load(partition_codes(table, batch)[0])
             parts = route(table, batch, dynamic=self._assign, bucket=bucket)

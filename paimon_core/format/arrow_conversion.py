@@ -16,7 +16,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
 
 
-def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
+def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     """The same values as `target`; CorruptTable if they are of another kind or do not fit."""
     source = array.type
     if source.equals(target) and not pa.types.is_nested(target):
@@ -66,7 +66,7 @@ def in_order(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch's columns as `schema` has them; a column that the batch lacks is null."""
     position = {name: i for i, name in enumerate(batch.schema.names)}
     arrays = [
-        conform(batch.column(position[f.name]), f.type)
+        convert_array(batch.column(position[f.name]), f.type)
         if f.name in position
         else pa.nulls(batch.num_rows, f.type)
         for f in schema
@@ -97,17 +97,17 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_struct(target) and pa.types.is_struct(source):
         present = {source.field(i).name: i for i in range(source.num_fields)}
         children = [
-            conform(_present_field(array, present[f.name]), f.type)
+            convert_array(_present_field(array, present[f.name]), f.type)
             if f.name in present
             else pa.nulls(len(array), f.type)
             for f in target
         ]
         return _struct(array, target, children)
     if pa.types.is_map(target) and pa.types.is_map(source):
-        keys = conform(array.keys, target.key_type)
-        return with_children(array, target, [keys, conform(array.items, target.item_type)])
+        keys = convert_array(array.keys, target.key_type)
+        return with_children(array, target, [keys, convert_array(array.items, target.item_type)])
     if pa.types.is_list(target) and pa.types.is_list(source):
-        return with_children(array, target, [conform(array.values, target.value_type)])
+        return with_children(array, target, [convert_array(array.values, target.value_type)])
     raise CorruptTable(f"a column of {source} cannot be read as {target}")
 
 

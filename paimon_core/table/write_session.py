@@ -29,9 +29,9 @@ from paimon_core.options import WRITE_ONLY
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.key_places import load_key_places
-from paimon_core.write.conform import Kinds
-from paimon_core.write.table_write import TableWriter, new_paths
+from paimon_core.table.index_bootstrap import load_global_index
+from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.row_writer import RowWriter, new_paths
 
 log = logging.getLogger(__name__)
 
@@ -45,20 +45,20 @@ def new_writer(
     user: str | None = None,
     writer_id: int | None = None,
     spill_dir: str | None = None,
-) -> TableWriter:
+) -> RowWriter:
     """A writer of any kind of table.
 
     Of a cross-partition table, whose writer has to know where each key is, all keys are read first.
     """
     needs_keys = table.bucket_mode is BucketMode.CROSS_PARTITION and not overwrite
-    return TableWriter(
+    return RowWriter(
         table,
         env=env,
         overwrite=overwrite,
         buffer_bytes=buffer_bytes,
         user=user,
         writer_id=writer_id,
-        places=load_key_places(table, table.snapshots.latest()) if needs_keys else None,
+        global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
         spill_dir=spill_dir,
     )
 
@@ -221,7 +221,7 @@ class StreamWriter:
         return None if newest is None else newest.commit_identifier
 
     def write(self, rows: pa.RecordBatch | pa.Table, kinds: Kinds | None = None) -> None:
-        """Take rows in for the next commit, as `TableWriter.write`."""
+        """Take rows in for the next commit, as `RowWriter.write`."""
         self._writer.write(rows, kinds)
 
     def commit(self, identifier: int, *, watermark: int | None = None) -> tuple[Snapshot, ...]:
