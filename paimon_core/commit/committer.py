@@ -117,7 +117,7 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
     upwards, without repetition.
     """
     if any(a >= b for a, b in pairwise(identifiers)):
-        raise ValueError("identifiers must be sorted upwards before filtering")
+        raise ValueError("identifiers must be in ascending order")
     newest = latest_of_user(table, user)
     return [i for i in identifiers if newest is None or i > newest.commit_identifier]
 
@@ -310,7 +310,7 @@ def _give_up(
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
-        f"were always faster",
+        f"won every time",
         table=table.name,
         snapshot=tried.id,
         next_step="raise commit.max-retries or commit less often, then run again",

@@ -60,7 +60,7 @@ def _check_unique(entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool
         for key in keys:
             if key in seen:
                 raise CommitConflict(
-                    f"index file {file.file_name} would stand beside another one for the same "
+                    f"index file {file.file_name} duplicates another one for the same "
                     f"{'data file' if bucket_unaware else 'bucket'}",
                     file=file.file_name,
                 )

@@ -150,7 +150,7 @@ def replay(
         for message in messages:
             delete_new_files(table, message)
         raise CorruptTable(
-            f"postponed rows of table {table.name} lie in another partition than their own",
+            f"postponed rows of table {table.name} are stored in the wrong partition",
             table=table.name,
             file=unit.append_files[0].file_name,
         )

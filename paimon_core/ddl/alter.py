@@ -175,7 +175,7 @@ class _Edit:
         if not change.type.nullable:
             raise SchemaError(
                 f"the new column {described(change.path)} cannot be NOT NULL: "
-                "the rows that are there have no value for it"
+                "existing rows have no value for it"
             )
         ids = count(self.highest_field_id + 1)
         field_id = next(ids)
@@ -189,7 +189,7 @@ class _Edit:
 
         def add(siblings: list[DataField], name: str) -> None:
             if index_of(siblings, name) is not None:
-                raise SchemaError(f"the column {described(change.path)} exists already")
+                raise SchemaError(f"the column {described(change.path)} already exists")
             field = DataField(
                 id=field_id, name=name, type=data_type, description=change.description
             )
@@ -213,7 +213,7 @@ class _Edit:
             if is_blob(siblings[at].type) and len(path) == 1:
                 raise SchemaError(f"the BLOB column {described(path)} cannot be renamed")
             if index_of(siblings, new_name) is not None:
-                raise SchemaError(f"the column {described((*path[:-1], new_name))} exists already")
+                raise SchemaError(f"the column {described((*path[:-1], new_name))} already exists")
             siblings[at] = replace(siblings[at], name=new_name)
 
         update_siblings(self.fields, path, rename)
@@ -293,7 +293,7 @@ def _with_default(field: DataField, default_value: str | None) -> DataField:
 
 
 def _no_column(path: Path) -> SchemaError:
-    return SchemaError(f"there is no column {described(path)}")
+    return SchemaError(f"there is not a column {described(path)}")
 
 
 def _insertion(siblings: list[DataField], position: Position) -> int:
@@ -304,7 +304,7 @@ def _insertion(siblings: list[DataField], position: Position) -> int:
             return len(siblings)
     reference = index_of(siblings, position.reference or "")
     if reference is None:
-        raise SchemaError(f"there is no column {position.reference!r} to place a column beside")
+        raise SchemaError(f"there is not a column {position.reference!r} to move a column next to")
     return reference + 1 if position.place is Place.AFTER else reference
 
 
@@ -320,7 +320,7 @@ def _move(fields: list[DataField], name: str, position: Position) -> None:
         case _:
             stays = name == position.reference
     if stays:
-        raise SchemaError(f"the column {name!r} cannot be moved to where it is")
+        raise SchemaError(f"the column {name!r} cannot be moved relative to itself")
     moved = fields.pop(at)
     try:
         fields.insert(_insertion(fields, position), moved)

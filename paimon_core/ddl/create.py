@@ -109,7 +109,7 @@ def normalized(schema: TableSchema) -> TableSchema:
         _check_distinct(what, keys)
         unknown = [k for k in keys if k not in names]
         if unknown:
-            raise SchemaError(f"the {what} {', '.join(unknown)} is no column of the table")
+            raise SchemaError(f"the {what} {', '.join(unknown)} is not a column of the table")
     fields = tuple(
         replace(f, type=f.type.with_nullable(False)) if f.name in primary_keys else f
         for f in schema.fields
@@ -193,7 +193,7 @@ def _keys_of_option(options: dict[str, str], option: str, keys: tuple[str, ...])
     if text is None:
         return keys
     if keys:
-        raise SchemaError(f"{option} is given both by the option {option!r} and beside it")
+        raise SchemaError(f"{option} is given twice: by the option {option!r} and as an argument")
     return tuple(k.strip() for k in text.split(",") if k.strip())
 
 

@@ -169,7 +169,7 @@ def _read(kind: str, obj: Mapping[str, object]) -> SchemaChange:
             return MoveColumn(path[-1], position)
         case "drop_primary_key":
             return DropPrimaryKey()
-    raise InvalidArgument(f"there is no schema change {kind!r}")
+    raise InvalidArgument(f"unknown schema change {kind!r}")
 
 
 def _position(obj: Mapping[str, object]) -> Position | None:

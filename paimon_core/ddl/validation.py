@@ -84,7 +84,7 @@ def _check_known_words(schema: TableSchema) -> None:
             value in words, f"{option.key} is {value!r}, but must be one of {', '.join(words)}"
         )
     function = options.get("bucket-function.type", "default")
-    _require(function in _BUCKET_FUNCTIONS, f"there is no bucket function {function!r}")
+    _require(function in _BUCKET_FUNCTIONS, f"unknown bucket function {function!r}")
     kind = options.get("type", "table").lower()
     if kind not in ("table", "materialized-table"):
         raise UnsupportedFeature(f"type={kind}")
@@ -102,7 +102,7 @@ def _check_keys(schema: TableSchema) -> None:
         ("upsert key", upsert),
     ):
         for key in keys:
-            _require(key in types, f"the {what} {key!r} is no column")
+            _require(key in types, f"the {what} {key!r} is not a column")
             _require(
                 types[key].root not in _NESTED,
                 f"the {what} {key!r} has the type {type_to_sql(types[key])}; "
@@ -114,8 +114,8 @@ def _check_keys(schema: TableSchema) -> None:
     if schema.primary_keys:
         _require(
             any(k not in schema.partition_keys for k in schema.primary_keys),
-            f"the primary key ({', '.join(schema.primary_keys)}) holds nothing but partition keys, "
-            "so that a partition could hold one row only",
+            f"the primary key ({', '.join(schema.primary_keys)}) consists of partition keys only, "
+            "so a partition could hold only one row",
         )
 
 
@@ -125,10 +125,10 @@ def _check_bucket_key(schema: TableSchema) -> None:
         return
     keys = text.split(",")  # as Java: blanks belong to the name
     for key in keys:
-        _require(key in schema.names, f"the bucket key {key!r} is no column")
+        _require(key in schema.names, f"the bucket key {key!r} is not a column")
         _require(
             key not in schema.partition_keys,
-            f"the bucket key {key!r} is a partition key: it is the same all over a partition",
+            f"the bucket key {key!r} is a partition key: it has the same value in the whole partition",
         )
         _require(
             not schema.primary_keys or key in schema.primary_keys,
@@ -145,7 +145,7 @@ def _check_bucket(schema: TableSchema) -> None:
         )
         _require(
             bool(schema.primary_keys) or "full-compaction.delta-commits" not in options,
-            "full-compaction.delta-commits does not go with an append table of bucket=-1",
+            "full-compaction.delta-commits cannot be combined with an append table of bucket=-1",
         )
         return
     postpone = buckets == POSTPONE_BUCKET and bool(schema.primary_keys)
@@ -169,7 +169,7 @@ def _check_field_options(schema: TableSchema) -> None:
         for name in key.split(".")[1].split(","):
             _require(
                 name in (*schema.names, _DEFAULT_AGGREGATE),
-                f"the option {key!r} names {name!r}, which is no column",
+                f"the option {key!r} names {name!r}, which is not a column",
             )
 
 
@@ -178,7 +178,7 @@ def _check_sequence_field(schema: TableSchema) -> None:
     if names == [""]:
         return
     for name in names:
-        _require(name in schema.names, f"the sequence field {name!r} is no column")
+        _require(name in schema.names, f"the sequence field {name!r} is not a column")
         _require(
             f"fields.{name}.aggregate-function" not in schema.options,
             f"the sequence field {name!r} cannot be aggregated",
@@ -187,12 +187,12 @@ def _check_sequence_field(schema: TableSchema) -> None:
     engine = traits_of(schema.options)
     _require(
         engine.allows_sequence_field,
-        f"sequence.field does not go with merge-engine={engine.name}",
+        f"sequence.field cannot be combined with merge-engine={engine.name}",
     )
     crossing = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
     _require(
         not crossing,
-        "sequence.field does not go with updates across partitions: the primary key "
+        "sequence.field cannot be combined with updates across partitions: the primary key "
         f"({', '.join(schema.primary_keys)}) does not hold all partition keys "
         f"({', '.join(schema.partition_keys)})",
     )
@@ -223,7 +223,7 @@ def _check_changelog(schema: TableSchema) -> None:
     engine = traits_of(schema.options)
     _require(
         engine.changelog_producers is None or producer.name in engine.changelog_producers,
-        f"merge-engine={engine.name} does not go with changelog-producer={producer.name}",
+        f"merge-engine={engine.name} cannot be combined with changelog-producer={producer.name}",
     )
 
 
@@ -245,10 +245,10 @@ def _check_retention(schema: TableSchema) -> None:
 
 def _check_columns(schema: TableSchema) -> None:
     for name in schema.names:
-        _require(name not in _SYSTEM_FIELDS, f"{name!r} is a name of Paimon's own columns")
+        _require(name not in _SYSTEM_FIELDS, f"{name!r} is reserved for Paimon's own columns")
         _require(
             not name.startswith(KEY_PREFIX),
-            f"the column {name!r} begins as Paimon's own key columns",
+            f"the column {name!r} starts with the prefix of Paimon's key columns",
         )
     for f in schema.fields:
         if f.type.root in (TypeRoot.BLOB, TypeRoot.VECTOR):
@@ -272,7 +272,7 @@ def _check_expiration(schema: TableSchema) -> None:
     if time_field is None:
         return
     field = schema.row_type.get(time_field)
-    _require(field is not None, f"record-level.time-field {time_field!r} is no column")
+    _require(field is not None, f"record-level.time-field {time_field!r} is not a column")
     assert field is not None
     allowed = (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
     _require(
@@ -286,7 +286,7 @@ def _check_row_options(schema: TableSchema) -> None:
     kind_field = schema.options.value(ROWKIND_FIELD)
     _require(
         kind_field is None or kind_field in schema.names,
-        f"rowkind.field {kind_field!r} is no column",
+        f"rowkind.field {kind_field!r} is not a column",
     )
     _require(
         bool(schema.primary_keys) or not schema.options.value(_READ_SEQUENCE_NUMBER),
@@ -300,26 +300,30 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
     producer = changelog_producer_of(schema.options)
     _require(
         producer.allows_deletion_vectors,
-        f"deletion-vectors.enabled does not go with changelog-producer={producer.name}",
+        f"deletion-vectors.enabled cannot be combined with changelog-producer={producer.name}",
     )
     engine = traits_of(schema.options)
     _require(
         engine.allows_deletion_vectors,
-        f"deletion-vectors.enabled does not go with merge-engine={engine.name}",
+        f"deletion-vectors.enabled cannot be combined with merge-engine={engine.name}",
     )
 
 
 def _check_row_tracking(schema: TableSchema) -> None:
     if schema.options.value(ROW_TRACKING_ENABLED):
         _require(schema.options.value(BUCKET) == -1, "row-tracking.enabled needs bucket=-1")
-        _require(not schema.primary_keys, "row-tracking.enabled does not go with a primary key")
+        _require(
+            not schema.primary_keys, "row-tracking.enabled cannot be combined with a primary key"
+        )
 
 
 def _check_clustering(schema: TableSchema) -> None:
     options = schema.options
     if not options.value(_CLUSTERING_INCREMENTAL):
         return
-    _require(not schema.primary_keys, "clustering.incremental does not go with a primary key")
+    _require(
+        not schema.primary_keys, "clustering.incremental cannot be combined with a primary key"
+    )
     if options.value(BUCKET) != -1:
         _require(
             not options.value(_BUCKET_APPEND_ORDERED),
@@ -327,7 +331,7 @@ def _check_clustering(schema: TableSchema) -> None:
         )
         _require(
             not options.value(DELETION_VECTORS_ENABLED),
-            "clustering.incremental with buckets does not go with deletion-vectors.enabled",
+            "clustering.incremental with buckets cannot be combined with deletion-vectors.enabled",
         )
 
 

@@ -151,7 +151,7 @@ def _timestamps(array: pa.Array, source: pa.DataType, target: pa.DataType) -> pa
     except pa.ArrowInvalid as e:
         raise UnsupportedFeature(
             "TIMESTAMP beyond microseconds outside the years 1678 to 2261",
-            f"a time of a {target} column cannot be held: {e}",
+            f"a time in a {target} column cannot be represented: {e}",
         ) from e
 
 

@@ -61,7 +61,7 @@ def format_of(file_name: str) -> str:
         return parts[-2]
     if len(parts) > 1:
         return parts[-1].removeprefix(_COMPACTED_PREFIX)
-    raise CorruptTable("a data file's name does not tell its format", file=file_name)
+    raise CorruptTable("a data file's name does not show its format", file=file_name)
 
 
 def read_batches(
@@ -120,7 +120,7 @@ def decoding(path: str) -> Iterator[None]:
         raise  # one of Arrow's exceptions, too, but none that the file is to blame for
     except MemoryError as e:
         raise CorruptTable(
-            f"a data file needs more memory than there is: {e}",
+            f"a data file needs more memory than is available: {e}",
             file=path,
             next_step="run `caretaker verify --deep` on the table; if the file is sound, run again "
             "with a lower parallelism or with more memory",

@@ -39,8 +39,8 @@ def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
         raise CorruptTable(
             f"a hash index of {index_file.row_count:,} hashes has {len(data):,} bytes",
             file=path,
-            next_step="put the file back from a backup, or overwrite its partition: a writer that "
-            "guessed would put keys into two buckets",
+            next_step="put the file back from a backup, or overwrite its partition: without "
+            "it, a writer could put one key into two buckets",
         )
     return np.frombuffer(data, _BIG_ENDIAN).astype(np.int32)
 

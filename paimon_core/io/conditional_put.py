@@ -62,9 +62,9 @@ def refused(path: str, reason: str) -> UnsupportedFeature:
     """The error for a store on which commits may be lost; nothing was created at `path`."""
     return UnsupportedFeature(
         "commit on a store without conditional writes",
-        f"cannot commit to {path}: {reason}, so that concurrent commits would be lost; nothing was "
+        f"cannot commit to {path}: {reason}, so concurrent commits could be lost; nothing was "
         "committed",
         file=path,
         next_step="use a store that honours If-None-Match on PUT (AWS S3, MinIO, Ceph, R2), upgrade "
-        "this one, or look for a gateway before it that drops the header",
+        "this one, or check whether a gateway in front of it drops the header",
     )

@@ -65,7 +65,7 @@ class Reference:
                 f"{self.label} of table {self.table.name} was removed or replaced by another job",
                 table=self.table.name,
                 snapshot=self.snapshot.id,
-                next_step="see what is left (`caretaker inspect`), then make a new plan",
+                next_step="check what is left (`caretaker inspect`), then make a new plan",
             )
 
 
@@ -88,7 +88,7 @@ def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
         raise CorruptTable(
             f"branch {branch} of table {table.name} has no schema",
             table=table.name,
-            next_step=f"it was not made completely: delete branch {branch}, or repair it",
+            next_step=f"its creation did not finish: delete branch {branch}, or repair it",
         )
     schema = latest.with_options(table.dynamic_options)
     paths = table_paths(

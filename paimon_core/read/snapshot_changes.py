@@ -74,7 +74,7 @@ def read_between(
     earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
     if earliest is None or latest is None or start < earliest - 1 or end > latest:
         raise InvalidArgument(
-            f"table {table.name} holds snapshots {earliest} to {latest}, not all of {start} to {end}",
+            f"table {table.name} has the snapshots {earliest} to {latest}, but not all of {start} to {end}",
             table=table.name,
         )
     return _read_range(table, range(start + 1, end + 1), columns or table.schema.names, mode)

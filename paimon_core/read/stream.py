@@ -111,7 +111,7 @@ class StreamScan:
             if producer.by_compaction:
                 raise InvalidArgument(
                     f"{_READ_OVERWRITE}=true would read changes twice: {CHANGELOG_PRODUCER.key} is "
-                    f"{producer.name}, and its compactions tell what an overwrite changed"
+                    f"{producer.name}, so a later compaction also writes the changes of an overwrite"
                 )
         needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST, Start.COMPACTED_FULL)
         if needs_at and self.at is None:
@@ -210,7 +210,7 @@ class StreamScan:
                 f"snapshot {snapshot_id} of table {table.name} expired before the stream read it",
                 table=table.name,
                 snapshot=snapshot_id,
-                next_step="start the stream anew; a consumer id keeps snapshots until they are read",
+                next_step="restart the stream; a consumer id keeps snapshots until they are read",
             )
         return found
 

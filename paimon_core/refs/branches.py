@@ -91,15 +91,15 @@ class BranchStore:
         begun = self.begun(name)
         if begun is None:
             raise AlreadyExists(
-                f"branch {name!r} of table {self.table} exists already", table=self.table
+                f"branch {name!r} of table {self.table} already exists", table=self.table
             )
         if begun != (tag or ""):
             raise AlreadyExists(
-                f"branch {name!r} of table {self.table} was begun "
+                f"branch {name!r} of table {self.table} was started "
                 + (f"at tag {begun!r}" if begun else "empty")
                 + " and not finished",
                 table=self.table,
-                next_step="create it so again, or delete it first",
+                next_step="create it with the same source again, or delete it first",
             )
 
     def create(
@@ -230,10 +230,10 @@ class BranchStore:
         mine = [] if source is None else [source.snapshot.id]
         if set(self._snapshots(target)) - set(mine):
             raise StalePlan(
-                f"branch {name!r} of table {self.table} lost the tag from which it begins, and "
-                "somebody has committed to it already",
+                f"branch {name!r} of table {self.table} lost the tag that it starts from, and "
+                "another process has already committed to it",
                 table=self.table,
-                next_step=f"stop its writers, look at it with `caretaker verify`, then run "
+                next_step=f"stop its writers, check it with `caretaker verify`, then run "
                 f"delete_branch for {name!r}",
             )
         for folder in (target.snapshot_dir, target.tag_dir, target.schema_dir):
@@ -262,9 +262,9 @@ class BranchStore:
 
     def _taken(self, name: str) -> AlreadyExists:
         return AlreadyExists(
-            f"somebody else wrote to branch {name!r} of table {self.table} while it was made",
+            f"another process wrote to branch {name!r} of table {self.table} during its creation",
             table=self.table,
-            next_step="look at it with `caretaker verify`, and delete it first if it is not wanted",
+            next_step="check it with `caretaker verify`; delete it first if it is not needed",
         )
 
     def delete(self, name: str) -> None:
@@ -303,7 +303,7 @@ class BranchStore:
             self.paths.branch_dir(name), self.paths.branch_dir(new_name)
         ):
             raise AlreadyExists(
-                f"branch {new_name!r} of table {self.table} exists already", table=self.table
+                f"branch {new_name!r} of table {self.table} already exists", table=self.table
             )
 
         self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))

@@ -44,7 +44,7 @@ class ConsumerStore:
     def all(self) -> list[Consumer]:
         """All consumers by id; one deleted while they are read is left out.
 
-        CorruptTable if one cannot be read: nobody can tell what it holds back.
+        CorruptTable if one cannot be read: no one can know which snapshots it holds back.
         """
         found = map_parallel(self.io, self._read, self._files())
         return [c for c in found if c is not None]

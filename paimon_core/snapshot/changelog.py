@@ -41,7 +41,7 @@ class ChangelogStore(NumberedStore):
                 f"changelog {snapshot_id} of table {self.table} does not exist",
                 table=self.table,
                 snapshot=snapshot_id,
-                next_step="it never was kept, or it expired",
+                next_step="it was never kept, or it expired",
             )
         return found
 
@@ -65,8 +65,8 @@ class ChangelogStore(NumberedStore):
             left = self.ids()
             if left and max(missing) >= left[0]:
                 raise NotFound(
-                    f"changelog {max(missing)} of table {self.table} vanished while it was read, "
-                    "though older ones are there",
+                    f"changelog {max(missing)} of table {self.table} disappeared while it was read, "
+                    "although older ones still exist",
                     table=self.table,
                     snapshot=max(missing),
                     next_step="another job changed the table meanwhile; run again",

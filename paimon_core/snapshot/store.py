@@ -76,7 +76,7 @@ class SnapshotStore(NumberedStore):
                 f"snapshot {snapshot_id} of table {self.table} does not exist",
                 table=self.table,
                 snapshot=snapshot_id,
-                next_step="it never was, or it expired; `caretaker inspect` lists what is there",
+                next_step="it never existed, or it expired; `caretaker inspect` lists what is there",
             )
         return found
 
@@ -124,8 +124,8 @@ class SnapshotStore(NumberedStore):
             for snapshot_id in missing:
                 if left and snapshot_id >= left[0]:
                     raise NotFound(
-                        f"snapshot {snapshot_id} of table {self.table} vanished while it was read, "
-                        "though older ones are there",
+                        f"snapshot {snapshot_id} of table {self.table} disappeared while it was read, "
+                        "although older ones still exist",
                         table=self.table,
                         snapshot=snapshot_id,
                         next_step="the table was rolled back or repaired meanwhile; run again",
@@ -218,7 +218,7 @@ class SnapshotStore(NumberedStore):
 
 def _vanished(table: str) -> NotFound:
     return NotFound(
-        f"snapshots of table {table} vanish as soon as they are found",
+        f"snapshots of table {table} disappear while they are read",
         table=table,
         next_step="another job is expiring or rolling back; run again when it is done",
     )

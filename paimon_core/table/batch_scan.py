@@ -111,7 +111,7 @@ def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> BatchScan:
             return _since_creation(table, latest, _number(options["scan.creation-time-millis"]))
         case "incremental":
             return _incremental(table, zone)
-    raise InvalidArgument(f"scan.mode={mode} is none of a batch read", table=table.name)
+    raise InvalidArgument(f"scan.mode={mode} does not apply to a batch read", table=table.name)
 
 
 def read_batch(
@@ -228,8 +228,8 @@ def incremental_mode(table: FileStoreTable) -> str:
     mode = table.options.get("incremental-between-scan-mode", "auto").strip().lower()
     if mode not in INCREMENTAL_MODES:
         raise InvalidArgument(
-            f"there is no incremental-between-scan-mode {mode!r}; "
-            f"there are {', '.join(INCREMENTAL_MODES)}"
+            f"unknown incremental-between-scan-mode {mode!r}; "
+            f"expected {', '.join(INCREMENTAL_MODES)}"
         )
     return mode
 
@@ -280,7 +280,7 @@ def _between(
 
 def _check_order(table: FileStoreTable, start: int, end: int) -> None:
     if end < start:
-        raise InvalidArgument(f"the end, {end}, lies before the start, {start}", table=table.name)
+        raise InvalidArgument(f"the end, {end}, is before the start, {start}", table=table.name)
 
 
 def _between_tags(
@@ -316,7 +316,7 @@ def _to_auto_tag(table: FileStoreTable, name: str) -> BatchScan:
     period = TagPeriod.of(table.options)
     time = period.time_of(name)
     if time is None:
-        raise InvalidArgument(f"{name!r} is no name of an automatic tag of table {table.name}")
+        raise InvalidArgument(f"{name!r} is not the name of an automatic tag of table {table.name}")
     end = table.tags.get_or_none(name)
     timed = [(period.time_of(t.name), t) for t in table.tags.all()]
     earlier = [(t, tag) for t, tag in timed if t is not None and t < time]

@@ -205,7 +205,7 @@ def _with_text(data_type: DataType) -> AtomicType:
 def _whole(obj: Mapping[str, object], name: str) -> int:
     value = obj[name]
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is no whole number: {value!r}")
+        raise TypeError(f"{name} is not a whole number: {value!r}")
     return value
 
 

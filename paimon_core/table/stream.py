@@ -87,7 +87,9 @@ def _start(table: FileStoreTable, zone: tzinfo) -> tuple[Start, int | None]:
     try:
         start = Start(mode)
     except ValueError as e:
-        raise InvalidArgument(f"scan.mode={mode} is none of a stream", table=table.name) from e
+        raise InvalidArgument(
+            f"scan.mode={mode} does not apply to a stream", table=table.name
+        ) from e
     match start:
         case Start.FROM_SNAPSHOT | Start.FROM_SNAPSHOT_FULL:
             return start, millis_of(options["scan.snapshot-id"], None, zone)

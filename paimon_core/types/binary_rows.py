@@ -75,7 +75,7 @@ def encode_columns(
     if len(columns) != len(types):
         raise InvalidArgument(f"{len(columns)} columns for {len(types)} fields")
     if not columns:
-        raise InvalidArgument("rows without columns have no number")
+        raise InvalidArgument("rows without columns have no row count")
     builder = _Builder(len(columns[0]), len(columns))
     for i, (column, data_type) in enumerate(zip(columns, types, strict=True)):
         builder.add(i, one_array(column), data_type)

@@ -98,7 +98,7 @@ def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
 def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kinds | None:
     """The kind of each row: from `rowkind.field` if the table has it, else as given.
 
-    InvalidArgument if that column holds null, or what is no row kind.
+    InvalidArgument if that column holds null, or what is not a row kind.
     """
     name = table.options.value(ROWKIND_FIELD)
     if name is None:
@@ -113,7 +113,7 @@ def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kin
     if found.null_count:
         bad = rows.column(name).filter(found.is_null())[0].as_py()
         raise InvalidArgument(
-            f"{bad!r} in column {name} of table {table.name} is no row kind (+I, -U, +U, -D)",
+            f"{bad!r} in column {name} of table {table.name} is not a row kind (+I, -U, +U, -D)",
             table=table.name,
         )
     return np.asarray(found, dtype=np.int8)

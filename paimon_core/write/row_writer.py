@@ -83,7 +83,7 @@ class RowWriter:
             )
         if cross_partition and global_index is None:
             raise InvalidArgument(
-                f"table {table.name} has keys across partitions: its writer needs to know where",
+                f"table {table.name} has keys across partitions: its writer needs a global index",
                 table=table.name,
                 next_step="make the writer with paimon_core.table.write_session.new_writer",
             )

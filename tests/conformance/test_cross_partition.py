@@ -97,7 +97,7 @@ def test_what_such_a_table_refuses(tmp_path: Path) -> None:
     }
     assert "error" not in run_step({**create, **at})
     table = open_table(str(tmp_path), "db.t")
-    with pytest.raises(InvalidArgument, match="needs to know where"):
+    with pytest.raises(InvalidArgument, match="needs a global index"):
         RowWriter(table, env=ENV)
     with pytest.raises(UnsupportedFeature, match="overwriting a cross-partition table"):
         new_writer(table, env=ENV, overwrite=True)

@@ -89,7 +89,7 @@ def test_what_java_answers() -> None:
 
 @pytest.mark.parametrize("function", [HllSketch, ThetaSketch])
 def test_what_is_no_sketch_is_told(function: Any) -> None:
-    with pytest.raises(CorruptTable, match="is no sketch"):
+    with pytest.raises(CorruptTable, match="is not a sketch"):
         function().add(b"no sketch", b"at all")
     with pytest.raises(CorruptTable, match="cannot take back"):
         function().retract(b"", b"")

@@ -71,7 +71,7 @@ class OrcFileWriter:
         codec = _CODECS.get(compression.lower())
         if codec is None:
             raise UnsupportedFeature(
-                f"compression {compression} of ORC files (Java has none of that name either)"
+                f"compression {compression} of ORC files (Java does not support it either)"
             )
         self._codec = codec
         self._compress = compressor(compression.lower(), zstd_level)
@@ -294,8 +294,8 @@ def _seconds_and_nanos(array: pa.Array) -> tuple[Ints, Ints]:
     if (rounded & (seconds == -1)).any():
         raise UnsupportedFeature(
             "ORC timestamps within the second before 1970",
-            "an ORC file cannot hold a time within the second before 1970: readers would take "
-            "it for one within the second after (Java loses it without a word)",
+            "an ORC file cannot hold a time within the second before 1970: readers would "
+            "return a time within the second after (Java corrupts such times silently)",
             next_step="use file.format=parquet for this table",
         )
     return seconds + rounded, nanos

@@ -117,7 +117,7 @@ def check_aggregate_functions(schema: TableSchema) -> None:
     for name in schema.names:
         function = schema.options.get(f"{PREFIX}{name}.aggregate-function", default)
         if function is not None and function not in _NAMES:
-            raise SchemaError(f"there is no aggregate function {function!r} (column {name!r})")
+            raise SchemaError(f"unknown aggregate function {function!r} (column {name!r})")
 
 
 def column_function(
@@ -250,6 +250,6 @@ def _require(fits: bool, name: str, field: DataField, wanted: str) -> None:  # n
 
 def _misfit(name: str, field: DataField, wanted: str) -> InvalidArgument:
     return InvalidArgument(
-        f"aggregate function {name!r} wants {wanted}, but field {field.name} is "
+        f"aggregate function {name!r} needs {wanted}, but field {field.name} is "
         f"{type_to_sql(field.type)}"
     )

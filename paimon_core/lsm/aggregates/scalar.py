@@ -48,7 +48,7 @@ class Aggregate:
 def cannot_retract(name: str) -> CorruptTable:
     """The error for a retraction that a function does not know."""
     return CorruptTable(
-        f"aggregate function {name!r} cannot take back a value, but the table holds -U or -D rows",
+        f"aggregate function {name!r} cannot take back a value, but the table contains -U or -D rows",
         next_step="set fields.<field>.ignore-retract=true, or use a function that can",
     )
 
@@ -143,7 +143,9 @@ def decimal_arithmetic(precision: int, scale: int) -> dict[str, Arithmetic]:
         quotient = _EXACT.divide(a, b)
         if _EXACT.multiply(quotient, b) != a:
             # Java: BigDecimal.divide without rounding
-            raise CorruptTable(f"aggregate function 'product': {a} / {b} has no end")
+            raise CorruptTable(
+                f"aggregate function 'product': {a} / {b} has no finite decimal form"
+            )
         return fitted(quotient)
 
     return {
@@ -164,8 +166,8 @@ def integer_arithmetic(bits: int, *, exact: bool = False) -> dict[str, Arithmeti
     def wrap(value: int) -> int:
         if exact and not -half <= value < half:
             raise CorruptTable(
-                f"an aggregate comes to {value}, which its column of {bits} bits cannot hold",
-                next_step="give the column a wider type; Java 2.0 stops here, 1.4 wraps around",
+                f"an aggregate has the value {value}, which does not fit into its column of {bits} bits",
+                next_step="give the column a wider type; Java 2.0 fails here, 1.4 wraps around",
             )
         return (value + half) % whole - half
 
@@ -357,7 +359,7 @@ def _utf16(text: object) -> bytes:
     if not isinstance(text, str):
         raise CorruptTable(
             f"aggregate function 'merge_map_with_keytime' compares times as texts, not {text!r}",
-            next_step="let fields.<field>.ts-field name a STRING; Java Paimon stops here, too",
+            next_step="set fields.<field>.ts-field to a STRING field; Java Paimon fails here as well",
         )
     return text.encode("utf-16-be", "surrogatepass")
 

@@ -101,6 +101,6 @@ def _datasketches(function: str) -> ModuleType:
 
 def _unreadable(function: str, reason: Exception) -> CorruptTable:
     return CorruptTable(
-        f"a value of {function} is no sketch: {reason}",
-        next_step="look at what the writers of this column write",
+        f"a value of {function} is not a sketch: {reason}",
+        next_step="check what the writers of this column write",
     )

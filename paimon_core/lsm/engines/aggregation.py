@@ -70,7 +70,7 @@ def aggregation_of(schema: TableSchema, rules: JavaRules) -> Aggregation:
         if remove and f"{PREFIX}{field.name}.ignore-retract" in options:
             raise InvalidArgument(
                 f"{AGGREGATION_REMOVE_RECORD_ON_DELETE.key} and "
-                f"{PREFIX}{field.name}.ignore-retract exclude each other"
+                f"{PREFIX}{field.name}.ignore-retract cannot be combined"
             )
         functions[field.name] = column_function(name, field, options, rules=rules)
     return Aggregation(functions, remove)

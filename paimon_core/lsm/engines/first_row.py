@@ -33,7 +33,7 @@ class FirstRow:
             return MergedRows(rows.take(order[first]))
         if not self.ignore_delete:
             raise CorruptTable(
-                "merge engine first-row cannot take -U and -D rows, but the table holds some",
+                "merge engine first-row cannot take -U and -D rows, but the table contains some",
                 next_step="set ignore-delete=true to ignore them",
             )
         kept = np.flatnonzero(~(retract & several))

@@ -176,7 +176,7 @@ class _Merge:
             return
         if self.retract.any():
             raise CorruptTable(
-                "merge engine partial-update cannot take -U and -D rows, but the table holds some",
+                "merge engine partial-update cannot take -U and -D rows, but the table contains some",
                 next_step="set ignore-delete, partial-update.remove-record-on-delete or sequence "
                 "groups",
             )
@@ -306,10 +306,10 @@ def partial_update_of(schema: TableSchema, rules: JavaRules) -> PartialUpdate:
         )
         ordered |= {*sequence_fields, *members}
     if (remove_on_delete or removing) and ignore_delete:
-        raise InvalidArgument(f"{IGNORE_DELETE.key} excludes removing rows on -D")
+        raise InvalidArgument(f"{IGNORE_DELETE.key} cannot be combined with removing rows on -D")
     if remove_on_delete and groups:
         raise InvalidArgument(
-            f"{PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key} excludes sequence groups"
+            f"{PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key} cannot be combined with sequence groups"
         )
     for name in fields:
         function = function_name(name, options)

@@ -24,12 +24,14 @@ def check_partial_update(schema: TableSchema) -> None:
     remove_on_group = options.get(_REMOVE_ON_GROUP)
     if options.value(IGNORE_DELETE) and (remove_on_delete or remove_on_group is not None):
         conflict = _REMOVE_ON_DELETE if remove_on_delete else _REMOVE_ON_GROUP
-        raise SchemaError(f"ignore-delete does not go with {conflict}")
+        raise SchemaError(f"ignore-delete cannot be combined with {conflict}")
     if remove_on_delete and (ordering or ordered):
-        raise SchemaError(f"sequence groups do not go with {_REMOVE_ON_DELETE}")
+        raise SchemaError(f"sequence groups cannot be combined with {_REMOVE_ON_DELETE}")
     for name in (remove_on_group or "").split(",") if remove_on_group else ():
         if name not in ordering:
-            raise SchemaError(f"{_REMOVE_ON_GROUP} names {name!r}, which orders no sequence group")
+            raise SchemaError(
+                f"{_REMOVE_ON_GROUP} names {name!r}, which is not the sequence field of a group"
+            )
 
 
 def _groups(schema: TableSchema) -> tuple[set[str], set[str]]:
@@ -43,7 +45,7 @@ def _groups(schema: TableSchema) -> tuple[set[str], set[str]]:
         members = value.split(",")
         for name in (*by, *members):
             if name not in schema.names:
-                raise SchemaError(f"the option {key!r} names {name!r}, which is no column")
+                raise SchemaError(f"the option {key!r} names {name!r}, which is not a column")
         for name in members:
             if name in ordered or members.count(name) > 1:
                 raise SchemaError(f"the column {name!r} is in more than one sequence group")

@@ -91,7 +91,7 @@ def read_system_table(
     if system is None:
         raise NotFound(
             f"there is no system table {name!r}; "
-            f"there are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
+            f"the system tables are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
             table=table.name,
         )
     read = SystemRead(table=table, snapshot=snapshot, zone=zone)

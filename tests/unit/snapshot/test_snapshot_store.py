@@ -235,7 +235,7 @@ def test_snapshots_that_vanish_otherwise_are_an_error(tmp_path: Path) -> None:
         "after_list",
         lambda _: (tmp_path / "snapshot" / "snapshot-3").unlink(missing_ok=True),
     )
-    with pytest.raises(NotFound, match=r"snapshot 3 of table .* vanished"):
+    with pytest.raises(NotFound, match=r"snapshot 3 of table .* disappeared"):
         _store(tmp_path, io).all()
 
 

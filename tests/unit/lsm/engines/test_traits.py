@@ -82,7 +82,9 @@ def test_with_its_row_the_engine_merges_compactions_and_changelogs(lake, produce
 
 @pytest.mark.usefixtures("row")
 def test_the_row_says_what_a_schema_must_have(lake):
-    with pytest.raises(SchemaError, match="largest does not go with changelog-producer=input"):
+    with pytest.raises(
+        SchemaError, match="largest cannot be combined with changelog-producer=input"
+    ):
         lake.create(options={**OPTIONS, "changelog-producer": "input"})
     with pytest.raises(SchemaError, match="needs a column 'v'"):
         create_schema(
