@@ -13,7 +13,7 @@
     |-- StorageError               the store did not answer, or refused, and why
     |   `-- StorageAccessDenied    it refused these credentials: another attempt will not help
     |-- CommitError
-    |   |-- CommitConflict         another commit changed what this one builds on: plan anew
+    |   |-- CommitConflict         another commit changed what this one builds on: plan again
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
     `-- MaintenanceError
         |-- ClockSkew              this machine's clock and the store's disagree
@@ -187,7 +187,7 @@ class CommitError(PaimonError):
 class CommitConflict(CommitError):
     """A concurrent commit changed what this one builds on; its metadata files were deleted.
 
-    Data files belong to whoever wrote them: jobs delete theirs, a writer's are orphans.
+    Data files belong to their writer: jobs delete theirs, a writer's are orphans.
     """
 
     default_next_step = "run again: a new plan sees the other commit"

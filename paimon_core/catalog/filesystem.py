@@ -166,7 +166,7 @@ class FileSystemCatalog:
         """The new schema, with the changes applied in order to the newest one.
 
         Changes are values of `schema.schema_change`, or the JSON objects that it reads.  When
-        another process changed the schema meanwhile, they are applied anew to its schema.  NotFound
+        another process changed the schema meanwhile, they are applied again, to its schema.  NotFound
         for the table, SchemaError or UnsupportedFeature for what is refused.
         """
         wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]

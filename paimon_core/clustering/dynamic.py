@@ -1,9 +1,9 @@
-"""Deals the rows of a dynamic-bucket partition out to buckets anew, like rows together.
+"""Distributes the rows of a dynamic-bucket partition to new buckets, similar rows together.
 
 Java: `SortCompactAction` of a table with dynamic buckets.  Rows are merged, sorted by code, and
 written as an overwrite would: each bucket is filled up before the next one begins, so that a bucket
-holds a range of codes.  Within a bucket rows are sorted by key, as ever.  Hash indexes are written
-anew.  Rows move between buckets: the result is committed only if the partition is still as it was
+holds a range of codes.  Within a bucket rows are sorted by key, as ever.  Hash indexes are
+written again.  Rows move between buckets: the result is committed only if the partition is still as it was
 read.
 """
 

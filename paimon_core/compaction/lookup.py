@@ -41,7 +41,7 @@ Keep = Callable[[pa.RecordBatch], BoolArray]
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _WORTH_SKIPPING: Final = 32_768
-"""Rows: to begin anew behind fewer costs more than to read on."""
+"""Rows: skipping fewer than this costs more than reading them."""
 
 
 @dataclass(frozen=True, slots=True)

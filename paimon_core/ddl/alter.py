@@ -66,7 +66,7 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "pk-clustering-override",
     }
 )
-"""Options that nobody may change once the table has a snapshot (Java: `@Immutable`)."""
+"""Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""
 _FIELD_OPTIONS: Final = ("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter")
 _GROUP_OPTIONS: Final = ("sequence-group", "nested-key")
 _NAME_LISTS: Final = ("bucket-key", "sequence.field")

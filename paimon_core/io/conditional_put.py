@@ -9,7 +9,7 @@ Whoever commits first in a process creates it, conditionally, with content of it
 - *refused*: the object is there, and the store honours the condition.  One request is the whole
   proof from the second process on.  It is about the store as it is today: an object that merely
   says "proven" would come along when a bucket is copied to another store.
-- *created*: nobody did this before, or the store ignores the condition.  A second creation, with
+- *created*: this is the first creation, or the store ignores the condition.  A second creation, with
   other content, tells: it must be refused, and the first content must be there.
 
 What a process has proven, it remembers for the endpoint and the bucket.

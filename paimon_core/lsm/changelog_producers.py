@@ -2,7 +2,7 @@
 
 ::
 
-    none              nobody writes a changelog
+    none              there is no changelog
     input             writers write down the rows that they are given
     full-compaction   a compaction into the top level writes what it changes there
     lookup            every compaction looks up the old rows and writes what it changes

@@ -13,7 +13,7 @@ from paimon_core.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class ChosenEngine:
-    """An engine, and the columns it has to see although nobody asked for them.
+    """An engine, and the columns that it reads although the query does not select them.
 
     `with_levels`: rows of files are merged by their levels, so they need a column `_LEVEL`.
     """

@@ -72,8 +72,8 @@ class Reference:
 def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
     """The table's handle on another branch, under that branch's newest schema.
 
-    CorruptTable for a branch without schema: nobody can tell what its snapshots need, so whoever
-    deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
+    CorruptTable for a branch without schema: no one can know what its snapshots need, so a
+    job that deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
     Java 1.4 leaves when it makes a branch at a tag whose snapshot has expired: it copies main's
     tag, then fails.  Its tags keep what they name, read under main's schemas.
     """

@@ -2,7 +2,7 @@
 
 1. A *journal* `caretaker/released/UUID.json` below the table's root: the snapshots that go.
 2. The references themselves are deleted, so that no reader can begin with one that is hollow.
-3. What is left is read again, and the files that nobody needs are found; a tag that was made
+3. What is left is read again, and the files that nothing needs are found; a tag that was made
    meanwhile keeps its own.
 4. The files are deleted: data first, then manifests, then manifest lists, through which a second
    run finds what the first one did not get to; the journal last.

@@ -7,7 +7,7 @@ bounded as in any merge.
 As in Java, files that both snapshots hold are left out on both sides before anything is merged.  So
 with the merge engines aggregation and partial-update a row shows what the later files alone say.
 And where the table lives with Java 1.4, a row must be the later one by sequence too: an overwrite,
-which counts anew, may hide what it changed.
+which restarts the sequence numbers, may hide what it changed.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class BranchStore:
 
         `expected` is the snapshot that the tag had when this was planned.  The tag, and the metadata
         of its snapshot, are proven before anything is written, and again when the branch holds
-        references of its own: whoever deletes the tag later finds these and keeps their files.  If
+        references of its own: a later deletion of the tag finds these and keeps their files.  If
         the tag went in between, the branch is taken back.
 
         InvalidArgument for a name that Java refuses (main, blank, digits only), AlreadyExists,
@@ -270,8 +270,8 @@ class BranchStore:
     def delete(self, name: str) -> None:
         """Delete the branch's metadata; NotFound if there is none.  Its data become orphans.
 
-        A commit that lands meanwhile goes too: on its own it would be a branch that nobody can
-        read.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
+        A commit that lands meanwhile goes too: on its own it would be an unreadable
+        branch.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
         coming.
         """
         if name == MAIN_BRANCH:

@@ -107,7 +107,7 @@ class TagStore:
             ) from e
 
     def create(self, tag: Tag) -> None:
-        """Make the tag; AlreadyExists if the name is taken, whoever was first."""
+        """Make the tag; AlreadyExists if the name is taken."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.create_if_absent(path, tag_to_json(tag).encode()):
             raise AlreadyExists(

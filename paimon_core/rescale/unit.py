@@ -34,7 +34,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleUnit:
-    """Work for one task: old buckets of one partition, and how many there shall be.
+    """Work for one task: old buckets of one partition, and their new number.
 
     `sources` name the old buckets and, as `append_files`, the files to read; `snapshot` says where
     deletion vectors are looked up, None if there are none.  All units of a partition are committed

@@ -21,7 +21,7 @@ class SchemaStore:
     """Reads and creates `schema/schema-N`; `table` is the name for messages.
 
     A schema is read once: its file never changes.  (A fast-forward from a branch may put another
-    schema in its place; a handle that shall see it must be opened anew.)
+    schema in its place; open the table again to see it.)
     """
 
     io: FileIO
@@ -46,7 +46,7 @@ class SchemaStore:
         return self.get(ids[-1]) if ids else None
 
     def get(self, schema_id: int) -> TableSchema:
-        """The schema; CorruptTable if it is missing, for whoever asks has its id from metadata."""
+        """The schema; CorruptTable if it is missing, for its id comes from metadata."""
         known = self._known.get(schema_id)
         if known is None:
             known = self._read(schema_id)

@@ -130,7 +130,7 @@ class _RollingWriter(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """A file begins: what is collected about it starts anew."""
+        """A file begins: its statistics start from zero."""
 
     @abstractmethod
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:

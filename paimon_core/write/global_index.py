@@ -9,7 +9,7 @@ partition than the one that holds its key:
 - partial-update, aggregation: the row goes to the old place, whatever partition it names;
 - first-row: the row is dropped.
 
-Nothing on disk says where keys are; whoever writes reads them all first.  They are kept in memory,
+Nothing on disk says where keys are: a writer reads all keys first.  They are kept in memory,
 about 150 bytes each: a table of a hundred million keys is no table for this writer.
 """
 

@@ -2,7 +2,7 @@
 
 What a column's pages hold is not looked at: its statistics are put together from those of the
 files.  A column is decoded and encoded again only where that is needed: because several chunks with
-a dictionary each are to become one, because nobody knows its statistics, or because pages are so
+a dictionary each are to become one, because its statistics are unknown, or because pages are so
 small that their number would cost every reader more than is saved here.
 """
 

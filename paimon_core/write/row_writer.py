@@ -52,7 +52,7 @@ class RowWriter:
     then those of the fullest bucket go to local disk, or to level 0 if the table is not
     `write-buffer-spillable`.  Rows of other tables go to their files at once.
 
-    With `overwrite`, sequence numbers and hash indexes start anew, as the partitions written will
+    With `overwrite`, sequence numbers and hash indexes start afresh, as the partitions written will
     hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
     writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
     there on, whatever there is.  `global_index` says where the keys of a cross-partition table are

@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _parsed(schema: bytes) -> Any:
-    """The schema; thousands of metadata files have the same one, which nobody may change."""
+    """The schema; thousands of metadata files share one, so do not change it."""
     parsed = parse_json(schema)
     check_schema(parsed)
     return parsed

@@ -1,7 +1,7 @@
 """The tail of an ORC file, read here before the ORC library reads it.
 
 The library trusts a footer: types that contain themselves have no end, and a DECIMAL of 62 digits
-ends the process.  So whoever opens an ORC file checks its footer first.
+ends the process.  So every reader of an ORC file checks its footer first.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def read_footer(source: Any) -> pq.FileMetaData:
 
 
 def read_checked_footer(source: Any) -> pq.FileMetaData:
-    """The same, for whoever looks at the column chunks.
+    """The same, for readers of the column chunks.
 
     Arrow ends the process when it is asked for a chunk that contradicts itself.  So CorruptTable is
     raised if a chunk has another type than its column, or a codec or encoding that does not exist;

@@ -26,9 +26,9 @@ from paimon_core.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Adds versions up, takes back those of kind -U and -D.
+    """Aggregates the versions of a key; -U and -D retract a value.
 
-    With `remove_on_delete` a -D begins anew with its own values, and removes the row if it is the
+    With `remove_on_delete` a -D starts afresh with its own values, and removes the row if it is the
     last version.
     """
 

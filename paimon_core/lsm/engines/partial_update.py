@@ -8,8 +8,8 @@ null), an older one changes nothing, except that fields with an aggregate functi
 older value.  A version whose sequence fields are all null leaves the group alone.
 
 A retraction sets the fields of the groups that it is new enough for to null, and is taken back
-from aggregated ones.  Two options make a -D remove the whole row, which then begins anew with the
-values that the -D carries.  If a key's first version is a retraction, its values are what the
+from aggregated ones.  Two options make a -D remove the whole row, which then starts afresh with
+the values of the -D.  If a key's first version is a retraction, its values are what the
 others update.
 """
 
@@ -110,7 +110,7 @@ class _Merge:
 
     @cached_property
     def removals(self) -> BoolArray:
-        """The -D versions with which the row begins anew."""
+        """The -D versions after which the row starts afresh."""
         engine = self._engine
         if not engine.groups:
             return self.deletes if engine.remove_on_delete else np.zeros_like(self.deletes)
@@ -138,7 +138,7 @@ class _Merge:
             tried[new] = True
 
     def segment_starts(self, removals: BoolArray) -> Rows:
-        """Where sequences begin anew: at the groups' starts and at removals."""
+        """Where sequences restart: at the groups' starts and at removals."""
         starts = removals.copy()
         starts[self.versions.starts] = True
         return np.flatnonzero(starts)
@@ -197,7 +197,7 @@ class _GroupOfSlice:
         self._codes = np.where(self._filled | (merge.seeds & filled), codes, 0)
 
     def accepted(self, removals: BoolArray) -> BoolArray:
-        """The versions whose sequence is not below the row's, given where rows begin anew."""
+        """The versions whose sequence is not below the row's, given where rows restart."""
         merge = self._merge
         before = merge.versions.running_maximum(self._codes, merge.segment_starts(removals))
         accepted: BoolArray = self._filled & (self._codes >= before)

@@ -104,7 +104,7 @@ def _ends(kinds: np.ndarray) -> np.ndarray:
 def _lists(
     rows: pa.RecordBatch, ends: np.ndarray, row_type: RowType, schema: pa.Schema
 ) -> pa.RecordBatch:
-    # An update's two rows stand side by side, so the lists are the columns themselves, cut anew.
+    # An update's two rows stand side by side, so the lists are slices of the columns themselves.
     offsets = pa.array(np.concatenate([[0], ends + 1]).astype(np.int32))
     columns = [
         pa.ListArray.from_arrays(offsets, rows.column(f.name), type=schema.field(f.name).type)
