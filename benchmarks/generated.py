@@ -14,10 +14,10 @@ from cases import COLUMNS, TABLE
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import column_from_object, create_schema
+from paimon_core.ddl.create import column_from_object, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -68,7 +68,7 @@ def generate(
         used += len(fresh)
         if not first <= number < (commits if until is None else until):
             continue
-        writer = TableWriter(table, env=env)
+        writer = RowWriter(table, env=env)
         writer.write(_rows(rng, keys, arrow, text_bytes), np.zeros(count, np.int8))
         commit(table, writer.prepare_commit(), user="benchmark", env=env)
 

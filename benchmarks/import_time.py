@@ -22,7 +22,7 @@ TARGET = 0.5
 MODULES = (
     "paimon_core.table.open",
     "paimon_core.read.table_read",
-    "paimon_core.write.table_write",
+    "paimon_core.write.row_writer",
     "paimon_core.commit.committer",
     "paimon_core.compaction.rewrite",
 )

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.data_file import (
@@ -28,7 +29,6 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     SimpleStats,
 )
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.binary_row import encode_row

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from paimon_core.format.avro_container import Container
+from paimon_core.format.avro.container import Container
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.avro_codec import read_records
 from paimon_core.manifest.data_file import (

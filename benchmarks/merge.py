@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_core.lsm.engines import merge_engine_of
-from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.chosen_engine import merge_engine_of
+from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.arrow import arrow_schema

@@ -17,6 +17,7 @@ import time
 import uuid
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import (
     DataFileMeta,
@@ -30,7 +31,6 @@ from paimon_core.manifest.manifest_file import write_manifests
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.predicate import Predicate, parse_where
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.table.open import open_table
 from paimon_core.types.binary_row import encode_row

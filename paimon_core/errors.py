@@ -13,7 +13,7 @@
     |-- StorageError               the store did not answer, or refused, and why
     |   `-- StorageAccessDenied    it refused these credentials: another attempt will not help
     |-- CommitError
-    |   |-- CommitConflict         another commit changed what this one builds on: plan anew
+    |   |-- CommitConflict         another commit changed what this one builds on: plan again
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
     |       `-- CommitRemoved      the commit was there, and a rollback removed it again
     `-- MaintenanceError
@@ -131,7 +131,7 @@ class CorruptTable(PaimonError):
 
 
 class UnsupportedFeature(PaimonError):
-    """The table needs `feature`, which this version does not know.
+    """The table uses `feature`, which this version does not support.
 
     `known`: the history shows that the table was refused for this before (set by the runner).
     """
@@ -188,7 +188,7 @@ class CommitError(PaimonError):
 class CommitConflict(CommitError):
     """A concurrent commit changed what this one builds on; its metadata files were deleted.
 
-    Data files belong to whoever wrote them: jobs delete theirs, a writer's are orphans.
+    Data files belong to their writer: jobs delete theirs, a writer's are orphans.
     """
 
     default_next_step = "run again: a new plan sees the other commit"

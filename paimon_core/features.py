@@ -1,8 +1,8 @@
-"""What of Paimon this version knows; everything else is refused by name before it is touched.
+"""The features of Paimon that are not supported; a table that uses one is refused by its name.
 
 Java: `CoreOptions`, `schema/SchemaValidation`; java-rules M1.  A table that is silently read wrong
-is worse than one that is refused, so each check is a list of what is *not* known, plus, for
-values of an enumeration, of what is.
+is worse than one that is refused, so each check lists the features that are *not* supported, and,
+for the values of an enumeration, those that are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.index.hash_index import HASH_INDEX
+from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS
+from paimon_core.lsm.engines.traits import MERGE_ENGINES
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -34,12 +38,10 @@ from paimon_core.types.data_types import (
 
 Check = Callable[[FileStoreTable], Iterator[str]]
 
-_MERGE_ENGINES = frozenset({"deduplicate", "first-row", "partial-update", "aggregation"})
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_CHANGELOG_PRODUCERS = frozenset({"none", "input", "full-compaction", "lookup"})
 _UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
 
-_READABLE_INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
+_READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 _REFUSED_TO_READ = (
     "data-evolution.enabled",
@@ -49,7 +51,7 @@ _REFUSED_TO_READ = (
     "postpone.merge-on-read",
     "sequence.snapshot-ordering",
 )
-"""Boolean options that change what a read returns."""
+"""Boolean options of features that change what a read returns."""
 
 _TABLE_TYPES = frozenset({"table"})
 
@@ -59,7 +61,7 @@ _REFUSED_TO_WRITE = (
     "metastore.partitioned-table",
     "primary-key.nullable",
 )
-"""Boolean options that a native commit would leave stale or break."""
+"""Boolean options of features that a native commit would leave out of date, or break."""
 
 _REFUSED_TO_WRITE_IF_SET = (
     "commit.callbacks",
@@ -88,7 +90,7 @@ def _types(data_type: DataType) -> Iterator[TypeRoot]:
 
 
 def unreadable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of features without which this table cannot be read right."""
+    """The names of the features in use that make it impossible to read the table correctly."""
     options = table.options
     for key in _REFUSED_TO_READ:
         if options.flag(key):
@@ -99,7 +101,7 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
         yield f"type={options['type']}"
     for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
-    if table.has_primary_key and options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
+    if table.has_primary_key and options.value(MERGE_ENGINE) not in MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
@@ -107,7 +109,7 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of features without which rows cannot be written into this table right."""
+    """The names of the features in use that make it impossible to write rows correctly."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -115,12 +117,12 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled with a primary key"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
-    if options.value(CHANGELOG_PRODUCER) not in _CHANGELOG_PRODUCERS:
+    if options.value(CHANGELOG_PRODUCER) not in CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
 
 
 def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of features without which this table's files cannot be rewritten right."""
+    """The names of the features in use that make it impossible to compact files correctly."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -131,7 +133,7 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of features without which rows cannot be moved between this table's buckets."""
+    """The names of the features in use that make it impossible to move rows between buckets."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -144,7 +146,7 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unsortable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of features without which this table's rows cannot be clustered anew."""
+    """The names of the features in use that make it impossible to cluster the rows."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     if table.bucket_mode is BucketMode.DYNAMIC:
@@ -175,7 +177,7 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
 
 
 def _untaggable(table: FileStoreTable) -> Iterator[str]:
-    """Who has to be told of every tag that comes or goes (Java: `TagCallback`)."""
+    """The features in use that need a notice of every new or deleted tag (Java: `TagCallback`)."""
     options = table.options
     for key in _REFUSED_TO_TAG_IF_SET:
         if options.get(key, "").strip():
@@ -201,26 +203,26 @@ def _refuse(
 
 
 def check_readable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what the table needs to be read."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, unreadable_features(table), "read")
 
 
 def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
-    """Nothing, or UnsupportedFeature for an index that reading this snapshot must obey.
+    """Nothing, or UnsupportedFeature for an unknown index type that the snapshot uses.
 
-    A table may have turned deletion vectors off and still hold some.
+    The snapshot decides, not the options: a table may turn deletion vectors off and still have some.
     """
     found = {e.index_file.index_type for e in table.index_entries(snapshot)}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "read")
 
 
 def check_writable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what the table needs to be written."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent writing."""
     _refuse(table, unwritable_features(table), "written")
 
 
 def check_compactable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what the table needs to be compacted."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent compaction."""
     found = list(uncompactable_features(table))
     clustered = len(found) == 1 and found[0].startswith(CLUSTERING_INCREMENTAL.key)
     next_step = "run sort_compact instead" if clustered else None
@@ -228,20 +230,20 @@ def check_compactable(table: FileStoreTable) -> None:
 
 
 def check_rescalable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what the table needs to be rescaled."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent rescaling."""
     _refuse(table, unrescalable_features(table), "rescaled")
 
 
 def check_sortable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what the table needs to be sorted."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent sorting."""
     _refuse(table, unsortable_features(table), "sorted")
 
 
 def check_committable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what a native commit would leave stale."""
+    """Nothing, or UnsupportedFeature naming what a native commit would leave out of date."""
     _refuse(table, _uncommittable(table), "committed to")
 
 
 def check_taggable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming who would not hear of a tag made or deleted here."""
+    """Nothing, or UnsupportedFeature naming the features in use that prevent changing tags."""
     _refuse(table, _untaggable(table), "tagged")

@@ -16,7 +16,7 @@ from paimon_core.manifest.cache import ManifestCache
 from paimon_core.manifest.data_file import IndexManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import BUCKET, Options
-from paimon_core.paths import TablePaths
+from paimon_core.paths import POSTPONE_BUCKET, TablePaths
 from paimon_core.refs.branches import BranchStore
 from paimon_core.refs.consumers import ConsumerStore
 from paimon_core.refs.tags import TagStore
@@ -25,8 +25,6 @@ from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
-
-POSTPONE_BUCKET = -2
 
 
 class BucketMode(Enum):

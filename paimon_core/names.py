@@ -1,6 +1,6 @@
 """Names, numbers and paths that metadata gives, and where they may lead.
 
-A metadata file is written by whoever can write to the table, so what it names is checked before a
+Everyone with write access to the table can write a metadata file, so what it names is checked before a
 path is made of it:
 
 - A *file name* (`checked_name`) names one file in the folder where its kind lies.  It is not empty,

@@ -142,7 +142,7 @@ def _plain_avro(data: bytes) -> bytes:
     """The same file without compression, so that damage reaches the records."""
     from io import BytesIO
 
-    from paimon_core.format.avro_container import Container, encode_block, encode_header
+    from paimon_core.format.avro.container import Container, encode_block, encode_header
 
     container = Container(BytesIO(data))
     sync = bytes(16)
@@ -182,10 +182,10 @@ def index_manifest() -> Decoder:
 
 def _stored(kind: str, pattern: str, name: str) -> Decoder:
     """A reader of one JSON file under the name that it has in a table."""
-    from paimon_core.io import settled
+    from paimon_core.io import read_retry
     from paimon_core.paths import TablePaths
 
-    settled.WAITS_MILLIS = ()  # nobody writes it meanwhile
+    read_retry.WAITS_MILLIS = ()  # nobody writes it meanwhile
 
     def read(path: str, data: bytes) -> object:
         from paimon_core.refs.consumers import ConsumerStore
@@ -383,8 +383,8 @@ def orc_rows() -> Decoder:
 def orc_footer() -> Decoder:
     """Damage to the footer alone: the stripes stay, the length is set right."""
     from paimon_core.format.data_format import read_batches
-    from paimon_core.format.orc_streams import decompressed
-    from paimon_core.format.protobuf import number, read_fields
+    from paimon_core.format.orc.protobuf import number, read_fields
+    from paimon_core.format.orc.streams import decompressed
 
     whole = _files("types_append_orc/warehouse/db.db/t/bucket-0/*.orc", most=1)[0]
     fields = _tables("types_append_orc").schema.row_type
@@ -458,8 +458,8 @@ def parquet_pages() -> Decoder:
     import pyarrow as pa
 
     from paimon_core.format.data_format import decoding
-    from paimon_core.format.parquet_chunks import checked_pages, stored_groups
-    from paimon_core.format.parquet_footer import read_checked_footer
+    from paimon_core.format.parquet.chunks import checked_pages, stored_groups
+    from paimon_core.format.parquet.footer import read_checked_footer
 
     samples = _files("*/warehouse/db.db/t/bucket-0/*.parquet", most=8)
 
@@ -483,8 +483,8 @@ def parquet_pages() -> Decoder:
 def parquet_chunks() -> Decoder:
     """Damage to the footer, for those who look at its column chunks."""
     from paimon_core.format.data_format import decoding
-    from paimon_core.format.parquet_chunks import joined, stored_groups
-    from paimon_core.format.parquet_footer import read_checked_footer
+    from paimon_core.format.parquet.chunks import joined, stored_groups
+    from paimon_core.format.parquet.footer import read_checked_footer
     from paimon_core.format.row_groups import row_group_ends
     from paimon_core.types.data_types import DataField
     from paimon_core.types.sql import parse_type
@@ -565,7 +565,7 @@ def file_index() -> Decoder:
 
 
 def thrift() -> Decoder:
-    from paimon_core.format.thrift_compact import decode_struct, encode_struct
+    from paimon_core.format.parquet.thrift_compact import decode_struct, encode_struct
 
     samples = parquet_footer().samples
     return Decoder(samples, lambda _, d: encode_struct(decode_struct(d)), in_file=False)
@@ -574,7 +574,7 @@ def thrift() -> Decoder:
 def orc_zone() -> Decoder:
     import pyarrow as pa
 
-    from paimon_core.format.orc_zone import file_zone
+    from paimon_core.format.orc.zone import file_zone
 
     samples = _files("types_append_orc/warehouse/db.db/t/bucket-0/*.orc", most=3)
     return Decoder(samples, lambda _, data: file_zone(pa.BufferReader(data)), in_file=False)

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
@@ -84,7 +84,7 @@ class Lake:
     def append(self, rows: Mapping[str, Sequence[Any]], name: str = "db.t") -> None:
         """One commit of these rows."""
         table = self.table(name)
-        writer = TableWriter(table, env=ENV)
+        writer = RowWriter(table, env=ENV)
         writer.write(
             pa.table(
                 {k: pa.array(v, pa.int32() if k == "k" else pa.string()) for k, v in rows.items()}

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.create import normalized
+from paimon_core.ddl.schema_change import SchemaChange, change_from_object
+from paimon_core.ddl.validation import check_fallback_branch, validate_schema
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -23,12 +27,8 @@ from paimon_core.known_options import check_values, similar_name, unknown_option
 from paimon_core.names import is_file_name
 from paimon_core.options import PATH, Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
-from paimon_core.schema.changes import apply_changes
-from paimon_core.schema.create import normalized
-from paimon_core.schema.schema_change import SchemaChange, change_from_object
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.schema.validation import check_fallback_branch, validate_schema
 from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
 
@@ -68,7 +68,7 @@ class FileSystemCatalog:
         if io.exists(path):
             if if_not_exists:
                 return
-            raise AlreadyExists(f"database {database} exists already")
+            raise AlreadyExists(f"database {database} already exists")
         io.make_dirs(path)
 
     # --- tables ---
@@ -130,7 +130,7 @@ class FileSystemCatalog:
             if store.commit_new(first):
                 return
         if not if_not_exists:
-            raise AlreadyExists(f"table {identifier} exists already", table=identifier)
+            raise AlreadyExists(f"table {identifier} already exists", table=identifier)
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the table's folder with everything in it; NotFound unless `if_exists`.
@@ -153,7 +153,7 @@ class FileSystemCatalog:
         if not io.exists(_database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
         if not io.rename(self.table_path(identifier), self.table_path(new_identifier)):
-            raise AlreadyExists(f"table {new_identifier} exists already", table=new_identifier)
+            raise AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
 
     def alter_table(
         self,
@@ -166,7 +166,7 @@ class FileSystemCatalog:
         """The new schema, with the changes applied in order to the newest one.
 
         Changes are values of `schema.schema_change`, or the JSON objects that it reads.  When
-        another process changed the schema meanwhile, they are applied anew to its schema.  NotFound
+        another process changed the schema meanwhile, they are applied again, to its schema.  NotFound
         for the table, SchemaError or UnsupportedFeature for what is refused.
         """
         wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
@@ -189,7 +189,7 @@ class FileSystemCatalog:
             if store.commit_new(changed):
                 return changed
         raise AlreadyExists(
-            f"other schema changes of table {identifier} were always faster",
+            f"other schema changes of table {identifier} won every time",
             table=identifier,
             next_step="run again",
         )
@@ -198,9 +198,9 @@ class FileSystemCatalog:
         path = options.value(PATH)
         if path is not None:
             raise SchemaError(
-                f"table {identifier} cannot be created at {path}: a filesystem catalog says where "
-                f"its tables lie, here {self.table_path(identifier)}",
-                next_step=f"leave the option {PATH.key} out, or choose another warehouse",
+                f"table {identifier} cannot be created at {path}: a filesystem catalog "
+                f"determines the path of a table, here {self.table_path(identifier)}",
+                next_step=f"omit the option {PATH.key}, or choose another warehouse",
             )
         check_values(options)
         for key in unknown_options(options):

@@ -37,8 +37,8 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
         # newest down, so one that took the base and left this snapshot does not know of it.
         _check_branch(table, made)
         raise CommitRemoved(
-            f"snapshot {made.id} of table {table.name} was committed and is gone again: another "
-            f"job removed it",
+            f"snapshot {made.id} of table {table.name} was committed, but another job "
+            f"removed it afterwards",
             table=table.name,
             snapshot=made.id,
         )
@@ -88,8 +88,7 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
         return
     table.snapshots.delete(made.id)
     raise NotFound(
-        f"branch {table.branch} of table {table.name} was deleted while a commit to it was under "
-        f"way",
+        f"branch {table.branch} of table {table.name} was deleted during a commit to it",
         table=table.name,
         snapshot=made.id,
     )

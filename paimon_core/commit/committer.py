@@ -20,8 +20,8 @@ from functools import partial
 from itertools import pairwise
 
 from paimon_core.commit.base import stands
-from paimon_core.commit.changes import Changes, append_changes, compact_changes
 from paimon_core.commit.conflict import SortKey, check_conflicts
+from paimon_core.commit.manifest_changes import Changes, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
@@ -117,7 +117,7 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
     upwards, without repetition.
     """
     if any(a >= b for a, b in pairwise(identifiers)):
-        raise ValueError("identifiers must be sorted upwards before filtering")
+        raise ValueError("identifiers must be in ascending order")
     newest = latest_of_user(table, user)
     return [i for i in identifiers if newest is None or i > newest.commit_identifier]
 
@@ -310,7 +310,7 @@ def _give_up(
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
-        f"were always faster",
+        f"won every time",
         table=table.name,
         snapshot=tried.id,
         next_step="raise commit.max-retries or commit less often, then run again",

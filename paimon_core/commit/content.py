@@ -5,7 +5,7 @@ For jobs that make the content of an older or lost snapshot the newest again.
 
 from __future__ import annotations
 
-from paimon_core.commit.changes import Changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_core.commit.changes import DELETION_VECTORS_INDEX, HASH_INDEX
 from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry
 
 _KNOWN = (DELETION_VECTORS_INDEX, HASH_INDEX)
@@ -59,7 +60,7 @@ def _check_unique(entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool
         for key in keys:
             if key in seen:
                 raise CommitConflict(
-                    f"index file {file.file_name} would stand beside another one for the same "
+                    f"index file {file.file_name} duplicates another one for the same "
                     f"{'data file' if bucket_unaware else 'bucket'}",
                     file=file.file_name,
                 )

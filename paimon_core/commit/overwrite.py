@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.changes import Changes, append_changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes, append_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_column import float_value
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -29,6 +29,7 @@ from paimon_core.options import (
     NUM_SORTED_RUN_TRIGGER,
     OVERWRITE_UPGRADE,
 )
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.types.binary_row import decode_row

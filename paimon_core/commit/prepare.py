@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.index_changes import combine_index_files
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids

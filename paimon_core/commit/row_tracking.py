@@ -17,7 +17,7 @@ def with_row_ids(
     """(the entries as snapshot `snapshot_id` of a row-tracking table lists them, next row id).
 
     Files that a writer made get the rows' ids in the order of the entries, unless they have some,
-    or hold a column of them.  Files that nobody numbered (smallest sequence number 0) get the
+    or hold a column of them.  Files without numbers (smallest sequence number 0) get the
     snapshot's id as sequence number.
     """
     result: list[ManifestEntry] = []

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.index_changes import combine_index_files
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.errors import CommitConflict
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry

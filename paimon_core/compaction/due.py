@@ -20,7 +20,7 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import DELETION_VECTORS_ENABLED
-from paimon_core.write.table_write import new_paths
+from paimon_core.write.row_writer import new_paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

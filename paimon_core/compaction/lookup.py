@@ -28,7 +28,7 @@ from paimon_core.format.row_groups import RowGroupEnds, row_group_ends
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits, sort_rows
-from paimon_core.lsm.sorted_run import KeyedFile, SortedRun
+from paimon_core.lsm.tree.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import SectionReader, batch_rows
@@ -41,7 +41,7 @@ Keep = Callable[[pa.RecordBatch], BoolArray]
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _WORTH_SKIPPING: Final = 32_768
-"""Rows: to begin anew behind fewer costs more than to read on."""
+"""Rows: skipping fewer than this costs more than reading them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,18 @@
 `LookupMergeTreeCompactRewriter`).
 
 =================================  ===============================================================
-the table has                      what is merged, and told
+the table has                      what is merged, and what goes into the changelog
 =================================  ===============================================================
-`changelog-producer=full-...`      everything; told when the output is the top level
+`changelog-producer=full-...`      everything; the changes, if the output is the top level
 lookups, files of level 0          level 0 and the nearest record above it, looked up above the
-                                   output level if it is not among the files; told with
-                                   `changelog-producer=lookup`
-lookups, no file of level 0        the nearest record of each key; nothing new, so nothing is told
-neither                            everything; nothing is told
+                                   output level if it is not among the files; the changes,
+                                   with `changelog-producer=lookup`
+lookups, no file of level 0        the nearest record of each key; nothing: no row is new
+neither                            everything; nothing
 =================================  ===============================================================
 
 Lookups are what first-row tables, `changelog-producer=lookup`, deletion vectors and `force-lookup`
-ask for.  Whoever maintains deletion vectors is told every record that was found above.
+ask for.  With deletion vectors, `on_found` gets every record that was found above.
 """
 
 from __future__ import annotations
@@ -31,36 +31,35 @@ from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.changelog import (
+    ChangelogMerge,
     Equal,
     Find,
     FirstRows,
     FullCompaction,
     Lookup,
-    Silent,
-    Telling,
-    Told,
+    MergeResult,
+    WithoutChangelog,
     equality,
 )
-from paimon_core.lsm.lookup_merge import leveled
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import newest_file_wins, traits_of
 from paimon_core.lsm.merge_engine import MergeEngine
-from paimon_core.lsm.sorted_run import Section, SortedRun
-from paimon_core.lsm.universal_compaction import needs_lookup
+from paimon_core.lsm.tree.lookup_merge import leveled
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.universal_compaction import needs_lookup
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
-    CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS,
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
-    SEQUENCE_FIELD,
 )
 from paimon_core.read.section import SectionReader
-from paimon_core.read.versions import VersionReader
+from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for, rules_of
 from paimon_core.types.buffers import index_array
 
 OnFound = Callable[[DataFileMeta, Positions], None]
-"""Told the rows of a file above the output level that new rows supersede."""
+"""Called with the rows of a file above the output level that new rows supersede."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ class UnitMerge:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every version is merged, whatever its level, and nothing is told."""
+        """Whether every version is merged, whatever its level, without a changelog."""
         return not self._needs_levels
 
     def plain_rows(self, sections: Sequence[Section]) -> Iterator[pa.RecordBatch]:
@@ -84,26 +83,26 @@ class UnitMerge:
         for section in sections:
             yield from reader.merged(section, engine, drop_deletes=self.unit.drop_deletes)
 
-    def sections(self, sections: Sequence[Section]) -> Iterator[Told]:
-        """The rows of the sections, one after the other, and what is told of them."""
+    def sections(self, sections: Sequence[Section]) -> Iterator[MergeResult]:
+        """The rows of the sections, one after the other, and their changelog."""
         has_new = any(f.level == 0 for s in sections for run in s for f in run.files)
-        return self._told(sections, has_new=has_new)
+        return self._merged(sections, has_new=has_new)
 
-    def file(self, file: DataFileMeta) -> Iterator[Told]:
-        """The same for one file that moves up as it is: only what is told matters.
+    def file(self, file: DataFileMeta) -> Iterator[MergeResult]:
+        """The same for one file that moves up as it is: only the changelog matters.
 
         It is one slice of a unit that does this, so it does it for all keys.
         """
         whole = replace(self, unit=replace(self.unit, key_range=None))
-        return whole._told([(SortedRun((file,)),)], has_new=file.level == 0)  # noqa: SLF001
+        return whole._merged([(SortedRun((file,)),)], has_new=file.level == 0)  # noqa: SLF001
 
-    def _told(self, sections: Sequence[Section], *, has_new: bool) -> Iterator[Told]:
+    def _merged(self, sections: Sequence[Section], *, has_new: bool) -> Iterator[MergeResult]:
         # One reader and one lookup for all sections: they come in key order.
         reader = self._reader()
-        telling = self._telling(has_new=has_new)
+        merge = self._changelog_merge(has_new=has_new)
         for section in sections:
             for piece in reader.versions(section):
-                yield telling.merge(piece)
+                yield merge.merge(piece)
 
     def _reader(self) -> VersionReader:
         expiry, key_range = self._expiry(), self.unit.key_range
@@ -122,42 +121,42 @@ class UnitMerge:
 
     @property
     def _needs_levels(self) -> bool:
-        return self.unit.tells or needs_lookup(self.table.options)
+        return self.unit.writes_changelog or needs_lookup(self.table.options)
 
     def _expiry(self) -> RecordExpiry | None:
         before = self.unit.expired_before
         return None if before is None else expiry_before(self.table, before)
 
-    def _telling(self, *, has_new: bool) -> Telling:
+    def _changelog_merge(self, *, has_new: bool) -> ChangelogMerge:
         options = self.table.options
         chosen = merge_engine_for(self.table)
-        first_row = options.value(MERGE_ENGINE) == "first-row"
         looks_up = needs_lookup(options)
-        if self.unit.tells and options.value(CHANGELOG_PRODUCER) == "full-compaction":
+        if self.unit.writes_changelog and changelog_producer_of(options).top_level_only:
             return FullCompaction(chosen.of_files, self.unit.output_level, self._equal())
         if not (looks_up and has_new):
-            return Silent(chosen.of_files)
-        tell = self.unit.tells
-        if first_row:
-            return FirstRows(chosen.engine, self._find(records=False), tell)
-        sequenced = bool(options.value(SEQUENCE_FIELD))
-        plain = options.value(MERGE_ENGINE) == "deduplicate" and not sequenced
-        return self._lookup(chosen.engine, tell=tell, records=tell or not plain)
+            return WithoutChangelog(chosen.of_files)
+        writes_changelog = self.unit.writes_changelog
+        if traits_of(options).keeps_first:
+            return FirstRows(chosen.engine, self._find(records=False), writes_changelog)
+        records = writes_changelog or not newest_file_wins(options)
+        return self._lookup(chosen.engine, writes_changelog=writes_changelog, records=records)
 
-    def _lookup(self, engine: MergeEngine, *, tell: bool, records: bool) -> Lookup:
+    def _lookup(self, engine: MergeEngine, *, writes_changelog: bool, records: bool) -> Lookup:
         reader = self._reader()
-        return Lookup(engine, reader.order, self._find(records=records), tell, self._equal())
+        return Lookup(
+            engine, reader.order, self._find(records=records), writes_changelog, self._equal()
+        )
 
     def _find(self, *, records: bool) -> Find | None:
-        """What looks up keys above the unit's output; None if nobody would want to know."""
+        """What looks up keys above the unit's output; None if no one uses the answer."""
         options = self.table.options
-        first_row = options.value(MERGE_ENGINE) == "first-row"
+        keeps_first = traits_of(options).keeps_first
         sink = self.on_found if options.value(DELETION_VECTORS_ENABLED) else None
-        if not self.unit.above or not (records or first_row or sink is not None):
+        if not self.unit.above or not (records or keeps_first or sink is not None):
             return None
         schema = self.table.schema
         # Java's lookup of first-row reads no values, so there an expired row is still known.
-        expiry = None if first_row else self._expiry()
+        expiry = None if keeps_first else self._expiry()
         names = set(schema.key_type.names) | ({expiry.field.name} if expiry else set())
         read_type = schema.row_type
         if not records:

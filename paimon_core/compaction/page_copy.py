@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
-from paimon_core.format.parquet_assembler import COPIED_CODECS, layout_like
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.assembler import COPIED_CODECS, layout_like
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile, open_stored_file
 from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.manifest.data_file import DataFileMeta

@@ -23,10 +23,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from paimon_core.compaction.unit import CompactUnit, Rewrite
-from paimon_core.lsm.interval_partition import interval_partition
-from paimon_core.lsm.levels import Levels, levels_of
-from paimon_core.lsm.sorted_run import SortedRun
-from paimon_core.lsm.universal_compaction import (
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import newest_file_wins
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.levels import Levels, levels_of
+from paimon_core.lsm.tree.sorted_run import SortedRun
+from paimon_core.lsm.tree.universal_compaction import (
     Pick,
     PickRules,
     needs_lookup,
@@ -36,13 +38,10 @@ from paimon_core.lsm.universal_compaction import (
 )
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import (
-    CHANGELOG_PRODUCER,
     COMPACTION_FORCE_REWRITE_ALL_FILES,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
-    MERGE_ENGINE,
-    SEQUENCE_FIELD,
     Options,
 )
 from paimon_core.schema.table_schema import TableSchema
@@ -110,7 +109,7 @@ def pick_primary_key(
         upgrades=tuple(work.renamed),
         read_upgrades=tuple(work.read),
         above=_above(levels, output) if needs_lookup(options) else (),
-        tells=rules.tells(output),
+        writes_changelog=rules.writes_changelog(output),
         expired_before=expired_before,
         reason=str(picked.reason),
     )
@@ -146,30 +145,24 @@ class _Rules:
     def has_vectors(self) -> bool:
         return self.options.value(DELETION_VECTORS_ENABLED)
 
-    def tells(self, level: int) -> bool:
+    def writes_changelog(self, level: int) -> bool:
         """Whether a compaction into this level makes a changelog."""
-        producer = self.options.value(CHANGELOG_PRODUCER)
-        return producer == "lookup" or (producer == "full-compaction" and level == self.top_level)
+        producer = changelog_producer_of(self.options)
+        return producer.is_written_at(level, top_level=self.top_level)
 
     def move(self, file: DataFileMeta, level: int) -> _Move:
         may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
         if (level == self.top_level and may_hold_deletes) or self.force or self.is_expired(file):
             return _Move.REWRITE
-        if self.options.value(CHANGELOG_PRODUCER) == "full-compaction" and self.tells(level):
+        if changelog_producer_of(self.options).top_level_only and self.writes_changelog(level):
             return _Move.READ
         if file.level != 0 or not needs_lookup(self.options):
             return _Move.RENAME
         if self._format(0) != self._format(level) or (self.has_vectors and may_hold_deletes):
             return _Move.REWRITE
-        if level != self.top_level and not self._newest_wins:
+        if level != self.top_level and not newest_file_wins(self.options):
             return _Move.REWRITE
-        return _Move.READ if self.tells(level) or self.has_vectors else _Move.RENAME
-
-    @property
-    def _newest_wins(self) -> bool:
-        """Whether records above can be ignored when a newer one comes."""
-        options = self.options
-        return options.value(MERGE_ENGINE) == "deduplicate" and not options.value(SEQUENCE_FIELD)
+        return _Move.READ if self.writes_changelog(level) or self.has_vectors else _Move.RENAME
 
     def _format(self, level: int) -> str:
         return self.options.value(FILE_FORMAT_PER_LEVEL).get(level, self.options.value(FILE_FORMAT))

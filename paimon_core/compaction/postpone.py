@@ -25,13 +25,14 @@ import numpy as np
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Replay
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.write.table_write import TableWriter, delete_new_files
+from paimon_core.write.row_writer import RowWriter, delete_new_files
 
 
 def with_real_buckets(table: FileStoreTable, buckets: int) -> FileStoreTable:
@@ -122,7 +123,7 @@ def replay(
     """
     assert unit.replay is not None
     real = with_real_buckets(table, unit.replay.buckets)
-    writer = TableWriter(
+    writer = RowWriter(
         real, env=env, first_sequence=unit.replay.first_sequence_number, spill_dir=spill_dir
     )
     try:
@@ -149,7 +150,7 @@ def replay(
         for message in messages:
             delete_new_files(table, message)
         raise CorruptTable(
-            f"postponed rows of table {table.name} lie in another partition than their own",
+            f"postponed rows of table {table.name} are stored in the wrong partition",
             table=table.name,
             file=unit.append_files[0].file_name,
         )

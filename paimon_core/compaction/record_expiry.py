@@ -71,7 +71,7 @@ def expiry_before(table: FileStoreTable, seconds: int) -> RecordExpiry:
     if field is None or field.type.root not in (TypeRoot.INT, TypeRoot.BIGINT, *_TIMES):
         raise InvalidArgument(
             f"table {table.name} has {RECORD_LEVEL_EXPIRE_TIME.key}, but its "
-            f"{RECORD_LEVEL_TIME_FIELD.key} ({name}) is no column of type INT, BIGINT or TIMESTAMP",
+            f"{RECORD_LEVEL_TIME_FIELD.key} ({name}) is not a column of type INT, BIGINT or TIMESTAMP",
             table=table.name,
             next_step=f"set {RECORD_LEVEL_TIME_FIELD.key}, or remove {RECORD_LEVEL_EXPIRE_TIME.key}",
         )

@@ -20,7 +20,7 @@ from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
-from paimon_core.lsm.changelog import Told
+from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
@@ -28,10 +28,10 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.section import plain_rows
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.page_writer import RollingPageWriter
-from paimon_core.write.table_write import data_file_paths
+from paimon_core.write.row_writer import data_file_paths
 
 Progress = Callable[[int], None]
-"""Told the number of rows written, now and then."""
+"""Called with the number of rows written, now and then."""
 
 
 def rewrite(
@@ -69,7 +69,7 @@ def rewrite(
             *work.written,
             *(f.upgraded(unit.output_level) for f in unit.moved_files if owned),
         ),
-        changelog_files=tuple(work.told),
+        changelog_files=tuple(work.changelog_files),
         superseded=superseded_rows(work.superseded),
     )
 
@@ -85,8 +85,8 @@ class _Work:
         "_table",
         "_unit",
         "_vectors",
+        "changelog_files",
         "superseded",
-        "told",
         "written",
     )
 
@@ -107,20 +107,20 @@ class _Work:
         self._spill_dir = spill_dir
         self._vectors = vectors_of_unit(table, unit)
         self.written: list[DataFileMeta] = []
-        self.told: list[DataFileMeta] = []
+        self.changelog_files: list[DataFileMeta] = []
         self.superseded: dict[str, list[Positions]] = defaultdict(list)
 
     def merge(self, group: Rewrite) -> None:
-        """Merge the sections of a group into one sequence of files, and tell what that changes."""
+        """Merge the sections of a group into one sequence of files, and write what that changes to the changelog."""
         merge = self._unit_merge()
         if merge.is_plain:
             self._write(self._key_value_writer(), merge.plain_rows(group))
         else:
-            self._write_told(self._key_value_writer(), merge.sections(group))
+            self._write_merged(self._key_value_writer(), merge.sections(group))
 
     def look_through(self, file: DataFileMeta) -> None:
-        """Tell the rows of a file that only changes its level."""
-        self._write_told(None, self._unit_merge().file(file))
+        """Write the changelog of a file that only changes its level."""
+        self._write_merged(None, self._unit_merge().file(file))
 
     def _unit_merge(self) -> UnitMerge:
         return UnitMerge(
@@ -146,19 +146,21 @@ class _Work:
             changelog=changelog,
         )
 
-    def _write_told(self, writer: RollingKeyValueWriter | None, slices: Iterator[Told]) -> None:
+    def _write_merged(
+        self, writer: RollingKeyValueWriter | None, slices: Iterator[MergeResult]
+    ) -> None:
         changelog = self._key_value_writer(changelog=True)
         try:
-            for told in slices:
+            for result in slices:
                 if writer is not None:
-                    rows = told.merged
+                    rows = result.merged
                     writer.write(without_deletes(rows) if self._unit.drop_deletes else rows)
-                if told.changelog is not None:
-                    changelog.write(told.changelog)
-                self._progress(told.merged.num_rows)
+                if result.changelog is not None:
+                    changelog.write(result.changelog)
+                self._progress(result.merged.num_rows)
             if writer is not None:
                 self.written += writer.close()
-            self.told += changelog.close()
+            self.changelog_files += changelog.close()
         except BaseException:
             if writer is not None:
                 writer.abort()
@@ -195,7 +197,7 @@ class _Work:
             table.io,
             [
                 path
-                for file in (*self.written, *self.told)
+                for file in (*self.written, *self.changelog_files)
                 for path in data_file_paths(table, unit.partition, unit.bucket, file)
             ],
         )

@@ -30,7 +30,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader
-from paimon_core.types.binary_row import encode_rows
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.buffers import index_array
 
 SAMPLED_KEYS: Final = 10_000

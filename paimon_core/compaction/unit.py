@@ -5,7 +5,7 @@ so that carrying it out needs no rule::
 
     primary key   rewrites   groups of sections; each group becomes files of its own, in key order
                   upgrades   files that only change their level; some are read nevertheless, to
-                             tell their rows to the changelog or to look their keys up
+                             write their rows to the changelog or to look their keys up
     append        files      concatenated, in this order
     postponed     files      replayed, in this order, into the real buckets of the partition
 
@@ -28,7 +28,7 @@ from typing import Any
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import InvalidArgument
-from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     DeletionVectorRange,
@@ -66,8 +66,8 @@ class CompactUnit:
     `above`: the sorted runs above the output level that superseded rows are looked up in, the
     nearest first.  `vector_files`: the index files with deletion vectors of files that are read or
     looked up in; their ranges may name only these.  `read_upgrades` are not among `upgrades`.
-    `tells`: what changes goes into changelog files.  `expired_before`: rows of older times (seconds
-    since the epoch) are left out, by `record-level.expire-time`.
+    `writes_changelog`: the changes go into changelog files.  `expired_before`: rows of older times
+    (seconds since the epoch) are left out, by `record-level.expire-time`.
     """
 
     partition: bytes
@@ -78,7 +78,7 @@ class CompactUnit:
     rewrites: tuple[Rewrite, ...] = ()
     upgrades: tuple[DataFileMeta, ...] = ()
     read_upgrades: tuple[DataFileMeta, ...] = ()
-    tells: bool = False
+    writes_changelog: bool = False
     expired_before: int | None = None
     append_files: tuple[DataFileMeta, ...] = ()
     key_range: KeyRange | None = None
@@ -143,7 +143,7 @@ class CompactUnit:
             ),
             upgrades=_files(obj["upgrades"]),
             read_upgrades=_files(obj["read_upgrades"]),
-            tells=obj["tells"],
+            writes_changelog=obj["writes_changelog"],
             expired_before=obj["expired_before"],
             append_files=_files(obj["append_files"]),
             key_range=key_range

@@ -7,7 +7,7 @@
 
 A file that is rewritten loses its vector, as its deleted rows are not copied; a file that only
 changes its level keeps it.  Rows of files that stay, superseded by rows that were written, are
-added.  In a bucket=-1 table only the index files that speak of rewritten files are written anew;
+added.  In a bucket=-1 table only the index files that name rewritten files are written again;
 elsewhere the one index file of the bucket is, or goes if it would hold nothing (Java keeps an
 empty one).
 

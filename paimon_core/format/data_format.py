@@ -18,17 +18,17 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
-from paimon_core.format.avro_reader import read_avro
-from paimon_core.format.avro_writer import AvroFileWriter
+from paimon_core.format.avro.reader import read_avro
+from paimon_core.format.avro.writer import AvroFileWriter
 from paimon_core.format.damage import DAMAGE, cause
-from paimon_core.format.orc_reader import read_orc
-from paimon_core.format.orc_writer import OrcFileWriter
-from paimon_core.format.orc_zone import UTC
-from paimon_core.format.parquet_assembler import ParquetAssembler
-from paimon_core.format.parquet_reader import read_parquet
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES, ParquetFileWriter
+from paimon_core.format.orc.reader import read_orc
+from paimon_core.format.orc.writer import OrcFileWriter
+from paimon_core.format.orc.zone import UTC
+from paimon_core.format.parquet.assembler import ParquetAssembler
+from paimon_core.format.parquet.reader import read_parquet
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import not_a_file
+from paimon_core.io.read_retry import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
@@ -61,7 +61,7 @@ def format_of(file_name: str) -> str:
         return parts[-2]
     if len(parts) > 1:
         return parts[-1].removeprefix(_COMPACTED_PREFIX)
-    raise CorruptTable("a data file's name does not tell its format", file=file_name)
+    raise CorruptTable("a data file's name does not show its format", file=file_name)
 
 
 def read_batches(
@@ -120,7 +120,7 @@ def decoding(path: str) -> Iterator[None]:
         raise  # one of Arrow's exceptions, too, but none that the file is to blame for
     except MemoryError as e:
         raise CorruptTable(
-            f"a data file needs more memory than there is: {e}",
+            f"a data file needs more memory than is available: {e}",
             file=path,
             next_step="run `caretaker verify --deep` on the table; if the file is sound, run again "
             "with a lower parallelism or with more memory",

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.avro_reader import decode_all_rows
+from paimon_core.format.avro.reader import decode_all_rows
 from paimon_core.format.data_format import decoding, format_of, open_data_file
-from paimon_core.format.orc_footer import check_footer
-from paimon_core.format.parquet_footer import open_parquet
-from paimon_core.format.parquet_reader import WINDOW
+from paimon_core.format.orc.footer import check_footer
+from paimon_core.format.parquet.footer import open_parquet
+from paimon_core.format.parquet.reader import WINDOW
 from paimon_core.io.file_io import FileIO
 
 _BATCH_ROWS = 8192

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.format.data_format import decoding, format_of, open_data_file
-from paimon_core.format.parquet_footer import read_checked_footer
+from paimon_core.format.parquet.footer import read_checked_footer
 from paimon_core.io.file_io import FileIO
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import DataField, TypeRoot

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.data_format import BATCH_ROWS, decoding, open_data_file
-from paimon_core.format.parquet_chunks import StoredGroup, stored_groups
-from paimon_core.format.parquet_footer import read_checked_footer
-from paimon_core.format.parquet_reader import read_parquet
+from paimon_core.format.parquet.chunks import StoredGroup, stored_groups
+from paimon_core.format.parquet.footer import read_checked_footer
+from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.io.file_io import FileIO
 from paimon_core.types.data_types import RowType
 

@@ -25,7 +25,7 @@ from pyroaring import BitMap, BitMap64
 
 from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
 Positions = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import IndexFileMeta
 
 HASH_INDEX: Final = "HASH"
@@ -39,8 +39,8 @@ def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
         raise CorruptTable(
             f"a hash index of {index_file.row_count:,} hashes has {len(data):,} bytes",
             file=path,
-            next_step="put the file back from a backup, or overwrite its partition: a writer that "
-            "guessed would put keys into two buckets",
+            next_step="put the file back from a backup, or overwrite its partition: without "
+            "it, a writer could put one key into two buckets",
         )
     return np.frombuffer(data, _BIG_ENDIAN).astype(np.int32)
 

@@ -8,5 +8,5 @@
                             conditional_put      whether a store can be trusted with commits
     open.open_file_io   from a URL to the right one
     json_text           JSON printed as Java prints it
-    settled             small files that another program may be writing in place
+    read_retry          small files that another program may be writing in place
 """

@@ -9,7 +9,7 @@ Whoever commits first in a process creates it, conditionally, with content of it
 - *refused*: the object is there, and the store honours the condition.  One request is the whole
   proof from the second process on.  It is about the store as it is today: an object that merely
   says "proven" would come along when a bucket is copied to another store.
-- *created*: nobody did this before, or the store ignores the condition.  A second creation, with
+- *created*: this is the first creation, or the store ignores the condition.  A second creation, with
   other content, tells: it must be refused, and the first content must be there.
 
 What a process has proven, it remembers for the endpoint and the bucket.
@@ -62,9 +62,9 @@ def refused(path: str, reason: str) -> UnsupportedFeature:
     """The error for a store on which commits may be lost; nothing was created at `path`."""
     return UnsupportedFeature(
         "commit on a store without conditional writes",
-        f"cannot commit to {path}: {reason}, so that concurrent commits would be lost; nothing was "
+        f"cannot commit to {path}: {reason}, so concurrent commits could be lost; nothing was "
         "committed",
         file=path,
         next_step="use a store that honours If-None-Match on PUT (AWS S3, MinIO, Ceph, R2), upgrade "
-        "this one, or look for a gateway before it that drops the header",
+        "this one, or check whether a gateway in front of it drops the header",
     )

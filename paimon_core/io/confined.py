@@ -1,7 +1,7 @@
 """A store as one table may change it: nothing outside the table is deleted, moved or replaced.
 
 Every handle of a table has this wrapper around its store (`table.open`), so each deletion passes
-here, whoever asks for it: expiry, orphan removal, rollback, clean-up after a failed commit.
+here, for every caller: expiry, orphan removal, rollback, clean-up after a failed commit.
 
 A path must lie under the table's root or a folder that the table declares, by its text and, on a
 local file system, after its symbolic links are resolved.  The root itself may be reached through a

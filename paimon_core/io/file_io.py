@@ -1,7 +1,7 @@
 """The file operations that tables need, and what each promises (Java: `fs/FileIO`).
 
 Stores differ in what they can do atomically, and the safety of commits rests on one operation:
-`create_if_absent`.  Everything else either writes names that nobody else uses (data files,
+`create_if_absent`.  Everything else either writes names that no other process uses (data files,
 manifests) or may be repeated (hints).
 
 ========================  =======================================================================
@@ -38,7 +38,7 @@ class FileStat:
     """A file or folder: size in bytes, last change in milliseconds since the epoch.
 
     Folders have size 0, and on object stores no time (0).  A listing says of a symbolic link what
-    is true of its target, and `is_link`: whoever looks for files to delete passes it over.
+    is true of its target, and `is_link`: a search for files to delete skips it.
     """
 
     path: str
@@ -77,7 +77,7 @@ class FileIO(Protocol):
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Whether this call made the file.  False: it was there, and is untouched.
 
-        However many processes try at once, one gets True, and nobody ever sees part of the
+        However many processes try at once, one gets True, and no reader ever sees part of the
         content, not even after a crash.  OSError means that the outcome is not known.
         UnsupportedFeature if the store cannot do it.  A store may also answer True when it finds
         exactly `data` there, for it cannot tell its own repeated request from another's: callers
@@ -130,7 +130,7 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
 
 
 def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files of work that failed, and that nobody will ever name.
+    """Delete files of failed work, which no metadata will ever name.
 
     For clean-up after a failure, which is what the caller has to report: what cannot be deleted is
     logged, and is an orphan.  Such files were never part of the table, so a storage that records

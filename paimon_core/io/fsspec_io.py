@@ -248,7 +248,8 @@ class FsspecFileIO:
             return False
         except StorageAccessDenied as e:
             raise StorageError(
-                f"{path} is there, and cannot be read to see who made it: {e.message}", file=path
+                f"{path} exists, but cannot be read to find out who created it: {e.message}",
+                file=path,
             ) from e
 
     def _place(self, path: str) -> tuple[str, str]:

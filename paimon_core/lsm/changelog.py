@@ -10,10 +10,10 @@ a row         a row        -U before, +U after; nothing if they are equal and th
                            that (`changelog-producer.row-deduplicate`)
 ============  ===========  =====================================================================
 
-*full-compaction*: before is the record of the top level, and what is told is every key whose
-record did not lie there alone.  *lookup*: before is the nearest record above level 0, in the files
-that are merged or else looked up above them, and what is told are keys with a record of level 0.
-*first-row* tells keys that were nowhere above level 0.
+*full-compaction*: before is the record of the top level; the changelog has every key whose record
+was not alone there.  *lookup*: before is the nearest record above level 0, in the merged files or
+else looked up above them; the changelog has the keys with a record on level 0.  *first-row*: the
+changelog has the keys that had no record above level 0.
 
 Rows carry the sequence number of the record that they show.
 """
@@ -29,12 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
-from paimon_core.lsm.lookup_merge import (
-    groups_with_level_0,
-    nearest,
-    records_above,
-    with_records,
-)
+from paimon_core.lsm.key_versions import NO_PLACE, fixed_array
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
@@ -46,8 +41,13 @@ from paimon_core.lsm.merge_engine import (
     MergeSlice,
     is_retract,
 )
-from paimon_core.lsm.sort_merge import MergeOrder
-from paimon_core.lsm.versions import NO_PLACE, fixed_array
+from paimon_core.lsm.tree.lookup_merge import (
+    groups_with_level_0,
+    nearest,
+    records_above,
+    with_records,
+)
+from paimon_core.lsm.tree.sort_merge import MergeOrder
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.buffers import bool_values, index_array
 
@@ -60,69 +60,71 @@ _NO_ROW: Final = NO_PLACE
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The rows to write, deletes among them, and what to tell of them."""
+class MergeResult:
+    """The rows to write, deletes included, and the changelog of the merge (None: no changes)."""
 
     merged: pa.RecordBatch
     changelog: pa.RecordBatch | None = None
 
 
-class Telling(Protocol):
-    """Merges a slice and tells what that changed."""
+class ChangelogMerge(Protocol):
+    """Merges a slice, and returns what that changed."""
 
-    def merge(self, rows: MergeSlice) -> Told: ...
+    def merge(self, rows: MergeSlice) -> MergeResult: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """Merges, and tells nothing."""
+class WithoutChangelog:
+    """Merges, and returns no changelog."""
 
     engine: MergeEngine
 
-    def merge(self, rows: MergeSlice) -> Told:
-        return Told(self.engine.merge(rows).batch)
+    def merge(self, rows: MergeSlice) -> MergeResult:
+        return MergeResult(self.engine.merge(rows).batch)
 
 
 @dataclass(frozen=True, slots=True)
 class FullCompaction:
-    """Tells what a compaction into the top level changes there; rows need a `_LEVEL`."""
+    """Returns what a compaction into the top level changes there; rows need a `_LEVEL`."""
 
     engine: MergeEngine
     top_level: int
     equal: Equal | None = None
 
-    def merge(self, rows: MergeSlice) -> Told:
+    def merge(self, rows: MergeSlice) -> MergeResult:
         merged = self.engine.merge(rows)
         before = records_above(rows, at_least=self.top_level)
         alone = rows.group_ends() - rows.group_starts() == 1
-        told = ~(alone & (before != _NO_ROW))
-        return Told(merged.batch, _changelog(rows.batch, before, merged, told, self.equal))
+        reported = ~(alone & (before != _NO_ROW))
+        return MergeResult(
+            merged.batch, _changelog(rows.batch, before, merged, reported, self.equal)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """Merges level 0 with what `find` knows of the levels above; rows need a `_LEVEL`.
 
-    Keys without a record above level 0 among the rows are looked up, whatever is told.
+    Keys without a record above level 0 among the rows are looked up, with or without a changelog.
     """
 
     engine: MergeEngine
     order: MergeOrder
     find: Find | None
-    tell: bool
+    writes_changelog: bool
     equal: Equal | None = None
 
-    def merge(self, rows: MergeSlice) -> Told:
+    def merge(self, rows: MergeSlice) -> MergeResult:
         new = groups_with_level_0(rows)
         rows = nearest(rows)
         if self.find is not None:
             rows = self._with_found(rows, self.find)
         rows = replace(rows, through=np.ones(rows.group_count, np.bool_))
         merged = self.engine.merge(rows)
-        if not self.tell:
-            return Told(merged.batch)
+        if not self.writes_changelog:
+            return MergeResult(merged.batch)
         before = records_above(rows)
-        return Told(merged.batch, _changelog(rows.batch, before, merged, new, self.equal))
+        return MergeResult(merged.batch, _changelog(rows.batch, before, merged, new, self.equal))
 
     def _with_found(self, rows: MergeSlice, find: Find) -> MergeSlice:
         missing = np.flatnonzero(records_above(rows) == _NO_ROW)
@@ -140,9 +142,9 @@ class FirstRows:
 
     engine: MergeEngine
     find: Find | None
-    tell: bool
+    writes_changelog: bool
 
-    def merge(self, rows: MergeSlice) -> Told:
+    def merge(self, rows: MergeSlice) -> MergeResult:
         known = records_above(rows) != _NO_ROW
         merged = self.engine.merge(replace(rows, through=np.ones(rows.group_count, np.bool_)))
         groups = _groups(rows, merged)
@@ -153,9 +155,11 @@ class FirstRows:
             kept = np.ones(len(groups), np.bool_)
             kept[unknown[found]] = False
             unknown = np.delete(unknown, found)
-            told = batch.take(index_array(unknown)) if self.tell else None
-            return Told(batch.take(index_array(np.flatnonzero(kept))), told)
-        return Told(batch, batch.take(index_array(unknown)) if self.tell else None)
+            reported = batch.take(index_array(unknown)) if self.writes_changelog else None
+            return MergeResult(batch.take(index_array(np.flatnonzero(kept))), reported)
+        return MergeResult(
+            batch, batch.take(index_array(unknown)) if self.writes_changelog else None
+        )
 
 
 def _groups(rows: MergeSlice, merged: MergedRows) -> Rows:
@@ -166,10 +170,10 @@ def _changelog(
     versions: pa.RecordBatch,
     before: Rows,
     merged: MergedRows,
-    told: BoolArray,
+    reported: BoolArray,
     equal: Equal | None,
 ) -> pa.RecordBatch | None:
-    """The changelog of the groups to be told; `before` are rows of `versions`, one a group."""
+    """The changelog of the `reported` groups; `before` are rows of `versions`, one per group."""
     after = np.full(len(before), _NO_ROW)
     if merged.groups is None:
         after[:] = np.arange(len(before))
@@ -177,13 +181,13 @@ def _changelog(
         after[merged.groups] = np.arange(len(merged.groups))
     was = _adds(versions, before)
     is_ = _adds(merged.batch, after)
-    updated = np.flatnonzero(told & was & is_)
+    updated = np.flatnonzero(reported & was & is_)
     if equal is not None and len(updated):
         old = versions.take(index_array(before[updated]))
         new = merged.batch.take(index_array(after[updated]))
         updated = updated[~equal(old, new)]
-    inserted = np.flatnonzero(told & ~was & is_)
-    deleted = np.flatnonzero(told & was & ~is_)
+    inserted = np.flatnonzero(reported & ~was & is_)
+    deleted = np.flatnonzero(reported & was & ~is_)
     old_groups = np.concatenate((deleted, updated))
     new_groups = np.concatenate((inserted, updated))
     if len(old_groups) + len(new_groups) == 0:

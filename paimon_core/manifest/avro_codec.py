@@ -16,7 +16,7 @@ from typing import Any, Final
 import fastavro
 
 from paimon_core.errors import CorruptTable, InvalidArgument
-from paimon_core.format.avro_container import (
+from paimon_core.format.avro.container import (
     SCHEMA_KEY,
     Block,
     Container,
@@ -24,7 +24,7 @@ from paimon_core.format.avro_container import (
     encode_block,
     encode_header,
 )
-from paimon_core.format.avro_schema import file_schema, physical_schema
+from paimon_core.format.avro.schema import file_schema, physical_schema
 from paimon_core.io.json_text import parse_json
 from paimon_core.types.data_types import RowType
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.avro_container import Container
-from paimon_core.format.avro_schema import file_schema
+from paimon_core.format.avro.container import Container
+from paimon_core.format.avro.schema import file_schema
 from paimon_core.manifest.avro_codec import metadata_blocks, read_records
 from paimon_core.manifest.data_file import (
     EMPTY_STATS,

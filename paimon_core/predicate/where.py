@@ -372,7 +372,7 @@ class _Parser:
             value = _internal(literal, field.type)
         except (ValueError, ArithmeticError) as e:
             raise InvalidArgument(
-                f"cannot read the condition {self.sql!r}: {literal.value!r} is no value of "
+                f"cannot read the condition {self.sql!r}: {literal.value!r} is not a value of "
                 f"{field.name} {type_to_sql(field.type)}"
             ) from e
         if value is None:
@@ -395,7 +395,7 @@ def _timestamp(text: str) -> int:
 
 
 def _internal(literal: _Literal, data_type: DataType) -> Any:
-    """The internal value; None if literals of this kind do not go with the type."""
+    """The internal value; None if literals of this kind do not fit the type."""
     kind, value = literal
     if not isinstance(data_type, AtomicType):
         return None

@@ -4,7 +4,7 @@
 
     references   snapshots, tags and long-lived changelogs of all branches: what keeps files alive
     files        the files that a reference needs: data, changelog, index, metadata
-    garbage      what nobody needs any more once some references are gone
+    garbage      what nothing needs any more once some references are gone
     release      lets references go: a journal first, then the references, then their files
 
 Expiry, tags, rollback, branches, the orphan job and verification all ask here.

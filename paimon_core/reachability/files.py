@@ -15,6 +15,7 @@ from typing import NamedTuple
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import (
     FileKind,
     FileSource,
@@ -24,7 +25,6 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
-from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import read_entries
@@ -215,8 +215,8 @@ def is_appended(entry: ManifestEntry) -> bool:
 
 def appended_is_changelog(reference: Reference) -> bool:
     """Whether the changelog of a reference is what writers appended (java-rules H4)."""
-    producer = reference.table.options.value(CHANGELOG_PRODUCER)
-    return reference.snapshot.changelog_manifest_list is None and producer == "none"
+    producer = changelog_producer_of(reference.table.options)
+    return reference.snapshot.changelog_manifest_list is None and not producer.has_changelog
 
 
 def listed_names(reference: Reference) -> list[tuple[str, int | None]]:

@@ -1,4 +1,4 @@
-"""What nobody needs any more once some references are gone.
+"""What nothing needs any more once some references are gone.
 
 1. *Candidates*: what the references that go named.  For a run of consecutive snapshots whose
    successor stays, data files that its deltas deleted (Java: `SnapshotDeletion`); whose
@@ -47,7 +47,7 @@ MOST_PARTITIONS_PRUNED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Files that nobody needs, and what other references hold back.
+    """Files that nothing needs, and what other references hold back.
 
     `held` maps the label of a tag or another branch's reference to files and bytes that only it,
     or it as the first found, keeps alive.

@@ -65,15 +65,15 @@ class Reference:
                 f"{self.label} of table {self.table.name} was removed or replaced by another job",
                 table=self.table.name,
                 snapshot=self.snapshot.id,
-                next_step="see what is left (`caretaker inspect`), then make a new plan",
+                next_step="check what is left (`caretaker inspect`), then make a new plan",
             )
 
 
 def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
     """The table's handle on another branch, under that branch's newest schema.
 
-    CorruptTable for a branch without schema: nobody can tell what its snapshots need, so whoever
-    deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
+    CorruptTable for a branch without schema: no one can know what its snapshots need, so a
+    job that deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
     Java 1.4 leaves when it makes a branch at a tag whose snapshot has expired: it copies main's
     tag, then fails.  Its tags keep what they name, read under main's schemas.
     """
@@ -88,7 +88,7 @@ def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
         raise CorruptTable(
             f"branch {branch} of table {table.name} has no schema",
             table=table.name,
-            next_step=f"it was not made completely: delete branch {branch}, or repair it",
+            next_step=f"its creation did not finish: delete branch {branch}, or repair it",
         )
     schema = latest.with_options(table.dynamic_options)
     paths = table_paths(
@@ -128,7 +128,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
 
     Those that expire while they are read are left out; CorruptTable for an unreadable one.
     """
-    for snapshot in settled_snapshots(branch):
+    for snapshot in stable_snapshots(branch):
         yield snapshot_reference(branch, snapshot)
     for tag in branch.tags.all():
         yield tag_reference(branch, tag)
@@ -136,7 +136,7 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
         yield changelog_reference(branch, changelog)
 
 
-def settled_snapshots(branch: FileStoreTable) -> list[Snapshot]:
+def stable_snapshots(branch: FileStoreTable) -> list[Snapshot]:
     """All snapshots, oldest first: listed until a listing names none that was not read.
 
     A single listing is not enough: if all that it names expire before they are read, nothing is

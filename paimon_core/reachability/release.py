@@ -2,7 +2,7 @@
 
 1. A *journal* `caretaker/released/UUID.json` below the table's root: the snapshots that go.
 2. The references themselves are deleted, so that no reader can begin with one that is hollow.
-3. What is left is read again, and the files that nobody needs are found; a tag that was made
+3. What is left is read again, and the files that nothing needs are found; a tag that was made
    meanwhile keeps its own.
 4. The files are deleted: data first, then manifests, then manifest lists, through which a second
    run finds what the first one did not get to; the journal last.
@@ -22,7 +22,7 @@ from typing import Final
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel, parent
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.reachability.files import Metadata, Role, StoredFile
 from paimon_core.reachability.garbage import check_deletable, find_garbage
 from paimon_core.reachability.references import (
@@ -155,7 +155,7 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
             for r in json.loads(content)["references"]
         ]
 
-    return read_settled(table.io, path, parse, table=table.name)
+    return read_with_retries(table.io, path, parse, table=table.name)
 
 
 def read_journals(table: FileStoreTable, paths: Iterable[str]) -> list[Reference]:

@@ -16,13 +16,12 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.types.buffers import RecordBatches
 
 SMALL_BYTES: Final = 8 * 1024**2
 """Files (or runs) up to this size are read as a whole."""
 AHEAD_BYTES: Final = 64 * 1024**2
 """File bytes that may wait, decoded, for their turn."""
-
-Batches = Iterator[pa.RecordBatch]
 
 
 Item = TypeVar("Item")
@@ -66,7 +65,7 @@ def one_after_the_other(io: FileIO, sources: Sequence[Source[Item]]) -> Iterator
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[Batches]:
+def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[RecordBatches]:
     """The batches of each source; small ones are read at once, if they are little together."""
     small = [s for s in sources if s.size <= SMALL_BYTES]
     if io.parallelism <= 1 or len(small) < 2 or sum(s.size for s in small) > AHEAD_BYTES:

@@ -7,7 +7,7 @@ bounded as in any merge.
 As in Java, files that both snapshots hold are left out on both sides before anything is merged.  So
 with the merge engines aggregation and partial-update a row shows what the later files alone say.
 And where the table lives with Java 1.4, a row must be the later one by sequence too: an overwrite,
-which counts anew, may hide what it changed.
+which restarts the sequence numbers, may hide what it changed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_readable, check_snapshot_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.changelog import equality
-from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
 from paimon_core.lsm.merge_engine import DELETE, MergeSlice, is_retract
-from paimon_core.lsm.sort_merge import MergeOrder, merge_slices
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate
 from paimon_core.read.table_read import bucket_vectors, chosen_rows, least_level, read_table
-from paimon_core.read.versions import VersionReader
+from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files

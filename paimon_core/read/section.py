@@ -21,8 +21,8 @@ from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
-from paimon_core.lsm.sort_merge import MergeOrder, merge_slices, merge_sorted
-from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices, merge_sorted
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.read.ahead import side_by_side, source_of

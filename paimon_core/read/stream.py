@@ -19,12 +19,13 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
-from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import CHANGELOG_PRODUCER, Option
-from paimon_core.read.changes import changes_of, read_changes
 from paimon_core.read.incremental import merged_files
+from paimon_core.read.snapshot_changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import in_plan_order, scan_delta
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -106,11 +107,11 @@ class StreamScan:
         if self.table.options.flag(_READ_OVERWRITE):
             if not self.table.has_primary_key:
                 raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")
-            producer = self.table.options.value(CHANGELOG_PRODUCER)
-            if producer in ("full-compaction", "lookup"):
+            producer = changelog_producer_of(self.table.options)
+            if producer.by_compaction:
                 raise InvalidArgument(
                     f"{_READ_OVERWRITE}=true would read changes twice: {CHANGELOG_PRODUCER.key} is "
-                    f"{producer}, and its compactions tell what an overwrite changed"
+                    f"{producer.name}, so a later compaction also writes the changes of an overwrite"
                 )
         needs_at = self.start not in (Start.LATEST_FULL, Start.LATEST, Start.COMPACTED_FULL)
         if needs_at and self.at is None:
@@ -209,7 +210,7 @@ class StreamScan:
                 f"snapshot {snapshot_id} of table {table.name} expired before the stream read it",
                 table=table.name,
                 snapshot=snapshot_id,
-                next_step="start the stream anew; a consumer id keeps snapshots until they are read",
+                next_step="restart the stream; a consumer id keeps snapshots until they are read",
             )
         return found
 
@@ -221,7 +222,7 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
     follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
     """
     every = table.options.value(_DELTA_COMMITS)
-    full = every is not None or table.options.value(CHANGELOG_PRODUCER) == "full-compaction"
+    full = every is not None or changelog_producer_of(table.options).top_level_only
     commits = 1 if every is None else every
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         found = table.snapshots.get_or_none(snapshot_id)
@@ -245,13 +246,8 @@ def _least_level(table: FileStoreTable) -> int:
     """Below this level lies what a later compaction will tell in its changelog."""
     if not table.has_primary_key:
         return 0
-    match table.options.value(CHANGELOG_PRODUCER):
-        case "lookup":
-            return 1
-        case "full-compaction":
-            return number_of_levels(table.options) - 1
-        case _:
-            return 0
+    top_level = number_of_levels(table.options) - 1
+    return changelog_producer_of(table.options).complete_from(top_level=top_level)
 
 
 def read_plan(

@@ -15,23 +15,24 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_readable, check_snapshot_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import (
     Positions,
     read_deletion_vectors,
     without_deleted,
 )
-from paimon_core.lsm.engines import ChosenEngine
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.chosen_engine import ChosenEngine
+from paimon_core.lsm.engines.traits import traits_of
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
     SEQUENCE_FIELD,
 )
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.versions import VersionReader
+from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -241,7 +242,7 @@ def skips_level_0(table: FileStoreTable) -> bool:
     """
     options = table.options
     return table.has_primary_key and (
-        options.value(DELETION_VECTORS_ENABLED) or options.value(MERGE_ENGINE) == "first-row"
+        options.value(DELETION_VECTORS_ENABLED) or traits_of(options).skips_level_0
     )
 
 

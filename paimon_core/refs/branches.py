@@ -15,7 +15,7 @@ from typing import Final
 
 from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound, StalePlan
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import (
     BRANCH_PREFIX,
@@ -91,15 +91,15 @@ class BranchStore:
         begun = self.begun(name)
         if begun is None:
             raise AlreadyExists(
-                f"branch {name!r} of table {self.table} exists already", table=self.table
+                f"branch {name!r} of table {self.table} already exists", table=self.table
             )
         if begun != (tag or ""):
             raise AlreadyExists(
-                f"branch {name!r} of table {self.table} was begun "
+                f"branch {name!r} of table {self.table} was started "
                 + (f"at tag {begun!r}" if begun else "empty")
                 + " and not finished",
                 table=self.table,
-                next_step="create it so again, or delete it first",
+                next_step="create it with the same source again, or delete it first",
             )
 
     def create(
@@ -109,7 +109,7 @@ class BranchStore:
 
         `expected` is the snapshot that the tag had when this was planned.  The tag, and the metadata
         of its snapshot, are proven before anything is written, and again when the branch holds
-        references of its own: whoever deletes the tag later finds these and keeps their files.  If
+        references of its own: a later deletion of the tag finds these and keeps their files.  If
         the tag went in between, the branch is taken back.
 
         InvalidArgument for a name that Java refuses (main, blank, digits only), AlreadyExists,
@@ -230,10 +230,10 @@ class BranchStore:
         mine = [] if source is None else [source.snapshot.id]
         if set(self._snapshots(target)) - set(mine):
             raise StalePlan(
-                f"branch {name!r} of table {self.table} lost the tag from which it begins, and "
-                "somebody has committed to it already",
+                f"branch {name!r} of table {self.table} lost the tag that it starts from, and "
+                "another process has already committed to it",
                 table=self.table,
-                next_step=f"stop its writers, look at it with `caretaker verify`, then run "
+                next_step=f"stop its writers, check it with `caretaker verify`, then run "
                 f"delete_branch for {name!r}",
             )
         for folder in (target.snapshot_dir, target.tag_dir, target.schema_dir):
@@ -262,16 +262,16 @@ class BranchStore:
 
     def _taken(self, name: str) -> AlreadyExists:
         return AlreadyExists(
-            f"somebody else wrote to branch {name!r} of table {self.table} while it was made",
+            f"another process wrote to branch {name!r} of table {self.table} during its creation",
             table=self.table,
-            next_step="look at it with `caretaker verify`, and delete it first if it is not wanted",
+            next_step="check it with `caretaker verify`; delete it first if it is not needed",
         )
 
     def delete(self, name: str) -> None:
         """Delete the branch's metadata; NotFound if there is none.  Its data become orphans.
 
-        A commit that lands meanwhile goes too: on its own it would be a branch that nobody can
-        read.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
+        A commit that lands meanwhile goes too: on its own it would be an unreadable
+        branch.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
         coming.
         """
         if name == MAIN_BRANCH:
@@ -303,7 +303,7 @@ class BranchStore:
             self.paths.branch_dir(name), self.paths.branch_dir(new_name)
         ):
             raise AlreadyExists(
-                f"branch {new_name!r} of table {self.table} exists already", table=self.table
+                f"branch {new_name!r} of table {self.table} already exists", table=self.table
             )
 
         self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))

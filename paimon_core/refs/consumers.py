@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
 
@@ -44,7 +44,7 @@ class ConsumerStore:
     def all(self) -> list[Consumer]:
         """All consumers by id; one deleted while they are read is left out.
 
-        CorruptTable if one cannot be read: nobody can tell what it holds back.
+        CorruptTable if one cannot be read: no one can know which snapshots it holds back.
         """
         found = map_parallel(self.io, self._read, self._files())
         return [c for c in found if c is not None]
@@ -86,7 +86,7 @@ class ConsumerStore:
 
     def _read(self, file: FileStat) -> Consumer | None:
         try:
-            next_snapshot = read_settled(self.io, file.path, _next_snapshot, table=self.table)
+            next_snapshot = read_with_retries(self.io, file.path, _next_snapshot, table=self.table)
         except FileNotFoundError:
             return None
         return Consumer(

@@ -77,7 +77,7 @@ class TagPeriod:
         return datetime.fromtimestamp(time // 1000, UTC).strftime(self.name_format)
 
     def time_of(self, name: str) -> int | None:
-        """When the period of this tag begins; None if it is no name of an automatic tag."""
+        """When the period of this tag begins; None if it is not the name of an automatic tag."""
         if self.name_format in _DAILY.values():
             name = name.partition(" ")[0]
         pattern = re.sub("%[YmdHM]", lambda m: _DIGITS[m.group()], self.name_format)

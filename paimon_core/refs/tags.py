@@ -16,7 +16,7 @@ from typing import Final, cast
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.json_text import to_pretty_json
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import TAG_PREFIX, TablePaths
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_object
@@ -88,7 +88,7 @@ class TagStore:
         """The tag, None if there is none; CorruptTable if it cannot be read."""
         path = self.paths.tag(_checked(name))
         try:
-            return read_settled(
+            return read_with_retries(
                 self.io, path, lambda text: tag_from_json(name, text), table=self.table
             )
         except FileNotFoundError:
@@ -107,11 +107,11 @@ class TagStore:
             ) from e
 
     def create(self, tag: Tag) -> None:
-        """Make the tag; AlreadyExists if the name is taken, whoever was first."""
+        """Make the tag; AlreadyExists if the name is taken."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.create_if_absent(path, tag_to_json(tag).encode()):
             raise AlreadyExists(
-                f"tag {tag.name!r} of table {self.table} exists already", table=self.table
+                f"tag {tag.name!r} of table {self.table} already exists", table=self.table
             )
 
     def replace(self, tag: Tag) -> None:
@@ -134,7 +134,7 @@ class TagStore:
             ) from e
         if not renamed:
             raise AlreadyExists(
-                f"tag {new_name!r} of table {self.table} exists already", table=self.table
+                f"tag {new_name!r} of table {self.table} already exists", table=self.table
             )
 
     def delete(self, name: str) -> bool:
@@ -181,7 +181,7 @@ def _nanos_of_date(value: object) -> int:
         return _seconds(date) * _NANOS + int(fraction.ljust(9, "0")[:9] or "0")
     parts = cast("Sequence[int]", value)
     if not isinstance(value, list) or not 5 <= len(parts) <= 7:
-        raise ValueError(f"{_CREATE_TIME} is no date: {value!r}")
+        raise ValueError(f"{_CREATE_TIME} is not a date: {value!r}")
     date = datetime(*parts[:6], tzinfo=UTC)  # type: ignore[misc,arg-type]  # five or six integers
     return _seconds(date) * _NANOS + (parts[6] if len(parts) == 7 else 0)
 
@@ -204,5 +204,5 @@ def _date_array(nanos: int) -> list[int]:
 
 def _nanos_of_seconds(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise TypeError(f"{_TIME_RETAINED} is no number of seconds: {value!r}")
+        raise TypeError(f"{_TIME_RETAINED} is not a number of seconds: {value!r}")
     return int(Decimal(value).scaleb(9))

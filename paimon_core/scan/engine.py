@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.engines import ChosenEngine, merge_engine_of
+from paimon_core.lsm.chosen_engine import ChosenEngine, merge_engine_of
+from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.merge_engine import JavaRules
-from paimon_core.options import MERGE_ENGINE
 
 
 def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
@@ -14,7 +14,7 @@ def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
     Its newest snapshot tells which one that is; it is looked at only where the versions differ.
     """
     rules = JavaRules.JAVA_1_4
-    if table.options.value(MERGE_ENGINE) in ("aggregation", "partial-update"):
+    if traits_of(table.options).differs_by_java:
         rules = rules_of(table)
     return merge_engine_of(table.schema, rules=rules)
 

@@ -14,7 +14,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.evaluate import rows_that_may_match
 from paimon_core.io.file_io import map_parallel
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import FILE_INDEX_READ_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, renamed, split_conjuncts

@@ -18,9 +18,10 @@ from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
-from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
 from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
@@ -60,8 +61,7 @@ def _prune_bucket(
     matching = [e for e in entries if _file_may_match(table, e.file, predicate, by_key=False)]
     if _no_overlap(table, [e.file for e in entries]):
         return matching
-    engine = table.options.value(MERGE_ENGINE)
-    if engine in ("partial-update", "aggregation") and not table.options.value(
+    if traits_of(table.options).combines_versions and not table.options.value(
         DELETION_VECTORS_ENABLED
     ):
         # A row may match only after several files were merged.
@@ -142,7 +142,7 @@ _MAX_LAYOUTS: Final = 256
 def _layout(
     current: TableSchema, written: TableSchema, file: DataFileMeta, *, by_key: bool
 ) -> _Layout:
-    cols = None if by_key else _told_columns(file)
+    cols = None if by_key else _stats_columns(file)
     key = (id(current), id(written), by_key, cols)
     known = _layouts.get(key)
     if known is not None:
@@ -166,7 +166,7 @@ def _layout(
     return layout
 
 
-def _told_columns(file: DataFileMeta) -> tuple[str, ...] | None:
+def _stats_columns(file: DataFileMeta) -> tuple[str, ...] | None:
     """The columns that the file's statistics describe, in this order; None: all of its schema."""
     return (file.write_cols or None) if file.value_stats_cols is None else file.value_stats_cols
 
@@ -189,7 +189,7 @@ def column_stats(file: DataFileMeta, written: TableSchema) -> dict[str, ColumnSt
 
     Nothing for columns of which nothing is stored.
     """
-    told = _told_columns(file)
+    told = _stats_columns(file)
     names = written.names if told is None else told
     if not names:
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import OPEN_FILE_COST, Option, Options, parse_memory_size
 from paimon_core.types.data_types import RowType

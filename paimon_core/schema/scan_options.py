@@ -80,9 +80,9 @@ def check_scan_options(options: Mapping[str, str]) -> None:
         mode = next((m for keys, m in _DEFAULT_MODES if any(k in options for k in keys)), "latest")
     needed, forbidden = _RULES.get(mode, ((), _ELSEWHERE))
     if not needed and mode not in _OTHER_MODES:
-        raise SchemaError(f"there is no scan.mode {mode!r}")
+        raise SchemaError(f"unknown scan.mode {mode!r}")
     if needed and sum(k in options for k in needed) != 1:
         raise SchemaError(f"scan.mode={mode} needs exactly one of {', '.join(needed)}")
     for key in forbidden:
         if key in options:
-            raise SchemaError(f"{key} does not go with scan.mode={mode}")
+            raise SchemaError(f"{key} cannot be combined with scan.mode={mode}")

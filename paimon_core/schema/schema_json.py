@@ -53,7 +53,7 @@ def schema_from_json(text: bytes | str) -> TableSchema:
     primary_keys = _names(obj["primaryKeys"], "primaryKeys")
     strangers = {*partition_keys, *primary_keys} - {f.name for f in fields}
     if strangers:
-        raise ValueError(f"keys that are no columns: {', '.join(sorted(strangers))}")
+        raise ValueError(f"keys that are not columns: {', '.join(sorted(strangers))}")
     return TableSchema(
         version=version,
         id=checked_long(obj["id"], "id"),
@@ -96,13 +96,13 @@ def schema_to_object(schema: TableSchema) -> dict[str, object]:
 
 def _list(value: object, name: str) -> Sequence[object]:
     if not isinstance(value, list):
-        raise TypeError(f"{name} is no array: {shown(value)}")
+        raise TypeError(f"{name} is not an array: {shown(value)}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{name} is no object: {shown(value)}")
+        raise TypeError(f"{name} is not an object: {shown(value)}")
     return value
 
 

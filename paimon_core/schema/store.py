@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import declared_roots, file_number
 from paimon_core.paths import BRANCH_PREFIX, MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.schema_json import schema_from_json, schema_to_json
@@ -21,7 +21,7 @@ class SchemaStore:
     """Reads and creates `schema/schema-N`; `table` is the name for messages.
 
     A schema is read once: its file never changes.  (A fast-forward from a branch may put another
-    schema in its place; a handle that shall see it must be opened anew.)
+    schema in its place; open the table again to see it.)
     """
 
     io: FileIO
@@ -46,7 +46,7 @@ class SchemaStore:
         return self.get(ids[-1]) if ids else None
 
     def get(self, schema_id: int) -> TableSchema:
-        """The schema; CorruptTable if it is missing, for whoever asks has its id from metadata."""
+        """The schema; CorruptTable if it is missing, for its id comes from metadata."""
         known = self._known.get(schema_id)
         if known is None:
             known = self._read(schema_id)
@@ -87,7 +87,7 @@ class SchemaStore:
     def _read(self, schema_id: int) -> TableSchema:
         path = self.paths.schema(schema_id)
         try:
-            schema = read_settled(self.io, path, schema_from_json, table=self.table)
+            schema = read_with_retries(self.io, path, schema_from_json, table=self.table)
         except FileNotFoundError as e:
             raise CorruptTable(
                 f"schema {schema_id} of table {self.table} is missing", table=self.table, file=path

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import CHANGELOG_PREFIX, TablePaths
-from paimon_core.snapshot.numbered_files import EARLIEST, LATEST, NumberedFiles
+from paimon_core.snapshot.numbered_files import NumberedFiles, NumberedStore
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogStore:
+class ChangelogStore(NumberedStore):
     """Reads, writes and deletes `changelog/changelog-N` of one branch."""
 
     io: FileIO
@@ -33,21 +33,6 @@ class ChangelogStore:
     def _files(self) -> NumberedFiles:
         return NumberedFiles(self.io, self.paths.changelog_dir, CHANGELOG_PREFIX)
 
-    def latest_id(self) -> int | None:
-        """The newest id, None if no changelog is kept."""
-        return self._files.latest()
-
-    def earliest_id(self) -> int | None:
-        """The oldest id, None if no changelog is kept."""
-        return self._files.earliest()
-
-    def ids(self) -> list[int]:
-        """All ids, sorted, by listing."""
-        return self._files.numbers()
-
-    def exists(self, snapshot_id: int) -> bool:
-        return self._files.exists(snapshot_id)
-
     def get(self, snapshot_id: int) -> Snapshot:
         """The changelog; NotFound if it is not there, CorruptTable if it cannot be read."""
         found = self.get_or_none(snapshot_id)
@@ -56,7 +41,7 @@ class ChangelogStore:
                 f"changelog {snapshot_id} of table {self.table} does not exist",
                 table=self.table,
                 snapshot=snapshot_id,
-                next_step="it never was kept, or it expired",
+                next_step="it was never kept, or it expired",
             )
         return found
 
@@ -64,7 +49,7 @@ class ChangelogStore:
         """The changelog, None if it is not there; CorruptTable if it cannot be read."""
         path = self.paths.changelog(snapshot_id)
         try:
-            return read_settled(self.io, path, snapshot_from_json, table=self.table)
+            return read_with_retries(self.io, path, snapshot_from_json, table=self.table)
         except FileNotFoundError:
             return None
         except CorruptTable as e:
@@ -80,8 +65,8 @@ class ChangelogStore:
             left = self.ids()
             if left and max(missing) >= left[0]:
                 raise NotFound(
-                    f"changelog {max(missing)} of table {self.table} vanished while it was read, "
-                    "though older ones are there",
+                    f"changelog {max(missing)} of table {self.table} disappeared while it was read, "
+                    "although older ones still exist",
                     table=self.table,
                     snapshot=max(missing),
                     next_step="another job changed the table meanwhile; run again",
@@ -96,22 +81,6 @@ class ChangelogStore:
     def delete(self, snapshot_id: int) -> bool:
         """Delete the changelog's file (nothing else); False if it is known to have been missing."""
         return self.io.delete(self.paths.changelog(snapshot_id))
-
-    def write_latest_hint(self, snapshot_id: int) -> None:
-        self._files.write_hint(LATEST, snapshot_id)
-
-    def write_earliest_hint(self, snapshot_id: int) -> None:
-        self._files.write_hint(EARLIEST, snapshot_id)
-
-    def delete_hints(self) -> None:
-        files = self._files
-        files.delete_hint(LATEST)
-        files.delete_hint(EARLIEST)
-
-    def hints(self) -> tuple[int | None, int | None]:
-        """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
-        files = self._files
-        return files.hint(EARLIEST), files.hint(LATEST)
 
 
 def without_lost_changelog(io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Snapshot:

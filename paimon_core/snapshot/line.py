@@ -53,9 +53,9 @@ def unbroken_ids(snapshots: SnapshotStore) -> list[int]:
         return ids
     gap = gaps[0]
     raise CorruptTable(
-        f"table {snapshots.table} has snapshot {gap.after} but not {gap.after - 1}: the line of "
-        f"snapshots has a gap after {gap.before}, so that {gap.after} and the next commits to "
-        f"{gap.before + 1} exclude each other",
+        f"table {snapshots.table} has snapshot {gap.after} but not {gap.after - 1}: there is a gap "
+        f"after {gap.before}; the next commit may take {gap.before + 1} and then run into "
+        f"{gap.after}",
         table=snapshots.table,
         snapshot=gap.after,
         file=snapshots.paths.snapshot(gap.after),

@@ -80,3 +80,51 @@ class NumberedFiles:
     def delete_hint(self, name: str) -> None:
         """Remove the hint, so that the next reader lists the folder."""
         self.io.delete(f"{self.folder}/{name}")
+
+
+class NumberedStore:
+    """What the stores of snapshots and of changelogs share: ids by hint or listing, and the hints."""
+
+    __slots__ = ()
+
+    @property
+    def _files(self) -> NumberedFiles:
+        raise NotImplementedError
+
+    def latest_id(self) -> int | None:
+        """The greatest id, None if the store is empty."""
+        return self._files.latest()
+
+    def earliest_id(self) -> int | None:
+        """The smallest id, None if the store is empty."""
+        return self._files.earliest()
+
+    def ids(self) -> list[int]:
+        """All ids, sorted, by listing; there may be gaps."""
+        return self._files.numbers()
+
+    def exists(self, snapshot_id: int) -> bool:
+        """Whether the file of this id exists."""
+        return self._files.exists(snapshot_id)
+
+    def hints(self) -> tuple[int | None, int | None]:
+        """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
+        files = self._files
+        return files.hint(EARLIEST), files.hint(LATEST)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Set EARLIEST."""
+        self._files.write_hint(EARLIEST, snapshot_id)
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Set LATEST."""
+        self._files.write_hint(LATEST, snapshot_id)
+
+    def delete_latest_hint(self) -> None:
+        """Remove LATEST, so that the next reader lists the folder."""
+        self._files.delete_hint(LATEST)
+
+    def delete_hints(self) -> None:
+        """Remove both hints: LATEST first, for it is the one that readers follow."""
+        self.delete_latest_hint()
+        self._files.delete_hint(EARLIEST)

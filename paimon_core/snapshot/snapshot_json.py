@@ -118,7 +118,7 @@ def snapshot_to_object(snapshot: Snapshot) -> dict[str, object]:
 def _checked(name: str, attribute: str, value: object) -> object:
     if attribute == "properties":
         if not isinstance(value, Mapping):
-            raise TypeError(f"{name} is no object: {shown(value)}")
+            raise TypeError(f"{name} is not an object: {shown(value)}")
         return {str(k): str(v) for k, v in cast("Mapping[object, object]", value).items()}
     if attribute in _FILES:
         return checked_name(value, name)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
-from paimon_core.snapshot.numbered_files import EARLIEST, LATEST, NumberedFiles
+from paimon_core.snapshot.numbered_files import LATEST, NumberedFiles, NumberedStore
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
 
@@ -25,7 +25,7 @@ _LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotStore:
+class SnapshotStore(NumberedStore):
     """Reads, creates and deletes `snapshot/snapshot-N`; `table` is the name for messages."""
 
     io: FileIO
@@ -39,14 +39,6 @@ class SnapshotStore:
     @property
     def _files(self) -> NumberedFiles:
         return NumberedFiles(self.io, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
-
-    def latest_id(self) -> int | None:
-        """The newest id, None if there is no snapshot."""
-        return self._files.latest()
-
-    def earliest_id(self) -> int | None:
-        """The oldest id, None if there is no snapshot."""
-        return self._files.earliest()
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, None if there is none."""
@@ -76,10 +68,6 @@ class SnapshotStore:
                 return found
         raise _vanished(self.table)
 
-    def exists(self, snapshot_id: int) -> bool:
-        """Whether the snapshot's file is there."""
-        return self._files.exists(snapshot_id)
-
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot; NotFound if it is not there, CorruptTable if it cannot be read."""
         found = self.get_or_none(snapshot_id)
@@ -88,7 +76,7 @@ class SnapshotStore:
                 f"snapshot {snapshot_id} of table {self.table} does not exist",
                 table=self.table,
                 snapshot=snapshot_id,
-                next_step="it never was, or it expired; `caretaker inspect` lists what is there",
+                next_step="it never existed, or it expired; `caretaker inspect` lists what is there",
             )
         return found
 
@@ -101,7 +89,7 @@ class SnapshotStore:
         """The snapshot as it is stored, and decoded; None and errors as in `get_or_none`."""
         path = self.paths.snapshot(snapshot_id)
         try:
-            content, snapshot = read_settled(
+            content, snapshot = read_with_retries(
                 self.io, path, lambda text: (text, snapshot_from_json(text)), table=self.table
             )
         except FileNotFoundError:
@@ -117,10 +105,6 @@ class SnapshotStore:
                 snapshot=snapshot_id,
             )
         return content, snapshot
-
-    def ids(self) -> list[int]:
-        """All ids, sorted, by listing; there may be gaps."""
-        return self._files.numbers()
 
     def all(self) -> list[Snapshot]:
         """All snapshots, sorted by id.
@@ -140,8 +124,8 @@ class SnapshotStore:
             for snapshot_id in missing:
                 if left and snapshot_id >= left[0]:
                     raise NotFound(
-                        f"snapshot {snapshot_id} of table {self.table} vanished while it was read, "
-                        "though older ones are there",
+                        f"snapshot {snapshot_id} of table {self.table} disappeared while it was read, "
+                        "although older ones still exist",
                         table=self.table,
                         snapshot=snapshot_id,
                         next_step="the table was rolled back or repaired meanwhile; run again",
@@ -231,21 +215,10 @@ class SnapshotStore:
         if not self.exists(snapshot_id):
             self.delete_latest_hint()
 
-    def write_earliest_hint(self, snapshot_id: int) -> None:
-        self._files.write_hint(EARLIEST, snapshot_id)
-
-    def delete_latest_hint(self) -> None:
-        self._files.delete_hint(LATEST)
-
-    def hints(self) -> tuple[int | None, int | None]:
-        """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
-        files = self._files
-        return files.hint(EARLIEST), files.hint(LATEST)
-
 
 def _vanished(table: str) -> NotFound:
     return NotFound(
-        f"snapshots of table {table} vanish as soon as they are found",
+        f"snapshots of table {table} disappear while they are read",
         table=table,
         next_step="another job is expiring or rolling back; run again when it is done",
     )

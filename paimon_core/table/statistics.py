@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.cast_text import java_to_string, parse_text
@@ -205,7 +205,7 @@ def _with_text(data_type: DataType) -> AtomicType:
 def _whole(obj: Mapping[str, object], name: str) -> int:
     value = obj[name]
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is no whole number: {value!r}")
+        raise TypeError(f"{name} is not a whole number: {value!r}")
     return value
 
 

@@ -22,7 +22,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.stream import Start, StreamPlan, StreamScan, read_plan
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
-from paimon_core.table.batch import millis_of
+from paimon_core.table.batch_scan import millis_of
 
 CONSUMER_ID: Final = "consumer-id"
 _MODES: Final = ("exactly-once", "at-least-once")
@@ -87,7 +87,9 @@ def _start(table: FileStoreTable, zone: tzinfo) -> tuple[Start, int | None]:
     try:
         start = Start(mode)
     except ValueError as e:
-        raise InvalidArgument(f"scan.mode={mode} is none of a stream", table=table.name) from e
+        raise InvalidArgument(
+            f"scan.mode={mode} does not apply to a stream", table=table.name
+        ) from e
     match start:
         case Start.FROM_SNAPSHOT | Start.FROM_SNAPSHOT_FULL:
             return start, millis_of(options["scan.snapshot-id"], None, zone)

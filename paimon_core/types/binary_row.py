@@ -21,7 +21,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from paimon_core.errors import UNREADABLE, CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import map_types
@@ -37,9 +37,6 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.decimals import COMPACT_PRECISION, from_unscaled, unscaled
 from paimon_core.types.sql import type_to_sql
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 HEADER: Final = 4
 """Bytes of the arity that stored rows begin with."""
@@ -95,15 +92,6 @@ def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
     """The values of a stored row; CorruptTable if the bytes are no row of these types."""
     return row_codec(types).decode(data)
-
-
-def encode_rows(
-    columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
-) -> list[bytes]:
-    """The stored bytes of each row of some columns, built by columns."""
-    from paimon_core.types import binary_rows  # noqa: PLC0415 - it builds on this module
-
-    return binary_rows.encode_columns(columns, types).stored()
 
 
 def row_arity(data: bytes) -> int:

@@ -61,6 +61,13 @@ class RowWords:
         return [header + data[s:e] for s, e in pairwise(ends)]
 
 
+def encode_rows(
+    columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
+) -> list[bytes]:
+    """The stored bytes of each row of some columns, built by columns."""
+    return encode_columns(columns, types).stored()
+
+
 def encode_columns(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> RowWords:
@@ -68,7 +75,7 @@ def encode_columns(
     if len(columns) != len(types):
         raise InvalidArgument(f"{len(columns)} columns for {len(types)} fields")
     if not columns:
-        raise InvalidArgument("rows without columns have no number")
+        raise InvalidArgument("rows without columns have no row count")
     builder = _Builder(len(columns[0]), len(columns))
     for i, (column, data_type) in enumerate(zip(columns, types, strict=True)):
         builder.add(i, one_array(column), data_type)

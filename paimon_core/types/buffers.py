@@ -6,6 +6,7 @@ pandas at their first call, which costs a process about a second of computing ti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 BoolArray = npt.NDArray[np.bool_]
+RecordBatches = Iterator[pa.RecordBatch]
 
 
 def fixed_values(

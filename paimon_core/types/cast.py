@@ -98,7 +98,7 @@ def cast_column(
 def parse_default(text: str, data_type: DataType) -> Any:
     """The internal value of a column's default, which a schema holds as text.
 
-    Quotes around it are taken off (Java: `DefaultValueUtils`); SchemaError if it is no value of
+    Quotes around it are taken off (Java: `DefaultValueUtils`); SchemaError if it is not a value of
     the type.
     """
     if text.startswith("'") and text.endswith("'") and len(text) > 1:
@@ -220,7 +220,7 @@ def _map_values(
 
 def _atomic(t: DataType) -> AtomicType:
     if not isinstance(t, AtomicType):
-        raise SchemaError(f"{type_to_sql(t)} is no atomic type")
+        raise SchemaError(f"{type_to_sql(t)} is not an atomic type")
     return t
 
 
@@ -397,7 +397,7 @@ def _binary_to_string(column: pa.Array, *_: object) -> pa.Array:
 def _scaled(numbers: Ints, factor: int, target: DataType) -> Ints:
     limit = (2**63 - 1) // factor
     if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > limit:
-        raise SchemaError(f"a moment lies too far away for {type_to_sql(target)} in this program")
+        raise SchemaError(f"a timestamp is out of range for {type_to_sql(target)}")
     return numbers * factor
 
 

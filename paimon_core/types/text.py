@@ -502,7 +502,7 @@ def parse_partition_text(text: str, data_type: DataType) -> Any:
         cause = e
     if value is None:
         raise InvalidArgument(
-            f"the text {text!r} is no value of the type {type_to_sql(data_type)}"
+            f"the text {text!r} is not a value of the type {type_to_sql(data_type)}"
         ) from cause
     return value
 

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
-from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.options import CHANGELOG_PRODUCER, SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
+from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.row_buffer import RowBuffer
@@ -113,7 +114,7 @@ class MergingSink:
     def _flush(self) -> None:
         if self._buffer.is_empty:
             return
-        if self._table.options.value(CHANGELOG_PRODUCER) == "input":
+        if changelog_producer_of(self._table.options).by_writer:
             self._changelog += _write_all(self._open(True), self._merged(_KeepAll()))
         self._files += _write_all(self._open(False), self._merged(self._engine))
         self._buffer.clear()

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import InvalidArgument
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.data_format import FormatWriter, open_writer
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
@@ -130,7 +130,7 @@ class _RollingWriter(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """A file begins: what is collected about it starts anew."""
+        """A file begins: its statistics start from zero."""
 
     @abstractmethod
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:

@@ -2,7 +2,7 @@
 
 What a column's pages hold is not looked at: its statistics are put together from those of the
 files.  A column is decoded and encoded again only where that is needed: because several chunks with
-a dictionary each are to become one, because nobody knows its statistics, or because pages are so
+a dictionary each are to become one, because its statistics are unknown, or because pages are so
 small that their number would cost every reader more than is saved here.
 """
 
@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from paimon_core.format.data_format import compression_of, open_assembler, parquet_zstd_level
 from paimon_core.format.dictionary_choice import leaves
-from paimon_core.format.parquet_assembler import (
+from paimon_core.format.parquet.assembler import (
     COPIED_CODECS,
     ChunkSource,
     ParquetAssembler,
     encoded,
 )
-from paimon_core.format.parquet_chunks import StoredColumn, StoredGroup, joined, value_of
-from paimon_core.format.parquet_writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, joined, value_of
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
 from paimon_core.options import Options
 from paimon_core.types.arrow import arrow_type

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.avro_schema import file_schema
+from paimon_core.format.avro.schema import file_schema
 from paimon_core.options import DATA_FILE_PREFIX, FILE_FORMAT, STATS_MODE
 from paimon_core.schema.table_schema import TableSchema
 

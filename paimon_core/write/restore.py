@@ -25,7 +25,7 @@ class ExistingPartition:
 class ExistingBuckets:
     """The partitions of one snapshot, read as they are asked for.
 
-    `snapshot` None: everything starts anew, as in an empty table or an overwritten partition.
+    `snapshot` None: everything starts afresh, as in an empty table or an overwritten partition.
     """
 
     def __init__(self, table: FileStoreTable, snapshot: Snapshot | None) -> None:

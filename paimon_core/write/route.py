@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import Hashes
 from paimon_core.manifest.data_file import EMPTY_ROW
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
-from paimon_core.types.binary_row import encode_rows
+from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.row_hash import assign_buckets, hash_rows
 
 Buckets = npt.NDArray[np.int64]

@@ -21,9 +21,9 @@ from s3_store import s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import Column, create_schema
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_dags.settings import SettingsError, settings_from
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.run.environment import system_environment
@@ -80,7 +80,7 @@ def fill(warehouse: str, options: dict[str, str]) -> None:
     catalog.create_table("db.t", schema)
     for number in range(3):
         table = open_table(warehouse, "db.t", file_io_options=options)
-        into = TableWriter(table, env=env)
+        into = RowWriter(table, env=env)
         into.write(pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
         commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
 

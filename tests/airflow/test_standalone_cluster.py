@@ -25,9 +25,9 @@ from s3_store import s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import Column, create_schema
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo.kept import Kept
 from paimon_maintenance.run.environment import system_environment
 
@@ -122,7 +122,7 @@ def lake(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
         catalog.create_table(name, schema)
         for number in range(COMMITS):
             table = open_table(warehouse, name)
-            into = TableWriter(table, env=env)
+            into = RowWriter(table, env=env)
             into.write(rows(number))
             commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
     return warehouse

@@ -27,6 +27,9 @@ import pyarrow as pa
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import overwrite, replace_partitions, static_partition_test
+from paimon_core.ddl.alter import check_dynamic_options
+from paimon_core.ddl.create import column_from_object, create_schema
+from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -34,18 +37,15 @@ from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import chosen_rows
-from paimon_core.schema.changes import check_dynamic_options
-from paimon_core.schema.create import column_from_object, create_schema
-from paimon_core.schema.schema_change import change_from_object
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
-from paimon_core.table.batch import Batch, batch_of, read_batch
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.describe import describe_files, describe_manifests
 from paimon_core.table.open import open_table
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
-from paimon_core.table.table_writer import commit_write, new_writer
 from paimon_core.table.time_travel import at_snapshot, travel
+from paimon_core.table.write_session import commit_write, new_writer
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import RowType, TypeRoot
 from paimon_core.types.java_numbers import double_text
@@ -452,7 +452,7 @@ def read(step: Step, result: Result) -> None:
     }
     options = {k: str(v) for k, v in asked.items() if v is not None}
     table = open_step({**step, "options": {**(step.get("options") or {}), **options}})
-    batch = batch_of(table, zone=machine_zone())
+    batch = batch_scan_of(table, zone=machine_zone())
     row_type, batches = _batches(step, batch)
     columns = step.get("projection")
     wanted = row_type if columns is None else row_type.project(columns)
@@ -476,7 +476,7 @@ def read(step: Step, result: Result) -> None:
     result["seconds"] = round(time.monotonic() - started, 3)
 
 
-def _batches(step: Step, batch: Batch) -> tuple[RowType, Iterator[pa.RecordBatch]]:
+def _batches(step: Step, batch: BatchScan) -> tuple[RowType, Iterator[pa.RecordBatch]]:
     """(the columns of the table or of the system table asked for, its rows)."""
     name, columns, limit = step.get("system"), step.get("projection"), step.get("limit")
     row_type = batch.table.schema.row_type

@@ -11,7 +11,7 @@ from replay import run_step
 
 from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.runner import RunRequest, run_table
@@ -46,7 +46,7 @@ def writer(warehouse: str, number: int) -> None:
     table = open_table(warehouse, "db.t")
     for i in range(ROUNDS):
         first = (number * ROUNDS + i) * ROWS
-        w = TableWriter(table, env=env)
+        w = RowWriter(table, env=env)
         w.write(
             pa.table(
                 {

@@ -13,8 +13,8 @@ from replay import ENV, run_step
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.table.open import open_table
-from paimon_core.table.table_writer import new_writer
-from paimon_core.write.table_write import TableWriter
+from paimon_core.table.write_session import new_writer
+from paimon_core.write.row_writer import RowWriter
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},
@@ -97,8 +97,8 @@ def test_what_such_a_table_refuses(tmp_path: Path) -> None:
     }
     assert "error" not in run_step({**create, **at})
     table = open_table(str(tmp_path), "db.t")
-    with pytest.raises(InvalidArgument, match="needs to know where"):
-        TableWriter(table, env=ENV)
+    with pytest.raises(InvalidArgument, match="needs a global index"):
+        RowWriter(table, env=ENV)
     with pytest.raises(UnsupportedFeature, match="overwriting a cross-partition table"):
         new_writer(table, env=ENV, overwrite=True)
     writer = new_writer(table, env=ENV)

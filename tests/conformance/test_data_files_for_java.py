@@ -12,7 +12,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.text import batch_to_json_rows, from_json_value
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = {
@@ -97,7 +97,7 @@ def write_ours(tmp_path, rows, kinds=None, options=None):
         column_from_internal([from_json_value(r[i], f.type) for r in rows], f.type)
         for i, f in enumerate(row_type)
     ]
-    writer = TableWriter(table, env=env)
+    writer = RowWriter(table, env=env)
     batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(row_type))
     writer.write(batch, None if kinds is None else np.array(kinds, np.int8))
     commit(table, writer.prepare_commit(), user=str(uuid.uuid4()), env=env)

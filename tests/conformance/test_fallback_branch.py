@@ -13,7 +13,7 @@ from replay import rows_of
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.predicate import from_oracle_filter
-from paimon_core.table.batch import batch_of, read_batch
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
 
 COLUMNS = [
@@ -69,7 +69,7 @@ def ours(warehouse: Path, read: dict[str, Any]) -> list[str] | str:
         table = open_table(
             str(warehouse), "db.t", branch=read.get("branch"), dynamic_options=options
         )
-        batch = batch_of(table)
+        batch = batch_scan_of(table)
         row_type = batch.table.schema.row_type
         told = read.get("filter")
         predicate = from_oracle_filter(told, row_type) if told else None
@@ -103,17 +103,19 @@ def test_what_goes_with_a_fallback_branch(oracle_1_4_2: Oracle, tmp_path: Path) 
     assert sorted(row[1] for row in ran.rows) == [2, 3, 8]
     assert len(caretaker("read", "db.t", "-w", tmp_path, "--limit", 3).rows) == 3
     with pytest.raises(UnsupportedFeature, match="incremental"):
-        batch_of(open_table(str(tmp_path), "db.t", dynamic_options={"incremental-between": "1,2"}))
+        batch_scan_of(
+            open_table(str(tmp_path), "db.t", dynamic_options={"incremental-between": "1,2"})
+        )
     # A branch that is not there is no reason to fail, in Java neither.
     nowhere = {"scan.fallback-branch": "nowhere"}
-    assert batch_of(open_table(str(tmp_path), "db.t", dynamic_options=nowhere)).then is None
+    assert batch_scan_of(open_table(str(tmp_path), "db.t", dynamic_options=nowhere)).then is None
     first = {"scan.fallback-branch": None, "scan.primary-branch": "stream"}
     table = open_table(str(tmp_path), "db.t", dynamic_options=first)
-    rows = [r for b in read_batch(batch_of(table)) for r in b.to_pylist()]
+    rows = [r for b in read_batch(batch_scan_of(table)) for r in b.to_pylist()]
     assert sorted((r["k"], r["v"]) for r in rows) == [
         (2, "main"), (7, "other"), (8, "other"), (9, "other")
     ]  # fmt: skip
     change = {"change": "add_column", "name": "more", "type": "INT"}
     oracle.one("alter_table", changes=[change])
     with pytest.raises(InvalidArgument, match="same columns"):
-        batch_of(open_table(str(tmp_path), "db.t"))
+        batch_scan_of(open_table(str(tmp_path), "db.t"))

@@ -24,7 +24,7 @@ from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
 from paimon_core.reachability.references import all_references
 from paimon_core.table.open import open_table, open_table_at
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.runner import RunRequest, run_table
@@ -296,7 +296,7 @@ def test_7710_a_missing_metadata_file_is_no_empty_one(what: str, tmp_path: Path)
 def prepared(table: Table) -> tuple[FileStoreTable, list[Any]]:
     """Written two days ago, not committed yet: a job with a very long checkpoint."""
     handle = open_table(str(table.warehouse), "db.t")
-    writer = TableWriter(handle, env=ENV)
+    writer = RowWriter(handle, env=ENV)
     writer.write(*to_arrow(handle, [[60, "late"]]))
     messages = writer.prepare_commit()
     table.make_old()

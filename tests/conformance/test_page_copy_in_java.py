@@ -11,7 +11,7 @@ import pytest
 from test_data_files_for_java import COLUMNS, ROWS, filters
 
 from oracle import Oracle
-from paimon_core.format.parquet_chunks import CREATED_BY
+from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write import page_writer

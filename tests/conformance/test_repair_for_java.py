@@ -11,8 +11,8 @@ import pytest
 from command_line import caretaker, in_order, read_rows
 
 from oracle import Oracle
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX

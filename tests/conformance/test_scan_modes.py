@@ -1,4 +1,4 @@
-"""Batch reads by `scan.*` and `incremental-*` options, as Java reads with the same options."""
+"""BatchScan reads by `scan.*` and `incremental-*` options, as Java reads with the same options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay import rows_of
 
 from oracle import Oracle
 from paimon_core.errors import PaimonError
-from paimon_core.table.batch import batch_of, read_batch
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
 
 COLUMNS = [
@@ -104,7 +104,7 @@ def wanted(times: dict[int, int], *, keyed: bool) -> Iterator[dict[str, str]]:
 def ours(warehouse: Path, name: str, options: dict[str, str]) -> list[Any] | str:
     try:
         table = open_table(str(warehouse), f"db.{name}", dynamic_options=options)
-        batch = batch_of(table)
+        batch = batch_scan_of(table)
         rows = list(rows_of(read_batch(batch), batch.table.schema.row_type, bits=False))
     except PaimonError as e:
         return f"{type(e).__name__}: {e}"
@@ -147,6 +147,8 @@ def test_partitions_in_the_order_of_a_sorted_plan(oracle: Oracle, tmp_path: Path
             oracle.one("write", rows=[[0, p, s]], compact=False)
     theirs = [r[2:] for r in oracle.rows(sorted=False)]
     table = open_table(str(tmp_path), "db.t")
-    ours_ = [r[2:] for r in rows_of(read_batch(batch_of(table)), table.schema.row_type, bits=False)]
+    ours_ = [
+        r[2:] for r in rows_of(read_batch(batch_scan_of(table)), table.schema.row_type, bits=False)
+    ]
     assert ours_ == theirs
     assert theirs[0] == [None, None]

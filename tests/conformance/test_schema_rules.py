@@ -11,8 +11,8 @@ import pytest
 
 from oracle import Oracle
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import column_from_object, create_schema
 from paimon_core.errors import PaimonError
-from paimon_core.schema.create import column_from_object, create_schema
 from paimon_core.schema.schema_json import schema_to_object
 
 Json = dict[str, Any]

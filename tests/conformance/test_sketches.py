@@ -11,7 +11,7 @@ from replay import rows_of, run_step
 
 from oracle import Oracle
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.sketches import HllSketch, ThetaSketch
+from paimon_core.lsm.aggregates.sketches import HllSketch, ThetaSketch
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 
@@ -89,7 +89,7 @@ def test_what_java_answers() -> None:
 
 @pytest.mark.parametrize("function", [HllSketch, ThetaSketch])
 def test_what_is_no_sketch_is_told(function: Any) -> None:
-    with pytest.raises(CorruptTable, match="is no sketch"):
+    with pytest.raises(CorruptTable, match="is not a sketch"):
         function().add(b"no sketch", b"at all")
     with pytest.raises(CorruptTable, match="cannot take back"):
         function().retract(b"", b"")

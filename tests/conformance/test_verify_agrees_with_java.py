@@ -12,8 +12,8 @@ import pytest
 from command_line import caretaker
 
 from oracle import Oracle, OracleError
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind

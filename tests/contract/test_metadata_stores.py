@@ -11,11 +11,11 @@ import pytest
 from s3_store import S3Server, s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import AlreadyExists, CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.refs.tags import Tag
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 

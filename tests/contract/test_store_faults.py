@@ -26,6 +26,7 @@ from slow_store import (
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import (
     CommitStateUnknown,
     StorageAccessDenied,
@@ -35,8 +36,7 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
@@ -71,7 +71,7 @@ def new_table(store: SlowStore, *, deadline: str = "3 s", **table: str) -> FileS
 
 
 def append(table: FileStoreTable, value: int = 1, user: str = "me") -> int:
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     writer.write(pa.table({"k": pa.array([value], pa.int32())}))
     (snapshot,) = commit(table, writer.prepare_commit(), user=user, env=ENV)
     return snapshot.id

@@ -31,7 +31,7 @@ from replay import run_step
 import paimon_maintenance.run.runner
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report, Status
@@ -110,7 +110,7 @@ def run_to_death(
     warehouse: Path, job: str, arguments: Mapping[str, object], trigger: Trigger
 ) -> str:
     """What a run that lived on against all expectation has to say."""
-    settled.WAITS_MILLIS = ()  # nobody writes what cannot be read
+    read_retry.WAITS_MILLIS = ()  # nobody writes what cannot be read
     settling.LOCAL_MILLIS = 0
     return str(run_failing(warehouse, job, arguments, trigger).error)
 

@@ -23,7 +23,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.arrow import arrow_type
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
@@ -31,7 +31,7 @@ NAME = "append_unaware"
 
 
 def messages(table: FileStoreTable) -> list[CommitMessage]:
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     names = table.schema.names
     writer.write(pa.table({names[0]: pa.array([1], table_type(table))}))
     return writer.prepare_commit()

@@ -23,7 +23,7 @@ import pytest
 from fork_server import ForkServer
 from harness import Origin, failures, kills, origin, run_failing
 
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_maintenance.registry import JOBS
 
 pytestmark = pytest.mark.crash
@@ -51,7 +51,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Origin
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is writing what cannot be read, so it is not tried again."""
-    monkeypatch.setattr(settled, "WAITS_MILLIS", ())
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
 @pytest.mark.parametrize("name", CASES)

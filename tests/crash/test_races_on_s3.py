@@ -29,10 +29,10 @@ from without_lease import without_lease
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import PaimonError
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.jobs.versions import settle
 from paimon_maintenance.run.environment import system_environment
@@ -275,7 +275,7 @@ def _append(warehouse: str, storage: Mapping[str, str], keys: range) -> dict[int
     table = open_table(warehouse, "db.t", file_io_options=storage)
     answers: dict[int, str] = {}
     for key in keys:
-        writer = TableWriter(table, env=ENV)
+        writer = RowWriter(table, env=ENV)
         writer.write(pa.table({"k": pa.array([key], pa.int32())}))
         try:
             commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)

@@ -22,8 +22,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_core.table.table_writer import StreamWriter, commit_write, replay_commits
-from paimon_core.write.table_write import TableWriter
+from paimon_core.table.write_session import StreamWriter, commit_write, replay_commits
+from paimon_core.write.row_writer import RowWriter
 
 KINDS: dict[str, dict[str, str]] = {
     "primary_key": {"bucket": "1", "num-sorted-run.compaction-trigger": "2"},
@@ -72,7 +72,7 @@ def test_dying_at_every_step(kind: str, forks: ForkServer, tmp_path: Path) -> No
 
 
 def prepared(table: FileStoreTable, number: int, **options: Any) -> list[Any]:
-    writer = TableWriter(table, env=ENV, user="stream", **options)
+    writer = RowWriter(table, env=ENV, user="stream", **options)
     writer.write(batch(number))
     return writer.prepare_commit()
 

@@ -26,13 +26,13 @@ from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.read import section as section_module
-from paimon_core.read.changes import changes_of, read_changes
+from paimon_core.read.snapshot_changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 Record = tuple[str, int]
 State = dict[int, Record]
@@ -87,7 +87,7 @@ class Bucket:
         self.table = open_table(folder, "db.t")
 
     def write(self, rows: Sequence[tuple[int, str, int]]) -> None:
-        writer = TableWriter(self.table, env=ENV)
+        writer = RowWriter(self.table, env=ENV)
         columns = {
             "k": pa.array([k for k, _, _ in rows], pa.int32()),
             "v": pa.array([v for _, _, v in rows], pa.int64()),
@@ -118,7 +118,7 @@ class Bucket:
         entries = changes_of(self.table, snapshot) or []
         told = list(rows_of(read_changes(self.table, entries, ["k", "v"])))
         assert snapshot.changelog_record_count == (len(told) or None)
-        return unit.tells, told
+        return unit.writes_changelog, told
 
     def _rewritten(self, unit: CompactUnit) -> CompactResult:
         unit = CompactUnit.from_bytes(unit.to_bytes())

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from paimon_core.compaction.append_coordinator import pack_unaware, pick_bucketed, pick_unaware
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.key_order import stored_key
-from paimon_core.lsm.sorted_run import SortedRun
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sorted_run import SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema

@@ -16,7 +16,7 @@ from lakes import Lake
 
 from paimon_core.compaction import lookup as lookup_module
 from paimon_core.compaction.lookup import KeyLookup
-from paimon_core.lsm.sorted_run import SortedRun, sorted_run
+from paimon_core.lsm.tree.sorted_run import SortedRun, sorted_run
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.section import SectionReader
 from paimon_core.schema.key_value import kv_schema

@@ -8,11 +8,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_core.lsm.interval_partition import interval_partition
 from paimon_core.lsm.key_order import stored_key
-from paimon_core.lsm.levels import Levels, levels_of
-from paimon_core.lsm.sorted_run import LevelRun
-from paimon_core.lsm.universal_compaction import PickRules, pick_full, pick_minor
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.levels import Levels, levels_of
+from paimon_core.lsm.tree.sorted_run import LevelRun
+from paimon_core.lsm.tree.universal_compaction import PickRules, pick_full, pick_minor
 from paimon_core.manifest.data_file import DataFileMeta
 from tests.lsm_files import KEY, a_file, key_ranges, lsm_files
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_core.lsm.deduplicate import Deduplicate
-from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.engines.deduplicate import Deduplicate
+from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.types.data_types import RowType, TypeRoot
 from tests.merge_model import (
     INT,

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_core.errors import CorruptTable
-from paimon_core.lsm.engines import merge_engine_of
+from paimon_core.lsm.chosen_engine import merge_engine_of
 from paimon_core.lsm.merge_engine import JavaRules
-from paimon_core.lsm.sort_merge import merge_sorted
+from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import DataType, RowType, TypeRoot

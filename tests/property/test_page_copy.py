@@ -20,20 +20,20 @@ from paimon_core.compaction import page_copy
 from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactUnit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.format.parquet_chunks import CREATED_BY
+from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write import page_writer
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
@@ -80,7 +80,7 @@ def append(table: FileStoreTable, rows: Rows) -> None:
     arrays = [
         column_from_internal([row[i] for row in rows], f.type) for i, f in enumerate(row_type)
     ]
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     writer.write(pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(row_type)))
     commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
 

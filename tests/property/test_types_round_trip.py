@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from type_strategies import data_types, same, values
 
 from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_internal
-from paimon_core.types.binary_row import decode_row, encode_row, encode_rows
+from paimon_core.types.binary_row import decode_row, encode_row
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.data_types import DataType
 from paimon_core.types.row_hash import hash_rows, murmur_hash
 from paimon_core.types.sql import parse_type, type_from_json, type_to_json, type_to_sql

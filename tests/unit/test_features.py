@@ -53,6 +53,18 @@ def test_what_cannot_be_read_cannot_be_touched_at_all(key: str, golden: Callable
         assert caught.value.table == "db.t"
 
 
+def test_a_refusal_says_that_the_table_uses_what_is_not_supported(
+    golden: Callable[..., Any],
+) -> None:
+    warehouse = str(golden("dedup").warehouse)
+    table = open_table(warehouse, "db.t", dynamic_options={"type": "format-table"})
+    with pytest.raises(UnsupportedFeature) as caught:
+        check_readable(table)
+    assert caught.value.message == (
+        "table db.t cannot be read: it uses type=format-table, which is not supported"
+    )
+
+
 @pytest.mark.parametrize("key", COMMIT)
 def test_what_a_commit_would_leave_stale(key: str, golden: Callable[..., Any]) -> None:
     warehouse = str(golden("dedup").warehouse)
@@ -90,6 +102,9 @@ def test_who_would_not_hear_of_a_tag(key: str, golden: Callable[..., Any], tmp_p
     schema = json.loads(newest.read_text())
     schema["options"][key] = "table-location"
     newest.write_text(json.dumps(schema))
+    for tag in (warehouse / "db.db" / "t" / "tag").iterdir():
+        lasting = json.loads(tag.read_text()) | {"tagTimeRetained": None, "tagCreateTime": None}
+        tag.write_text(json.dumps(lasting))  # the golden ones live for a day
     for words in (
         ("create_tag", "--tag", "new"),
         ("delete_tag", "--tag", "t1"),

@@ -11,7 +11,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.plan import counted
-from paimon_maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from paimon_maintenance.policy.load import POLICY_VARIABLE, load_policy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from paimon_maintenance.job.exit_codes import ExitCode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_core.table.batch import Batch
+    from paimon_core.table.batch_scan import BatchScan
     from paimon_core.types.data_types import RowType
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -24,16 +24,16 @@ _ROWS_AT_ONCE = 4096
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print `[kind, value, ...]` for each row; no row is no failure."""
-    from paimon_core.table.batch import batch_of  # noqa: PLC0415 - fast start
+    from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
     from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
 
     name = take_branch(args)
     zone = zone_of(args) or machine_zone()
-    batch = batch_of(open_named(args, options=_scan_options(args)), zone=zone)
+    batch = batch_scan_of(open_named(args, options=_scan_options(args)), zone=zone)
     if name is not None:
         return _system_table(batch, name, args, output)
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
-    from paimon_core.table.batch import read_batch  # noqa: PLC0415 - fast start
+    from paimon_core.table.batch_scan import read_batch  # noqa: PLC0415 - fast start
 
     row_type = batch.table.schema.row_type
     columns = _columns(args.columns)
@@ -69,7 +69,9 @@ def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
     return options
 
 
-def _system_table(batch: Batch, name: str, args: argparse.Namespace, output: Output) -> ExitCode:
+def _system_table(
+    batch: BatchScan, name: str, args: argparse.Namespace, output: Output
+) -> ExitCode:
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
     from paimon_core.read.table_read import chosen_rows  # noqa: PLC0415 - fast start
     from paimon_core.table.system.read import (  # noqa: PLC0415 - fast start

@@ -84,7 +84,7 @@ def open_named(
 ) -> FileStoreTable:
     """The one table that was named; `options` are the table's for this handle alone."""
     _take_table(args)
-    from paimon_core.schema.changes import check_dynamic_options  # noqa: PLC0415 - fast start
+    from paimon_core.ddl.alter import check_dynamic_options  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.rules.tables import is_pattern  # noqa: PLC0415 - fast start
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.schema.create import Column, create_schema
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.run.environment import system_environment
 
 DATABASE: Final = "shop"
@@ -128,12 +128,12 @@ def write(warehouse: str, writer: int, commits: int) -> None:
     orders, views = open_table(warehouse, ORDERS), open_table(warehouse, VIEWS)
     for number in range(commits):
         rows, kinds = _orders(random, number * WRITERS + writer)
-        into = TableWriter(orders, env=env)
+        into = RowWriter(orders, env=env)
         into.write(rows, kinds)
         commit(orders, into.prepare_commit(), user=f"writer-{writer}", identifier=number, env=env)
         print(ORDERS, flush=True)  # noqa: T201 - read by whoever started this writer
         for part in range(3):
-            into = TableWriter(views, env=env)
+            into = RowWriter(views, env=env)
             into.write(_views(random, writer))
             commit(
                 views,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from paimon_core.errors import MaintenanceError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.engine import LocalEngine
 from paimon_maintenance.job.plan import human_bytes
@@ -192,7 +192,7 @@ def _leave_a_consumer(warehouse: str) -> None:
 def _fail_a_write(warehouse: str) -> None:
     """A writer wrote its files two days ago, and was killed before it could commit them."""
     table = open_table(warehouse, TABLE)
-    into = TableWriter(table, env=system_environment())
+    into = RowWriter(table, env=system_environment())
     known = set(Path(table.root).rglob("bucket-*/*"))
     into.write(*lake.orders_of(NEWEST_DAY))
     into.prepare_commit()

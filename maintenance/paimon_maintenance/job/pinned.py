@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, SchemaError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.universal_compaction import number_of_levels
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.plan import SnapshotPin, counted
 
@@ -118,16 +118,13 @@ def check_changelog_told(
     table: FileStoreTable, label: str, entries: Sequence[ManifestEntry]
 ) -> None:
     """SchemaError if rewriting these files would swallow changes that no changelog tells yet."""
-    producer = table.options.value(CHANGELOG_PRODUCER)
-    top = number_of_levels(table.options) - 1
-    untold = {
-        "lookup": [e for e in entries if e.file.level == 0],
-        "full-compaction": [e for e in entries if e.file.level < top],
-    }.get(producer, [])
+    producer = changelog_producer_of(table.options)
+    complete = producer.complete_from(top_level=number_of_levels(table.options) - 1)
+    untold = [e for e in entries if e.file.level < complete]
     if untold:
         raise SchemaError(
             f"{label} of table {table.name} holds {counted(len(untold), 'files')} whose changes are not in the "
-            f"changelog yet (changelog-producer={producer}); rewriting them now would lose these "
+            f"changelog yet (changelog-producer={producer.name}); rewriting them now would lose these "
             f"changes for readers of the changelog",
             table=table.name,
             next_step="run a full compaction first (caretaker run compact), then this job",

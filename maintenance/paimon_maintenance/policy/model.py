@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
 from paimon_maintenance.job.exit_codes import OnRefused
-from paimon_maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 MAINTAIN: Final = "maintain"
 _STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})

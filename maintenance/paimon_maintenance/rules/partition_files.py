@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from paimon_core.features import check_snapshot_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.rules.partition_choice import partition_predicate

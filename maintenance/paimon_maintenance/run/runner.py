@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
+from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
-from paimon_core.schema.changes import check_dynamic_options
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.engine import Engine, LocalEngine
 from paimon_maintenance.history.entry import (

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.manifest.merge_entries import live_entries
-from paimon_core.options import CHANGELOG_PRODUCER
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import Progress, Quiet
 from paimon_maintenance.verify.collector import Collector
@@ -260,8 +260,8 @@ class _Walk:
         if snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)
             return
-        producer = reference.table.options.value(CHANGELOG_PRODUCER)
-        if producer != "none" or snapshot.commit_kind is CommitKind.COMPACT:
+        producer = changelog_producer_of(reference.table.options)
+        if producer.has_changelog or snapshot.commit_kind is CommitKind.COMPACT:
             return
         # Without changelog files, the rows that writers appended are the changelog.
         entries = self.entries_of_list(

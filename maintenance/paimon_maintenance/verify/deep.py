@@ -14,7 +14,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.decode_all import decode_whole
 from paimon_core.index.file_index.container import decode_indexes
 from paimon_core.io.file_io import FileIO
-from paimon_core.io.settled import read_whole
+from paimon_core.io.read_retry import read_whole
 from paimon_core.scan.file_index import INDEX_SUFFIX
 
 if TYPE_CHECKING:

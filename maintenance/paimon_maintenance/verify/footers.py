@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyarrow import orc
 
-from paimon_core.format.avro_container import Container
+from paimon_core.format.avro.container import Container
 from paimon_core.format.data_format import decoding, open_data_file
-from paimon_core.format.orc_footer import check_footer
-from paimon_core.format.parquet_footer import read_footer
+from paimon_core.format.orc.footer import check_footer
+from paimon_core.format.parquet.footer import read_footer
 from paimon_core.io.file_io import FileIO
 
 

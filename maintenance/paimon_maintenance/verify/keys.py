@@ -31,7 +31,7 @@ from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.paths import bucket_name
 from paimon_core.read.table_read import bucket_vectors, read_bucket
 from paimon_core.scan.vectors import vector_files
-from paimon_core.types.binary_row import encode_rows
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.data_types import RowType
 from paimon_core.types.row_hash import wide_hash_rows
 from paimon_maintenance.job.plan import counted

@@ -109,7 +109,7 @@ class FileIndexWriter:
             column = row_type.get(want.column)
             if column is None:
                 raise InvalidArgument(
-                    f"a {want.kind} index on {want.column}, which is no column",
+                    f"a {want.kind} index on {want.column}, which is not a column",
                     next_step=_CORRECT,
                 )
             make = _WRITERS.get(want.kind)
@@ -119,7 +119,7 @@ class FileIndexWriter:
             if want.map_key is not None:
                 if not isinstance(data_type, MapType) or data_type.key.root not in TEXTS:
                     raise InvalidArgument(
-                        f"a {want.kind} index on {want.name}, which is no map with texts for keys",
+                        f"a {want.kind} index on {want.name}, which is not a map with string keys",
                         next_step=_CORRECT,
                     )
                 data_type = data_type.value

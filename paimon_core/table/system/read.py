@@ -13,8 +13,8 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch import Batch, read_batch
-from paimon_core.table.system.changes import (
+from paimon_core.table.batch_scan import BatchScan, read_batch
+from paimon_core.table.system.audit_log import (
     AUDIT_LOG,
     BINLOG,
     audit_log,
@@ -25,7 +25,7 @@ from paimon_core.table.system.changes import (
 )
 from paimon_core.table.system.content import BUCKETS, FILES, MANIFESTS, PARTITIONS
 from paimon_core.table.system.definition import Row, SystemRead, SystemTable
-from paimon_core.table.system.versions import (
+from paimon_core.table.system.metadata_tables import (
     AGGREGATION_FIELDS,
     BRANCHES,
     CONSUMERS,
@@ -86,12 +86,12 @@ def read_system_table(
     times.  NotFound if there is no such system table; UnsupportedFeature as `read_table`.
     """
     if name in VIEWS:
-        return read_view(Batch(table=table, whole=snapshot), name, zone=zone)
+        return read_view(BatchScan(table=table, whole=snapshot), name, zone=zone)
     system = SYSTEM_TABLES.get(name)
     if system is None:
         raise NotFound(
             f"there is no system table {name!r}; "
-            f"there are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
+            f"the system tables are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
             table=table.name,
         )
     read = SystemRead(table=table, snapshot=snapshot, zone=zone)
@@ -100,7 +100,7 @@ def read_system_table(
 
 
 def read_view(
-    batch: Batch, name: str, *, zone: tzinfo = UTC
+    batch: BatchScan, name: str, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
     """Columns and rows of the audit log or binlog of what a batch reads."""
     check_plain(batch.table)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import SetOption
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -13,8 +15,6 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.schema.schema_change import SetOption
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from lakes import ENV, Lake
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -112,7 +112,7 @@ def test_a_commit_that_was_rolled_back_itself_is_unknown(
     lake: Lake, once: Callable[..., None]
 ) -> None:
     once(after=lambda: remove(lake, 6, 5, 4, 3, 2, 1))
-    with pytest.raises(CommitStateUnknown, match="committed and is gone again"):
+    with pytest.raises(CommitStateUnknown, match="another job removed it afterwards"):
         commit(lake.table())
 
 

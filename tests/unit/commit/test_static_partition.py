@@ -8,7 +8,7 @@ import pytest
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.overwrite import static_partition_test
-from paimon_core.schema.create import Column, create_schema
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.sql import parse_type

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_core.commit.changes import Changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.errors import CommitConflict
 from paimon_core.manifest.data_file import (
@@ -94,7 +94,7 @@ def test_a_vector_that_changed_meanwhile_is_a_conflict(unaware: bool) -> None:  
 
 def test_the_index_file_of_a_bucket_is_never_replaced_unseen() -> None:
     """Java does: the last of two compactions wins, and the rows of the other come back."""
-    with pytest.raises(CommitConflict, match="beside another one for the same bucket"):
+    with pytest.raises(CommitConflict, match="duplicates another one for the same bucket"):
         check([A, B], [vectors("i1", "a")], Changes((), (), (vectors("i2", "b"),)))
 
 

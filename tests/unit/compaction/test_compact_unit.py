@@ -14,7 +14,7 @@ from paimon_core.compaction.unit import (
     merged,
 )
 from paimon_core.errors import InvalidArgument
-from paimon_core.lsm.sorted_run import SortedRun
+from paimon_core.lsm.tree.sorted_run import SortedRun
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
     FileSource,

@@ -19,9 +19,9 @@ from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactUnit, merged
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.lsm.engines import merge_engine_of
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.chosen_engine import merge_engine_of
 from paimon_core.lsm.key_order import stored_key
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read import section as section_module
 from paimon_core.read.data_file import read_data_file
@@ -60,7 +60,7 @@ APPEND = [
 Bucket = tuple[bytes, int]
 
 
-class Kept:
+class GoldenTable:
     """A table, its live files by bucket, and a way to compact one bucket."""
 
     def __init__(self, warehouse: Path, **options: str) -> None:
@@ -143,7 +143,7 @@ def test_full_compaction_keeps_the_rows(
     golden: Callable[..., Any], name: str, version: str
 ) -> None:
     force = {"compaction.force-rewrite-all-files": "true"} if name == "pk_types" else {}
-    kept = Kept(golden(name, version, copy=True).warehouse, **force)
+    kept = GoldenTable(golden(name, version, copy=True).warehouse, **force)
     key = kept.table.schema.key_type
     compacted = 0
     for bucket, files in kept.files.items():
@@ -173,7 +173,7 @@ def test_full_compaction_keeps_the_rows(
 def test_minor_compaction_keeps_the_rows(
     golden: Callable[..., Any], name: str, version: str
 ) -> None:
-    kept = Kept(
+    kept = GoldenTable(
         golden(name, version, copy=True).warehouse, **{"num-sorted-run.compaction-trigger": "2"}
     )
     for bucket, files in kept.files.items():
@@ -184,7 +184,7 @@ def test_minor_compaction_keeps_the_rows(
 
 @pytest.mark.parametrize("name", ["dedup_write_only", "types_pk_parquet", "pk_types", "deletes"])
 def test_slices_do_together_what_the_unit_does(golden: Callable[..., Any], name: str) -> None:
-    kept = Kept(golden(name, copy=True).warehouse)
+    kept = GoldenTable(golden(name, copy=True).warehouse)
     for bucket, files in kept.files.items():
         for unit in kept.units(bucket):
             slices = slice_unit(kept.table, unit, slice_bytes=max(1, unit.rewritten_bytes // 5))
@@ -201,7 +201,7 @@ def test_slices_do_together_what_the_unit_does(golden: Callable[..., Any], name:
 def test_many_runs_go_over_local_disk(
     golden: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    kept = Kept(golden(name, copy=True).warehouse)
+    kept = GoldenTable(golden(name, copy=True).warehouse)
     spill = tmp_path / "spill"
     spill.mkdir()
     for bucket, files in kept.files.items():
@@ -226,7 +226,9 @@ def test_many_runs_go_over_local_disk(
 def test_append_files_are_joined_in_order(
     golden: Callable[..., Any], name: str, version: str
 ) -> None:
-    kept = Kept(golden(name, version, copy=True).warehouse, **{"compaction.min.file-num": "2"})
+    kept = GoldenTable(
+        golden(name, version, copy=True).warehouse, **{"compaction.min.file-num": "2"}
+    )
     joined = 0
     for bucket, files in kept.files.items():
         for unit in kept.units(bucket):
@@ -258,7 +260,7 @@ def test_append_files_are_joined_in_order(
 
 @pytest.mark.parametrize("name", ["dedup_write_only", "append_unaware"])
 def test_a_failed_task_leaves_no_file(golden: Callable[..., Any], name: str) -> None:
-    kept = Kept(
+    kept = GoldenTable(
         golden(name, copy=True).warehouse,
         **{"compaction.min.file-num": "2", "target-file-size": "3 kb"},
     )
@@ -272,7 +274,7 @@ def test_a_failed_task_leaves_no_file(golden: Callable[..., Any], name: str) -> 
 
 
 def test_progress_counts_the_rows(golden: Callable[..., Any]) -> None:
-    kept = Kept(golden("append_bucketed", copy=True).warehouse)
+    kept = GoldenTable(golden("append_bucketed", copy=True).warehouse)
     bucket, _ = next(iter(kept.files.items()))
     (unit,) = kept.units(bucket)
     seen: list[int] = []

@@ -9,7 +9,7 @@ from golden_files import golden_table
 from pyarrow import orc
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.avro_container import Container
+from paimon_core.format.avro.container import Container
 from paimon_core.format.data_format import format_of, open_writer, read_batches
 from paimon_core.io.local import LocalFileIO
 from paimon_core.options import Options

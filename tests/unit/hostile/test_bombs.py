@@ -22,12 +22,12 @@ import zstandard
 from pyroaring import BitMap
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.avro_container import Container, encode_block, encode_header, encode_varint
+from paimon_core.format.avro.container import Container, encode_block, encode_header, encode_varint
 from paimon_core.format.bounded import inflate
 from paimon_core.format.data_format import read_batches
-from paimon_core.format.orc_streams import decompressed
-from paimon_core.format.protobuf import read_fields
-from paimon_core.format.thrift_compact import decode_struct
+from paimon_core.format.orc.protobuf import read_fields
+from paimon_core.format.orc.streams import decompressed
+from paimon_core.format.parquet.thrift_compact import decode_struct
 from paimon_core.index.deletion_vectors import read_deletion_vectors
 from paimon_core.index.file_index.bitmap import BitmapReader
 from paimon_core.index.file_index.bloom import BloomReader
@@ -347,7 +347,7 @@ def test_an_orc_footer_of_gigabytes() -> None:
 
 
 def _damaged_parquet(change: Callable[[bytes], bytes]) -> bytes:
-    from paimon_core.format.int96 import footer_of
+    from paimon_core.format.parquet.int96 import footer_of
 
     sink = BytesIO()
     pq.write_table(pa.table({"c": np.arange(40_000, dtype=np.int32)}), sink, row_group_size=20_000)
@@ -360,7 +360,7 @@ def _damaged_parquet(change: Callable[[bytes], bytes]) -> bytes:
 
 @pytest.mark.parametrize("what", ["type", "codec"])
 def test_footers_that_made_arrow_end_the_process(tmp_path, what) -> None:
-    from paimon_core.format.thrift_compact import encode_struct, field_value
+    from paimon_core.format.parquet.thrift_compact import encode_struct, field_value
 
     def change(footer: bytes) -> bytes:
         decoded = decode_struct(footer)
@@ -384,7 +384,7 @@ def test_footers_that_made_arrow_end_the_process(tmp_path, what) -> None:
 
 
 def test_types_of_an_orc_file_that_made_arrow_end_the_process(tmp_path, golden) -> None:
-    from paimon_core.format.protobuf import blob, number, packed
+    from paimon_core.format.orc.protobuf import blob, number, packed
 
     def orc(types: list[bytes]) -> bytes:
         footer = number(1, 3) + number(2, 0) + b"".join(blob(4, t) for t in types) + number(6, 0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from paimon_core.lsm.engines import merge_engine_of
-from paimon_core.lsm.interval_partition import interval_partition
+from paimon_core.lsm.chosen_engine import merge_engine_of
+from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader
 from paimon_core.scan.scan import scan_files

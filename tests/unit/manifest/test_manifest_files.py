@@ -284,7 +284,7 @@ def _rewritten(path: Path, change: object) -> bytes:
     from io import BytesIO
 
     with path.open("rb") as f:
-        from paimon_core.format.avro_container import Container
+        from paimon_core.format.avro.container import Container
         from paimon_core.manifest.avro_codec import read_records
 
         container = Container(f)

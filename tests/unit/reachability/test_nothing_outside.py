@@ -14,6 +14,7 @@ import pytest
 from command_line import Ran, caretaker, read_rows
 from lakes import Lake
 
+from paimon_core.ddl.schema_change import RemoveOption
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import (
@@ -27,7 +28,6 @@ from paimon_core.manifest.data_file import (
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
-from paimon_core.schema.schema_change import RemoveOption
 from paimon_core.table.open import open_table
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_core.lsm.sorted_run import Section, SortedRun
+from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.read.section import LEAST_ROWS, MAX_FAN_IN, MOST_ROWS, batch_rows, fan_in
 from paimon_core.types.data_types import ArrayType, RowType
 from tests.lsm_files import a_file

@@ -43,7 +43,7 @@ def test_reading_leaves_pandas_alone(golden: Callable[[str], object], name: str)
 
 @pytest.mark.parametrize(
     "module",
-    ["paimon_core.table.open", "paimon_core.read.table_read", "paimon_core.write.table_write"],
+    ["paimon_core.table.open", "paimon_core.read.table_read", "paimon_core.write.row_writer"],
 )
 def test_imports_leave_pandas_alone(module: str) -> None:
     code = f"import sys, {module}; print('pandas' in sys.modules)"

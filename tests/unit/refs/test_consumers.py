@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import CorruptTable, InvalidArgument, NotFound
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
 from paimon_core.refs.consumers import ConsumerStore
@@ -69,7 +69,7 @@ def test_a_broken_consumer_is_an_error_and_not_no_consumer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Taken for none, it would free the snapshots that it holds."""
-    monkeypatch.setattr(settled, "WAITS_MILLIS", ())
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
     store = _store(tmp_path)
     store.set("good", 3)
     (tmp_path / "consumer" / "consumer-bad").write_text(text)

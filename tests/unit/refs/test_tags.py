@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
 from paimon_core.refs.tags import Tag, TagStore, tag_from_json, tag_to_json
@@ -153,7 +153,7 @@ def test_names_that_cannot_be_files_are_refused(tmp_path: Path, name: str) -> No
 
 
 def test_broken_tags_name_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settled, "WAITS_MILLIS", ())
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
     (tmp_path / "tag").mkdir()
     (tmp_path / "tag" / "tag-x").write_text('{"id" : 1')
     (tmp_path / "tag" / ".tag-y.uuid.tmp").write_text("")

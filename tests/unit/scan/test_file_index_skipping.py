@@ -13,15 +13,15 @@ from lakes import ENV
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate, evaluate
 from paimon_core.read import data_file
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.schema.schema_change import change_from_object
 from paimon_core.table.open import open_table
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 KINDS = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 TYPES = {"a": ("INT", pa.int32()), "b": ("BIGINT", pa.int64()), "s": ("STRING", pa.string())}
@@ -55,7 +55,7 @@ def make(
 
 
 def append(table: FileStoreTable, keys: list[int], rows: list[Row]) -> None:
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     columns: dict[str, Any] = {"k": pa.array(keys, pa.int32())}
     for i, (name, (_, arrow)) in enumerate(TYPES.items()):
         columns[name] = pa.array([r[i] for r in rows], arrow)

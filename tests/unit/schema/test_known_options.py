@@ -11,10 +11,10 @@ from lakes import ENV, Lake
 
 from paimon_core import known_options
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import SchemaError
 from paimon_core.known_options import check_value, similar_name, unknown_options
 from paimon_core.options import all_options
-from paimon_core.schema.create import Column, create_schema
 
 COLUMNS = [Column("k", "INT")]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
 from paimon_core.schema.schema_json import schema_to_json, schema_to_object
@@ -75,7 +75,7 @@ def test_other_files_are_passed_over(tmp_path: Path) -> None:
 def test_missing_and_broken_schemas_name_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settled, "WAITS_MILLIS", (0,))
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", (0,))
     store = _store(tmp_path)
     folder = tmp_path / "schema"
     folder.mkdir()

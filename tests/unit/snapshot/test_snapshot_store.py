@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import CorruptTable, NotFound
-from paimon_core.io import settled
+from paimon_core.io import read_retry
 from paimon_core.io.file_io import FileIO, FileStat
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
@@ -174,7 +174,7 @@ def test_a_commit_that_java_replaced_at_once_is_lost(tmp_path: Path) -> None:
 def test_missing_and_broken_snapshots_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settled, "WAITS_MILLIS", (0, 0))
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", (0, 0))
     store = _filled(tmp_path, 1, 2, 3, 4)
     folder = tmp_path / "snapshot"
     (folder / "snapshot-2").write_text("")
@@ -235,7 +235,7 @@ def test_snapshots_that_vanish_otherwise_are_an_error(tmp_path: Path) -> None:
         "after_list",
         lambda _: (tmp_path / "snapshot" / "snapshot-3").unlink(missing_ok=True),
     )
-    with pytest.raises(NotFound, match=r"snapshot 3 of table .* vanished"):
+    with pytest.raises(NotFound, match=r"snapshot 3 of table .* disappeared"):
         _store(tmp_path, io).all()
 
 

@@ -11,8 +11,8 @@ import pytest
 from lakes import ENV, Lake
 
 from oracle import Oracle
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json

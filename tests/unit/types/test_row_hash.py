@@ -14,7 +14,8 @@ from golden_files import GOLDEN, VERSIONS
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import arrow_type, column_from_internal
-from paimon_core.types.binary_row import encode_row, encode_rows
+from paimon_core.types.binary_row import encode_row
+from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.row_hash import assign_buckets, hash_rows, murmur_hash, wide_hash_rows
 from paimon_core.types.sql import field_from_json, parse_type
 

@@ -183,7 +183,7 @@ def test_binary_partitions_have_names_only_in_the_new_style() -> None:
     ],
 )
 def test_a_name_of_another_type_is_refused(text: str, name: str) -> None:
-    with pytest.raises(InvalidArgument, match="no value of the type"):
+    with pytest.raises(InvalidArgument, match="not a value of the type"):
         parse_partition_text(name, parse_type(text))
 
 

@@ -11,7 +11,7 @@ from lakes import ENV, Lake
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table_at
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 
 ROWS = pa.table({"k": pa.array(range(8), pa.int32()), "v": [f"v{i}" for i in range(8)]})
 
@@ -40,7 +40,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 def test_nothing_stays_whatever_call_fails(when: When, lake: Lake) -> None:
     for number in range(40):
         trigger = Trigger(at=number, when=when)
-        writer = TableWriter(failing(lake, trigger), env=ENV)
+        writer = RowWriter(failing(lake, trigger), env=ENV)
         try:
             write_all(writer)
         except Injected:
@@ -54,13 +54,13 @@ def test_nothing_stays_whatever_call_fails(when: When, lake: Lake) -> None:
 def test_a_store_that_is_down_is_told_once(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     """The failure of the writing is raised, not that of cleaning up after it."""
     trigger = Trigger(at=3, when="after", down=True)
-    writer = TableWriter(failing(lake, trigger), env=ENV)
+    writer = RowWriter(failing(lake, trigger), env=ENV)
     with pytest.raises(Injected, match="reply was lost"):
         write_all(writer)
     writer.abort()
     assert "left behind" in caplog.text
 
 
-def write_all(writer: TableWriter) -> None:
+def write_all(writer: RowWriter) -> None:
     writer.write(ROWS)
     writer.prepare_commit()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
 from paimon_core.features import check_committable, check_readable

@@ -16,8 +16,9 @@ from paimon_core.compaction.postpone import replay_units
 from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.features import check_compactable, check_snapshot_readable
-from paimon_core.file_store_table import POSTPONE_BUCKET, BucketMode, FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -109,7 +110,7 @@ class CompactPlan:
             "rewrite_bytes": unit.rewritten_bytes,
             "rewrite_rows": unit.rewritten_rows,
             "upgrade_files": len(unit.moved_files),
-            "makes_changelog": unit.tells,
+            "makes_changelog": unit.writes_changelog,
             "drops_deletes": unit.drop_deletes,
             "key_range": unit.key_range is not None,
             "files": [f.file_name for f in (*unit.rewritten_files, *unit.moved_files)],

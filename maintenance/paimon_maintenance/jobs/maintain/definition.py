@@ -8,21 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.job import Job, Steps
-
-USUAL: Final = (
-    "trigger_tag_automatic_creation",
-    "expire_partitions",
-    "expire_consumers",
-    "expire_snapshots",
-)
-"""Java's order (`TableCommitImpl.maintain`); the first one also expires tags."""
-ON_DEMAND: Final = ("expire_changelogs", "compact_manifest", "remove_orphan_files", "analyze")
-"""What runs after these, if asked for."""
+from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 COMPACT = Argument(
     name="compact",

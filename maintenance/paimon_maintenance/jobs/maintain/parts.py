@@ -15,7 +15,7 @@ from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.job.plan import Effect, Kept, Once, Plan, SnapshotPin
 from paimon_maintenance.job.report import error_json
-from paimon_maintenance.jobs.maintain.definition import ON_DEMAND, USUAL
+from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 _TAGS: Final = "trigger_tag_automatic_creation"
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
-from paimon_core.schema.changes import check_dynamic_options
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.job import Committed, Job, Progress, Quiet, RunContext, Steps

@@ -14,7 +14,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object
-from paimon_core.io.settled import read_settled
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
@@ -78,7 +78,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
         return {_relative(str(path)): int(str(size)) for path, size in files.items()}
 
     try:
-        files = read_settled(table.io, path, parse, table=table.name)
+        files = read_with_retries(table.io, path, parse, table=table.name)
     except FileNotFoundError as e:
         raise NotFound(
             f"table {table.name} has no quarantine {quarantine_id!r} "

@@ -10,7 +10,9 @@ from typing import Final, cast
 from paimon_core.errors import CorruptTable, NotFound, PaimonError
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED, MERGE_ENGINE
+from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import traits_of
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_maintenance.job.effects import live_effect
@@ -159,9 +161,9 @@ def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
     """Whether moving files to level 0 leaves their rows visible (java-rules G1)."""
     options = branch.options
     if (
-        options.value(MERGE_ENGINE) == "first-row"
+        traits_of(options).skips_level_0
         or options.value(DELETION_VECTORS_ENABLED)
-        or options.value(CHANGELOG_PRODUCER) in ("lookup", "full-compaction")
+        or changelog_producer_of(options).by_compaction
     ):
         why = "readers of this kind of table skip level 0: roll back to a snapshot before it"
         kept.append(Kept(what="files with overlapping keys", why=why))

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.rescale import rescale
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.environment import Environment
 from paimon_core.errors import (
     CommitConflict,
@@ -31,13 +29,16 @@ from paimon_core.errors import (
     PaimonError,
     StalePlan,
 )
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
     ManifestEntry,
 )
 from paimon_core.options import BUCKET
+from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.rescale.rewrite import rescale
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.engines.engine import UnitResult, WorkUnit

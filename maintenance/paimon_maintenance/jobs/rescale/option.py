@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.schema_change import SetOption
 from paimon_core.environment import Environment
 from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import BUCKET
-from paimon_core.schema.changes import apply_changes
-from paimon_core.schema.schema_change import SetOption
 from paimon_core.schema.table_schema import TableSchema
 
 _ATTEMPTS = 5

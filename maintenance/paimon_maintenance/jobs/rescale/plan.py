@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
-from paimon_core.compaction.rescale_unit import RescaleUnit, rescale_units
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
-from paimon_core.file_store_table import POSTPONE_BUCKET, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.options import BUCKET
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.refs.tags import Tag
+from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext

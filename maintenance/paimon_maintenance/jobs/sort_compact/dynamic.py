@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from paimon_core.clustering.dynamic import sort_dynamic
+from paimon_core.clustering.external_sort import Clustering
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.external_sort import Clustering
-from paimon_core.compaction.rescale_unit import RescaleResult, RescaleUnit, rescale_units
-from paimon_core.compaction.sort_dynamic import sort_dynamic
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
@@ -24,6 +23,7 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.engines.engine import UnitResult, WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext

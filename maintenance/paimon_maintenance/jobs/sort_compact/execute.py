@@ -17,11 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from paimon_core.commit.changes import Changes, compact_changes
-from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.request import CommitRequest
-from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.sort_rewrite import (
+from paimon_core.clustering.rewrite import (
     SortUnit,
     code_width,
     join_range,
@@ -30,6 +26,10 @@ from paimon_core.compaction.sort_rewrite import (
     sort_files,
     split_rows,
 )
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes, compact_changes
+from paimon_core.commit.request import CommitRequest
+from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.unit import CompactResult, merged
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.levels import Levels
-from paimon_core.lsm.sorted_run import LevelRun, SortedRun
-from paimon_core.lsm.universal_compaction import (
+from paimon_core.lsm.tree.levels import Levels
+from paimon_core.lsm.tree.sorted_run import LevelRun, SortedRun
+from paimon_core.lsm.tree.universal_compaction import (
     Pick,
     PickRules,
     number_of_levels,

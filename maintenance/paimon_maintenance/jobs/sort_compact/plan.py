@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
-from paimon_core.compaction.external_sort import Clustering, OrderStrategy
-from paimon_core.compaction.sort_rewrite import SortUnit, code_width
+from paimon_core.clustering.external_sort import Clustering, OrderStrategy
+from paimon_core.clustering.rewrite import SortUnit, code_width
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_sortable

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.commit.base import take_back
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between, moves_files, names_file_twice
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan

@@ -9,8 +9,8 @@ from command_line import caretaker
 from lakes import Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.refs.tags import Tag
-from paimon_core.schema.schema_change import change_from_object
 from paimon_core.table.system.read import SYSTEM_TABLES, VIEWS
 
 

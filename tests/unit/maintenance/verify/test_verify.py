@@ -10,8 +10,8 @@ import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import CommitRequest, commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.data_file import FileKind
 from paimon_core.scan.scan import scan_files

@@ -14,8 +14,8 @@ from command_line import caretaker
 from lakes import ENV, Lake
 from replay import run_step
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry

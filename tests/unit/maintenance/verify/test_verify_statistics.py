@@ -10,8 +10,8 @@ import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
-from paimon_core.commit.changes import Changes
 from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.scan.scan import scan_files

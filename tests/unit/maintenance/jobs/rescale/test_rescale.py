@@ -14,8 +14,6 @@ from disk import assert_whole
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit
-from paimon_core.compaction import bucket_stage
-from paimon_core.compaction import rescale as rewriting
 from paimon_core.errors import (
     CommitConflict,
     InvalidArgument,
@@ -26,10 +24,12 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
+from paimon_core.rescale import bucket_stage
+from paimon_core.rescale import rewrite as rewriting
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.engine import LocalEngine
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.rescale import execute as execution
@@ -260,7 +260,7 @@ class Interfering(LocalEngine):
 
 def old_writer(lake: Lake, table: FileStoreTable, day: str) -> None:
     """A commit by a writer that was open before the option changed."""
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     row = {"k": pa.array([1], pa.int32()), "v": ["late"], "dt": [day]}
     writer.write(pa.table({name: row[name] for name in table.schema.names}))
     commit(table, writer.prepare_commit(), user="late", env=ENV)
@@ -441,7 +441,7 @@ def test_mixed_layouts_are_put_right(lake: Lake) -> None:
     lake.primary_key(buckets=2, partitioned=True)
     lake.fill()
     stale = lake.table()
-    writer = TableWriter(stale, env=ENV)
+    writer = RowWriter(stale, env=ENV)
     late = {"k": [1, 200], "v": ["late", "late"], "dt": ["day1", "day1"]}
     writer.write(
         pa.table({n: pa.array(v, pa.int32() if n == "k" else pa.string()) for n, v in late.items()})

@@ -13,12 +13,12 @@ from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.create import Column, create_schema
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.engine import LocalEngine, UnitResult, WorkUnit, run_unit
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.sort_compact import execute as execution
@@ -67,7 +67,7 @@ class Plane(Lake):
         columns = [
             pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), SCHEMA, strict=True)
         ]
-        writer = TableWriter(self.table(), env=ENV)
+        writer = RowWriter(self.table(), env=ENV)
         writer.write(pa.Table.from_arrays(columns, schema=SCHEMA))
         commit(self.table(), writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
 

@@ -16,7 +16,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.write.table_write import TableWriter
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.engine import LocalEngine
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
@@ -130,7 +130,7 @@ class Interfering(LocalEngine):
 
 def commit_late(lake: Lake, day: str) -> None:
     table = lake.table()
-    writer = TableWriter(table, env=ENV)
+    writer = RowWriter(table, env=ENV)
     writer.write(pa.table({"k": pa.array([0], pa.int32()), "v": ["late"], "dt": [day]}))
     commit(table, writer.prepare_commit(), user="late", env=ENV)
 

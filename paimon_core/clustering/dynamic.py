@@ -1,0 +1,85 @@
+"""Distributes the rows of a dynamic-bucket partition to new buckets, similar rows together.
+
+Java: `SortCompactAction` of a table with dynamic buckets.  Rows are merged, sorted by code, and
+written as an overwrite would: each bucket is filled up before the next one begins, so that a bucket
+holds a range of codes.  Within a bucket rows are sorted by key, as ever.  Hash indexes are
+written again.  Rows move between buckets: the result is committed only if the partition is still as it was
+read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paimon_core.clustering.external_sort import MEMORY_BYTES, Clustering, sorted_rows
+from paimon_core.commit.overwrite import moved_up
+from paimon_core.compaction.unit import CompactResult
+from paimon_core.environment import Environment
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.rescale.rewrite import rows_of_unit
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit
+from paimon_core.types.buffers import RecordBatches
+from paimon_core.write.row_writer import RowWriter
+
+_EXPANSION = 4
+_OPTIONS = {
+    # What rows become of them is no change of theirs.
+    "changelog-producer": "none",
+    # Several initial buckets would deal keys out by their hashes.
+    "dynamic-bucket.initial-buckets": None,
+    "rowkind.field": None,
+}
+
+
+def sort_dynamic(
+    table: FileStoreTable,
+    unit: RescaleUnit,
+    clustering: Clustering,
+    *,
+    env: Environment,
+    memory_bytes: int = MEMORY_BYTES,
+    spill_dir: str | None = None,
+) -> RescaleResult:
+    """The new files and hash indexes of each bucket; they exist when this returns."""
+    writer_table = replace(table, schema=table.schema.with_options(_OPTIONS))
+    writer = RowWriter(writer_table, env=env, overwrite=True, spill_dir=spill_dir)
+    try:
+        for batch in sorted_rows(
+            _coded(table, unit, clustering, spill_dir),
+            clustering,
+            expected_bytes=_EXPANSION * unit.read_bytes,
+            memory_bytes=memory_bytes,
+            spill_dir=spill_dir,
+        ):
+            writer.write(batch)
+        messages = writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+    results = []
+    for message in messages:
+        entries = [
+            ManifestEntry(
+                FileKind.ADD, message.partition, message.bucket, message.total_buckets, file
+            )
+            for file in message.new_files
+        ]
+        results.append(
+            CompactResult(
+                partition=message.partition,
+                bucket=message.bucket,
+                total_buckets=message.total_buckets,
+                after=tuple(e.file for e in moved_up(table, entries)),
+                new_index_files=message.new_index_files,
+            )
+        )
+    return RescaleResult(tuple(results))
+
+
+def _coded(
+    table: FileStoreTable, unit: RescaleUnit, clustering: Clustering, spill_dir: str | None
+) -> RecordBatches:
+    names = table.schema.names
+    for batch in rows_of_unit(table, unit, spill_dir=spill_dir):
+        yield clustering.with_codes(batch.select(names), table.schema.row_type)

@@ -1,0 +1,236 @@
+"""Sorts any number of rows by their codes, in bounded memory.
+
+Rows that do not fit into memory are divided by code into parts on local disk, each of which is
+sorted in its turn; there is nothing to merge::
+
+    rows ------> [ < c1 ) [ c1 .. c2 ) [ c2 .. )     cuts: quantiles of the first rows' codes
+                   sort      divide       sort       a part that is still too large is divided again
+
+A part all of whose rows have one code is in order as it is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.lsm.key_order import key_digits, sort_rows
+from paimon_core.types.buffers import RecordBatches, index_array
+from paimon_core.types.data_types import RowType
+from paimon_core.types.sort_codes import TEXT_BYTES, Codes, hilbert_codes, order_codes, z_codes
+
+CODE: Final = "_SORT_CODE"
+"""The column of codes that rows carry until they are written."""
+MEMORY_BYTES: Final = 128 * 1024**2
+"""Arrow bytes of rows that are sorted at once."""
+MOST_PARTS: Final = 64
+SAMPLED_CODES: Final = 10_000
+_ROWS_OUT: Final = 65_536
+
+Words = npt.NDArray[Any]
+"""Codes as NumPy byte strings: they compare as unsigned bytes."""
+
+
+class OrderStrategy(StrEnum):
+    """How rows are brought together (Java: `CoreOptions.OrderType`)."""
+
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustering:
+    """By which columns rows are clustered, and how."""
+
+    strategy: OrderStrategy
+    columns: tuple[str, ...]
+    text_bytes: int = TEXT_BYTES
+
+    def with_codes(self, batch: pa.RecordBatch, row_type: RowType) -> pa.RecordBatch:
+        """The rows with their codes as a last column."""
+        columns = [batch.column(c) for c in self.columns]
+        types = row_type.project(self.columns).types
+        match self.strategy:
+            case OrderStrategy.ZORDER:
+                codes = z_codes(columns, types, text_bytes=self.text_bytes)
+            case OrderStrategy.HILBERT:
+                codes = hilbert_codes(columns, types)
+            case _:
+                codes = order_codes(columns, types)
+        return batch.append_column(CODE, _column(codes))
+
+    def order(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """The rows of a batch with codes, as row numbers in their order."""
+        if self.strategy is OrderStrategy.ORDER:
+            # Exactly: a code holds only the beginning of a text.
+            rows, _ = sort_rows(key_digits([batch.column(c) for c in self.columns]))
+            return rows
+        codes = _matrix(batch)
+        padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+        digits = np.ascontiguousarray(padded).view(">u8").astype(np.uint64)
+        return np.lexsort(digits.T[::-1])
+
+
+def words_of(batch: pa.RecordBatch) -> Words:
+    """The codes of a batch, comparable."""
+    codes = np.ascontiguousarray(_matrix(batch))
+    return codes.view(f"S{codes.shape[1]}").ravel()
+
+
+def sampled(words: Words, most: int = SAMPLED_CODES) -> Words:
+    """At most so many of the codes, evenly taken."""
+    return words[:: -(-len(words) // most)] if len(words) else words
+
+
+def cuts_of(sample: Words, parts: int) -> Words:
+    """Ascending codes that cut the sample into about so many parts; none if all are equal."""
+    ordered = np.sort(sample)
+    places = np.arange(1, parts) * len(ordered) // parts
+    cuts: Words = np.unique(ordered[places])
+    return cast("Words", cuts[cuts > ordered[0]])
+
+
+def sorted_rows(
+    batches: RecordBatches,
+    clustering: Clustering,
+    *,
+    expected_bytes: int,
+    memory_bytes: int = MEMORY_BYTES,
+    spill_dir: str | None = None,
+) -> RecordBatches:
+    """All rows (which carry codes) in their order, without their codes.
+
+    `expected_bytes` says roughly how much will come; `spill_dir` is a local folder (default: the
+    system's temporary one), which takes everything that does not fit into memory.
+    """
+    with tempfile.TemporaryDirectory(prefix="sort-", dir=spill_dir) as folder:
+        sorter = _Sorter(clustering, memory_bytes)
+        yield from sorter.sort(batches, expected_bytes, Path(folder))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorter:
+    clustering: Clustering
+    memory_bytes: int
+
+    def sort(self, batches: RecordBatches, expected: int, folder: Path) -> RecordBatches:
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > self.memory_bytes and sum(b.num_rows for b in held) > 1:
+                yield from self.divided(held, batches, max(expected, size), folder)
+                return
+        if held:
+            rows = held[0] if len(held) == 1 else pa.concat_batches(held)
+            held.clear()
+            order = self.clustering.order(rows)
+            plain = rows.drop_columns([CODE])
+            for begin in range(0, len(order), _ROWS_OUT):
+                yield plain.take(index_array(order[begin : begin + _ROWS_OUT]))
+
+    def divided(
+        self, held: list[pa.RecordBatch], more: RecordBatches, expected: int, folder: Path
+    ) -> RecordBatches:
+        """Everything, divided by the codes of what was read first."""
+        sample = np.concatenate([sampled(words_of(b)) for b in held])
+        parts = min(MOST_PARTS, max(2, -(-3 * expected // (2 * self.memory_bytes))))
+        cuts = cuts_of(sample, parts)
+        equal = None if len(cuts) else sample[0]
+        files = _Files(folder)
+        for batch in _drained(held, more):
+            words = words_of(batch)
+            if equal is None:
+                numbers = np.searchsorted(cuts, words, side="right")
+            else:
+                numbers = (words >= equal).astype(np.int64) + (words > equal)
+            files.add(batch, numbers)
+        files.close()
+        for number in files.numbers:
+            rows = files.read(number)
+            if equal is not None and number == 1:
+                yield from (b.drop_columns([CODE]) for b in rows)
+                continue
+            inner = folder / f"in-{number}"
+            inner.mkdir()
+            yield from self.sort(rows, files.bytes[number], inner)
+
+
+class _Files:
+    """Parts on disk, one Arrow stream each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
+        self.bytes: dict[int, int] = {}
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        return sorted(self.bytes)
+
+    def add(self, batch: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> None:
+        for number, rows in divided_rows(batch, numbers):
+            if number not in self._writers:
+                options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                path = str(self._folder / f"part-{number}")
+                self._writers[number] = pa.ipc.new_stream(path, rows.schema, options=options)
+            self._writers[number].write_batch(rows)
+            self.bytes[number] = self.bytes.get(number, 0) + rows.nbytes
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def read(self, number: int) -> RecordBatches:
+        """The rows of a part, whose file goes once it is read."""
+        path = self._folder / f"part-{number}"
+        with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+            yield from reader
+        path.unlink()
+
+
+def divided_rows(
+    batch: pa.RecordBatch, numbers: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each number, in their order."""
+    order = np.argsort(numbers, kind="stable")
+    arranged = numbers[order]
+    starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(arranged[begin]), batch.take(index_array(order[begin:end]))
+
+
+def _drained(held: list[pa.RecordBatch], more: RecordBatches) -> RecordBatches:
+    """What is held, let go piece by piece, then the rest."""
+
+    def first() -> RecordBatches:
+        held.reverse()
+        while held:
+            yield held.pop()
+
+    return chain(first(), more)
+
+
+def _column(codes: Codes) -> pa.Array:
+    width = codes.shape[1]
+    buffer = pa.py_buffer(np.ascontiguousarray(codes))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(codes), [None, buffer])
+
+
+def _matrix(batch: pa.RecordBatch) -> Codes:
+    column = batch.column(CODE)
+    width = column.type.byte_width
+    data = np.frombuffer(column.buffers()[1], np.uint8)
+    begin = column.offset * width
+    return data[begin : begin + len(column) * width].reshape(-1, width)

@@ -1,0 +1,412 @@
+"""From one schema of a table to the next (Java: `schema/SchemaManager.generateTableSchema`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final
+
+from paimon_core.ddl.create import check_default_value, is_blob, normalized, with_new_ids
+from paimon_core.ddl.nested_columns import (
+    described,
+    index_of,
+    leaf_type,
+    update_column,
+    update_siblings,
+    with_leaf_type,
+)
+from paimon_core.ddl.schema_change import (
+    AddColumn,
+    DropColumn,
+    DropPrimaryKey,
+    MoveColumn,
+    Path,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateTableComment,
+)
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import SchemaError
+from paimon_core.known_options import check_value
+from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
+from paimon_core.schema.schema_json import NEWEST_VERSION
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.types.cast_rules import can_evolve
+from paimon_core.types.data_types import DataField, DataType
+from paimon_core.types.sql import type_to_sql
+
+IMMUTABLE_OPTIONS: Final = frozenset(
+    {
+        "bucket-key",
+        "bucket-function.type",
+        "data-file.path-directory",
+        "merge-engine",
+        "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "rowkind.field",
+        "primary-key",
+        "partition",
+        "force-lookup",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "index-file-in-data-file-dir",
+        "blob-descriptor-field",
+        "blob-external-storage-path",
+        "blob-external-storage-field",
+        "pk-clustering-override",
+    }
+)
+"""Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""
+_FIELD_OPTIONS: Final = ("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter")
+_GROUP_OPTIONS: Final = ("sequence-group", "nested-key")
+_NAME_LISTS: Final = ("bucket-key", "sequence.field")
+
+
+def apply_changes(
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    now_millis: int,
+    has_snapshots: bool | Callable[[], bool],
+) -> TableSchema:
+    """The schema that follows, with the next id; SchemaError for what Java refuses.
+
+    Some options cannot change once the table has a snapshot; `has_snapshots` may be asked for that
+    only when it matters.
+    """
+    edit = _Edit(schema, has_snapshots)
+    for change in changes:
+        edit.apply(change)
+    result = replace(
+        schema,
+        version=NEWEST_VERSION,
+        id=schema.id + 1,
+        fields=tuple(edit.fields),
+        highest_field_id=edit.highest_field_id,
+        primary_keys=edit.primary_keys,
+        options=Options(edit.options),
+        comment=edit.comment,
+        time_millis=now_millis,
+    )
+    renames = {
+        c.path[0]: c.new_name for c in changes if isinstance(c, RenameColumn) and len(c.path) == 1
+    }
+    result = normalized(_with_renames(result, renames))
+    validate_schema(result)
+    return result
+
+
+class _Edit:
+    """The parts of the schema to be, while the changes are applied one after another."""
+
+    def __init__(self, schema: TableSchema, has_snapshots: bool | Callable[[], bool]) -> None:  # noqa: FBT001 - not called from outside
+        self.old = schema
+        self.fields = list(schema.fields)
+        self.options = dict(schema.options)
+        self.comment = schema.comment
+        # Renamed keys keep their old names until all changes are applied.
+        self.primary_keys = schema.primary_keys
+        self.highest_field_id = schema.highest_field_id
+        self._has_snapshots = has_snapshots
+
+    @property
+    def has_snapshots(self) -> bool:
+        if callable(self._has_snapshots):
+            self._has_snapshots = self._has_snapshots()
+        return self._has_snapshots
+
+    def apply(self, change: SchemaChange) -> None:
+        match change:
+            case SetOption(key, value):
+                self._check_option(key)
+                check_value(key, value)
+                if self.has_snapshots:
+                    _check_set(self.old.options, key, value)
+                self.options[key] = value
+            case RemoveOption(key):
+                self._check_option(key)
+                if self.has_snapshots:
+                    _check_reset(self.old.options, key)
+                self.options.pop(key, None)
+            case UpdateTableComment(comment):
+                self.comment = comment
+            case AddColumn():
+                self._add(change)
+            case RenameColumn(path, new_name):
+                self._rename(path, new_name)
+            case DropColumn(path):
+                self._drop(path)
+            case UpdateColumnType():
+                self._update_type(change)
+            case UpdateColumnNullability(path, nullable):
+                self._update_nullability(path, nullable=nullable)
+            case UpdateColumnComment(path, description):
+                update_column(self.fields, path, lambda f, _: replace(f, description=description))
+            case UpdateColumnDefault(path, default_value):
+                update_column(self.fields, path, lambda f, _: _with_default(f, default_value))
+            case MoveColumn(name, position):
+                _move(self.fields, name, position)
+            case DropPrimaryKey():
+                if self.has_snapshots:
+                    raise SchemaError(
+                        "the primary key of a table that is not empty cannot be dropped"
+                    )
+                self.primary_keys = ()
+
+    # --- options ---
+
+    def _check_option(self, key: str) -> None:
+        if key.lower() == "path":
+            raise SchemaError("the path of a table cannot be changed")
+
+    # --- columns ---
+
+    def _add(self, change: AddColumn) -> None:
+        if not change.type.nullable:
+            raise SchemaError(
+                f"the new column {described(change.path)} cannot be NOT NULL: "
+                "existing rows have no value for it"
+            )
+        ids = count(self.highest_field_id + 1)
+        field_id = next(ids)
+        data_type = with_new_ids(change.type, ids)
+        self.highest_field_id = next(ids) - 1
+        before_partition = (
+            len(change.path) == 1
+            and change.position is None
+            and self.old.options.flag("add-column-before-partition")
+        )
+
+        def add(siblings: list[DataField], name: str) -> None:
+            if index_of(siblings, name) is not None:
+                raise SchemaError(f"the column {described(change.path)} already exists")
+            field = DataField(
+                id=field_id, name=name, type=data_type, description=change.description
+            )
+            at = len(siblings)
+            if change.position is not None:
+                at = _insertion(siblings, change.position)
+            elif before_partition:
+                keys = self.old.partition_keys
+                at = next((i for i, f in enumerate(siblings) if f.name in keys), at)
+            siblings.insert(at, field)
+
+        update_siblings(self.fields, change.path, add)
+
+    def _rename(self, path: Path, new_name: str) -> None:
+        self._refuse_partition_key(path, "renamed")
+
+        def rename(siblings: list[DataField], name: str) -> None:
+            at = index_of(siblings, name)
+            if at is None:
+                raise _no_column(path)
+            if is_blob(siblings[at].type) and len(path) == 1:
+                raise SchemaError(f"the BLOB column {described(path)} cannot be renamed")
+            if index_of(siblings, new_name) is not None:
+                raise SchemaError(f"the column {described((*path[:-1], new_name))} already exists")
+            siblings[at] = replace(siblings[at], name=new_name)
+
+        update_siblings(self.fields, path, rename)
+
+    def _drop(self, path: Path) -> None:
+        keys = (*self.old.partition_keys, *self.old.primary_keys)
+        if len(path) == 1 and path[0] in keys:
+            raise SchemaError(f"the key column {path[0]!r} cannot be dropped")
+
+        def drop(siblings: list[DataField], name: str) -> None:
+            at = index_of(siblings, name)
+            if at is None:
+                raise _no_column(path)
+            if len(siblings) == 1:
+                raise SchemaError(f"{described(path)} is the last column; it cannot be dropped")
+            del siblings[at]
+
+        update_siblings(self.fields, path, drop)
+
+    def _update_type(self, change: UpdateColumnType) -> None:
+        path = change.path
+        self._refuse_partition_key(path, "changed")
+        self._refuse_primary_key(path, "change its type")
+
+        def update(field: DataField, depth: int) -> DataField:
+            steps = len(path) - 1 - depth
+            source = leaf_type(field.type, steps)
+            target = change.type
+            if change.keep_nullability:
+                target = target.with_nullable(source.nullable)
+            else:
+                self._check_nullability(source, nullable=target.nullable, path=path)
+            explicit = not self.old.options.flag("disable-explicit-type-casting")
+            if not can_evolve(source, target, explicit=explicit):
+                raise SchemaError(
+                    f"the column {described(path)} cannot become {type_to_sql(target)}: there is "
+                    f"no cast from {type_to_sql(source)}"
+                    + ("" if explicit else " that loses nothing")
+                )
+            return replace(field, type=with_leaf_type(field.type, target, steps))
+
+        update_column(self.fields, path, update)
+
+    def _update_nullability(self, path: Path, *, nullable: bool) -> None:
+        if nullable:
+            self._refuse_primary_key(path, "be nullable")
+
+        def update(field: DataField, depth: int) -> DataField:
+            steps = len(path) - 1 - depth
+            source = leaf_type(field.type, steps)
+            self._check_nullability(source, nullable=nullable, path=path)
+            new = with_leaf_type(field.type, source.with_nullable(nullable), steps)
+            return replace(field, type=new)
+
+        update_column(self.fields, path, update)
+
+    def _check_nullability(self, source: DataType, *, nullable: bool, path: Path) -> None:
+        option = "alter-column-null-to-not-null.disabled"
+        if source.nullable and not nullable and parse_bool(self.old.options.get(option, "true")):
+            raise SchemaError(
+                f"the column {described(path)} holds or may hold nulls, so it cannot become NOT NULL",
+                next_step=f"if there are none, set {option}=false first",
+            )
+
+    def _refuse_partition_key(self, path: Path, what: str) -> None:
+        if len(path) == 1 and path[0] in self.old.partition_keys:
+            raise SchemaError(f"the partition key {path[0]!r} cannot be {what}")
+
+    def _refuse_primary_key(self, path: Path, what: str) -> None:
+        if len(path) == 1 and path[0] in self.old.primary_keys:
+            raise SchemaError(f"the primary key {path[0]!r} cannot {what}")
+
+
+def _with_default(field: DataField, default_value: str | None) -> DataField:
+    check_default_value(field.type, default_value)
+    return replace(field, default_value=default_value)
+
+
+def _no_column(path: Path) -> SchemaError:
+    return SchemaError(f"there is not a column {described(path)}")
+
+
+def _insertion(siblings: list[DataField], position: Position) -> int:
+    match position.place:
+        case Place.FIRST:
+            return 0
+        case Place.LAST:
+            return len(siblings)
+    reference = index_of(siblings, position.reference or "")
+    if reference is None:
+        raise SchemaError(f"there is not a column {position.reference!r} to move a column next to")
+    return reference + 1 if position.place is Place.AFTER else reference
+
+
+def _move(fields: list[DataField], name: str, position: Position) -> None:
+    at = index_of(fields, name)
+    if at is None:
+        raise _no_column((name,))
+    match position.place:
+        case Place.FIRST:
+            stays = at == 0
+        case Place.LAST:
+            stays = at == len(fields) - 1
+        case _:
+            stays = name == position.reference
+    if stays:
+        raise SchemaError(f"the column {name!r} cannot be moved relative to itself")
+    moved = fields.pop(at)
+    try:
+        fields.insert(_insertion(fields, position), moved)
+    except SchemaError:
+        fields.insert(at, moved)
+        raise
+
+
+# --- options that cannot change -----------------------------------------------------------------
+
+
+def check_dynamic_options(schema: TableSchema, dynamic: Mapping[str, str | None]) -> None:
+    """SchemaError for an option that may not be another one for one handle either.
+
+    Java: `AbstractFileStoreTable.checkImmutability`, at each `copy` with options.
+    """
+    for key, value in dynamic.items():
+        if schema.options.get(key) == value:
+            continue
+        try:
+            if value is None:
+                _check_reset(schema.options, key)
+            else:
+                _check_set(schema.options, key, value)
+        except SchemaError as e:
+            if e.next_step == e.default_next_step:
+                e.next_step = f"leave the option {key} as the table has it, and run again"
+            raise
+
+
+def _check_set(old: Options, key: str, value: str) -> None:
+    if key in IMMUTABLE_OPTIONS:
+        raise SchemaError(f"the option {key} cannot be changed once the table has a snapshot")
+    new = Options({**old, key: value})
+    if key == BUCKET.key:
+        before, after = old.value(BUCKET), new.value(BUCKET)
+        if -1 in (before, after):
+            raise SchemaError(f"the number of buckets cannot change from {before} to {after}")
+    if (
+        key == "deletion-vectors.enabled"
+        and parse_bool(old.get(key, "false")) != parse_bool(value)
+        and not parse_bool(old.get("deletion-vectors.modifiable", "false"))
+    ):
+        raise SchemaError(
+            "deletion-vectors.enabled cannot be changed: files on disk rely on it",
+            next_step="set deletion-vectors.modifiable=true if a full compaction follows",
+        )
+    for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
+        if key == option.key and parse_bool(old.get(key, "false")) and not parse_bool(value):
+            raise SchemaError(f"{key} cannot be changed from true to false")
+    if key == "clustering.columns" and "pk-clustering-override" in old:
+        raise SchemaError(f"{key} cannot be changed under pk-clustering-override")
+
+
+def _check_reset(old: Options, key: str) -> None:
+    if key in IMMUTABLE_OPTIONS or key == BUCKET.key:
+        raise SchemaError(f"the option {key} cannot be removed once the table has a snapshot")
+    if key == "clustering.columns" and "pk-clustering-override" in old:
+        raise SchemaError(f"{key} cannot be removed under pk-clustering-override")
+
+
+# --- names of columns in keys and options -------------------------------------------------------
+
+
+def _with_renames(schema: TableSchema, renames: Mapping[str, str]) -> TableSchema:
+    """The schema with its keys and options speaking of the new names."""
+    if not renames:
+        return schema
+
+    def renamed(names: str) -> str:
+        return ",".join(renames.get(n, n) for n in names.split(","))
+
+    options: dict[str, str] = {}
+    for key, value in schema.options.items():
+        new_key, new_value = key, value
+        if key in _NAME_LISTS:
+            new_value = renamed(value)
+        elif key.startswith("fields."):
+            names, _, kind = key.removeprefix("fields.").rpartition(".")
+            if kind in _FIELD_OPTIONS:
+                new_key = f"fields.{renames.get(names, names)}.{kind}"
+            elif kind in _GROUP_OPTIONS:
+                new_key, new_value = f"fields.{renamed(names)}.{kind}", renamed(value)
+        options[new_key] = new_value
+    return replace(
+        schema,
+        primary_keys=tuple(renames.get(k, k) for k in schema.primary_keys),
+        options=Options(options),
+    )

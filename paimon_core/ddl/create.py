@@ -1,0 +1,207 @@
+"""The first schema of a table, and what every schema goes through (Java: `schema/Schema`).
+
+Field ids are given here: a column takes the next id, then the fields nested in it, inner ones
+before the field that holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import PaimonError, SchemaError
+from paimon_core.known_options import check_values
+from paimon_core.options import Options, parse_bool
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER_ID, TableSchema
+from paimon_core.types.cast import cast_column
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+from paimon_core.types.sql import parse_type, type_to_sql
+
+_STRING: Final = parse_type("STRING")
+_SYSTEM_FIELD_IDS: Final = SEQUENCE_NUMBER_ID // 2
+"""Ids from here on belong to Paimon's own columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column to be: `type` as SQL text or as a type, `default_value` as SQL text."""
+
+    name: str
+    type: str | DataType
+    description: str | None = None
+    default_value: str | None = None
+
+
+def column_from_object(obj: Mapping[str, object]) -> Column:
+    """The column that a JSON object describes: {"name", "type", "comment"?, "default"?}."""
+    comment, default = obj.get("comment"), obj.get("default")
+    return Column(
+        str(obj["name"]),
+        str(obj["type"]),
+        None if comment is None else str(comment),
+        None if default is None else str(default),
+    )
+
+
+def create_schema(
+    columns: Sequence[Column],
+    *,
+    now_millis: int,
+    partition_keys: Sequence[str] = (),
+    primary_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """The schema with id 0; SchemaError for what Java refuses.
+
+    Keys may also come as the options `primary-key` and `partition`; key columns become NOT NULL.
+    """
+    options = dict(options or {})
+    check_values(options)
+    if parse_bool(options.get("auto-create", "false")):
+        raise SchemaError("the option auto-create must be false")
+    ids = count()
+    fields = tuple(_field(c, ids) for c in columns)
+    for field in fields:
+        check_default_value(field.type, field.default_value)
+    schema = normalized(
+        TableSchema(
+            id=0,
+            fields=fields,
+            highest_field_id=highest_field_id(fields),
+            partition_keys=tuple(partition_keys),
+            primary_keys=tuple(primary_keys),
+            options=Options(options),
+            comment=comment,
+            time_millis=now_millis,
+        )
+    )
+    validate_schema(schema)
+    return schema
+
+
+def normalized(schema: TableSchema) -> TableSchema:
+    """The schema with keys taken out of the options and key columns NOT NULL.
+
+    SchemaError for columns or keys that are given twice or do not exist.
+    """
+    options = dict(schema.options)
+    partition_keys = _keys_of_option(options, "partition", schema.partition_keys)
+    primary_keys = _keys_of_option(options, "primary-key", schema.primary_keys)
+    names = schema.names
+    _check_distinct("column", names)
+    for what, keys in (("partition key", partition_keys), ("primary key", primary_keys)):
+        _check_distinct(what, keys)
+        unknown = [k for k in keys if k not in names]
+        if unknown:
+            raise SchemaError(f"the {what} {', '.join(unknown)} is not a column of the table")
+    fields = tuple(
+        replace(f, type=f.type.with_nullable(False)) if f.name in primary_keys else f
+        for f in schema.fields
+    )
+    return replace(
+        schema,
+        fields=fields,
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        options=Options(options),
+    )
+
+
+def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
+    """The type with new ids for the fields nested in it (Java: `ReassignFieldId`)."""
+    match data_type:
+        case ArrayType() | VectorType() | MultisetType():
+            return replace(data_type, element=with_new_ids(data_type.element, ids))
+        case MapType():
+            key = with_new_ids(data_type.key, ids)
+            return replace(data_type, key=key, value=with_new_ids(data_type.value, ids))
+        case RowType():
+            fields = []
+            for field in data_type.fields:
+                inner = with_new_ids(field.type, ids)
+                fields.append(replace(field, type=inner, id=next(ids)))
+            return replace(data_type, fields=tuple(fields))
+    return data_type
+
+
+def highest_field_id(fields: Sequence[DataField]) -> int:
+    """The greatest id of the fields and all that is nested in them, -1 without fields."""
+    return max(
+        (i for i in _ids(RowType(fields=tuple(fields))) if i < _SYSTEM_FIELD_IDS), default=-1
+    )
+
+
+def check_default_value(data_type: DataType, text: str | None) -> None:
+    """SchemaError if the text cannot be cast to the type (Java: `DefaultValueUtils`)."""
+    if text is None:
+        return
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    try:
+        cast_column(pa.array([text]), _STRING, data_type.with_nullable(True))
+    except (PaimonError, pa.ArrowException, ValueError, ArithmeticError) as e:
+        raise SchemaError(
+            f"the default value {text!r} does not fit the type {type_to_sql(data_type)}"
+        ) from e
+
+
+def _field(column: Column, ids: Iterator[int]) -> DataField:
+    field_id = next(ids)
+    data_type = parse_type(column.type) if isinstance(column.type, str) else column.type
+    return DataField(
+        id=field_id,
+        name=column.name,
+        type=with_new_ids(data_type, ids),
+        description=column.description,
+        default_value=column.default_value,
+    )
+
+
+def _ids(data_type: DataType) -> Iterator[int]:
+    match data_type:
+        case AtomicType():
+            return
+        case ArrayType() | VectorType() | MultisetType():
+            yield from _ids(data_type.element)
+        case MapType():
+            yield from _ids(data_type.key)
+            yield from _ids(data_type.value)
+        case RowType():
+            for field in data_type.fields:
+                yield field.id
+                yield from _ids(field.type)
+
+
+def _keys_of_option(options: dict[str, str], option: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    text = options.pop(option, None)
+    if text is None:
+        return keys
+    if keys:
+        raise SchemaError(f"{option} is given twice: by the option {option!r} and as an argument")
+    return tuple(k.strip() for k in text.split(",") if k.strip())
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise SchemaError(f"the {what} {', '.join(repeated)} is given more than once")
+
+
+def is_blob(data_type: DataType) -> bool:
+    return data_type.root is TypeRoot.BLOB

@@ -1,0 +1,131 @@
+"""Batches of rows from an ORC file.
+
+pyarrow's `ORCFile` decodes a stripe as a whole; its dataset scanner streams batches out of the
+stripe, in less memory and less time, so the scanner reads here.
+
+Where ORC's own types lie between (Java: `OrcTypeUtil`, the ORC library's readers): TIME is an int
+of milliseconds; all timestamps come in nanoseconds; CHAR(n) is padded in the file and loses *all*
+trailing blanks when read, in Java as here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.arrow_conversion import in_order, null_batches, with_children
+from paimon_core.format.orc.footer import check_footer
+from paimon_core.format.orc.zone import UTC, file_zone, has_ltz, to_wall_clock
+from paimon_core.types.arrow import arrow_schema, map_types
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+
+
+def read_orc(
+    source: Any, fields: RowType, *, batch_rows: int, use_threads: bool, legacy_ltz: bool
+) -> Iterator[pa.RecordBatch]:
+    """Batches of these columns of the file, by name; a column that it lacks is null.
+
+    `source` is an open file.  UnsupportedFeature for a timestamp before 1678 or after 2261, which
+    pyarrow cannot take from an ORC file.  With `legacy_ltz`, TIMESTAMP LTZ is what Java reads in
+    the zone in which the file was written.
+    """
+    # Here and not above: it imports pandas where there is one, which takes longer than the rest.
+    import pyarrow.dataset as ds  # noqa: PLC0415
+    from pyarrow import orc  # noqa: PLC0415
+
+    check_footer(source)
+    zone = file_zone(source) if legacy_ltz and has_ltz(fields) else UTC
+    source.seek(0)
+    schema = arrow_schema(fields)
+    fragment = ds.OrcFileFormat().make_fragment(source)
+    present = set(fragment.physical_schema.names)
+    columns = {f.name: pc.field(f.name) for f in fields if f.name in present}
+    if not columns:
+        yield from null_batches(orc.ORCFile(source).nrows, schema, batch_rows)
+        return
+    if any("." in name for name in columns):
+        batches = _whole_stripes(orc.ORCFile(source), list(columns), batch_rows)
+    else:
+        batches = fragment.scanner(
+            columns=columns,
+            batch_size=batch_rows,
+            batch_readahead=1 if use_threads else 0,
+            fragment_readahead=0,
+            use_threads=use_threads,
+        ).to_batches()
+    padded = [(i, f.type) for i, f in enumerate(fields) if _has_char(f.type)]
+    zoned = [i for i, f in enumerate(fields) if zone != UTC and has_ltz(f.type)]
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                read = _trimmed(in_order(batch, schema), padded)
+                for i in zoned:
+                    column = to_wall_clock(read.column(i), zone)
+                    read = read.set_column(i, schema.field(i), column)
+                yield read
+    except pa.ArrowInvalid as e:
+        if "out of range for nanosecond" in str(e):
+            raise UnsupportedFeature(
+                "ORC timestamps outside the years 1678 to 2261",
+                f"an ORC file holds a timestamp that pyarrow cannot read: {e}",
+            ) from e
+        raise
+
+
+def _whole_stripes(file: Any, names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches out of stripes decoded with all their columns.
+
+    For names with a dot: Arrow's dataset takes them for a path into a struct, finds nothing, and
+    gives nulls without a word.
+    """
+    for number in range(file.nstripes):
+        stripe = file.read_stripe(number).select(names)
+        for start in range(0, stripe.num_rows, batch_rows):
+            yield stripe.slice(start, batch_rows)
+
+
+def _has_char(t: DataType) -> bool:
+    match t:
+        case AtomicType():
+            return t.kind is TypeRoot.CHAR
+        case ArrayType():
+            return _has_char(t.element)
+        case MapType() | MultisetType():
+            return any(_has_char(part) for part in map_types(t))
+        case RowType():
+            return any(_has_char(part) for part in t.types)
+    return False
+
+
+def _trimmed(batch: pa.RecordBatch, padded: list[tuple[int, DataType]]) -> pa.RecordBatch:
+    for i, t in padded:
+        batch = batch.set_column(i, batch.schema.field(i), _trim(batch.column(i), t))
+    return batch
+
+
+def _trim(array: pa.Array, t: DataType) -> pa.Array:
+    match t:
+        case AtomicType() if t.kind is TypeRoot.CHAR:
+            return pc.ascii_rtrim(array, characters=" ")
+        case ArrayType():
+            return with_children(array, array.type, [_trim(array.values, t.element)])
+        case MapType() | MultisetType():
+            key, value = map_types(t)
+            children = [_trim(array.keys, key), _trim(array.items, value)]
+            return with_children(array, array.type, children)
+        case RowType():
+            children = [_trim(array.field(i), f) for i, f in enumerate(t.types)]
+            return with_children(array, array.type, children)
+    return array

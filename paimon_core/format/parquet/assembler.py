@@ -1,0 +1,288 @@
+"""A Parquet file put together from column chunks: such as lie in other files, and newly encoded ones.
+
+Arrow writes only what it has encoded itself.  So what has to be encoded is written by Arrow into
+memory, as a file with one row group, and its chunks are copied from there like any others; the
+footer is made here, with the schema that Arrow gives a file of these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.format.parquet.chunks import (
+    CREATED_BY,
+    ENCODINGS,
+    Raw,
+    Read,
+    StoredColumn,
+    checked_pages,
+    joined,
+    stored_groups,
+)
+from paimon_core.format.parquet.footer import MAGIC
+from paimon_core.format.parquet.int96 import footer_of
+from paimon_core.format.parquet.thrift_compact import (
+    BINARY,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Field,
+    Struct,
+    ThriftList,
+    Value,
+    decode_struct,
+    encode_struct,
+    field_value,
+)
+from paimon_core.format.parquet.writer import FIRST_RATIO, ROW_GROUP_BYTES, ParquetFileWriter
+from paimon_core.types.data_types import AtomicType, DataType, RowType
+
+VERSION: Final = "1.0.0"
+"""Of the way that files are put together here, for readers that have to know of its faults."""
+COPIED_CODECS: Final = {"zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP", "none": "UNCOMPRESSED"}
+"""Compressions whose chunks may be copied, by the option's word; LZ4 has two forms in Parquet."""
+_CODEC_NUMBERS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
+# Field numbers of parquet.thrift.
+_SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
+_TYPE, _NAME, _CHILDREN = 1, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSource:
+    """A column chunk and how to read bytes of the file that it lies in."""
+
+    column: StoredColumn
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A leaf column: its physical type's number, its path, the column's type if it is no part."""
+
+    type: int
+    path: tuple[bytes, ...]
+    data_type: DataType | None
+
+    @property
+    def name(self) -> str:
+        return b".".join(self.path).decode()
+
+
+class ParquetAssembler:
+    """`FormatWriter` of one Parquet file, which also takes over row groups as they are stored."""
+
+    def __init__(
+        self,
+        sink: pa.NativeFile,
+        row_type: RowType,
+        *,
+        compression: str,
+        zstd_level: int,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        """`compression` is one of `COPIED_CODECS`."""
+        self._sink = sink
+        self._encode = partial(encoded, compression=compression, zstd_level=zstd_level)
+        self._row_type = row_type
+        self._codec = COPIED_CODECS[compression]
+        self._footer = _footer_like(row_type, compression)
+        self._leaves = _leaves(self._footer, row_type)
+        self._row_group_bytes = row_group_bytes
+        self._groups: list[Value] = []
+        self._rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._encoded_bytes = 0
+        sink.write(MAGIC)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= self._row_group_bytes:
+            self._flush()
+
+    def take_over(self, rows: int, leaves: Sequence[Sequence[ChunkSource]]) -> None:
+        """Adds a row group: of each leaf column the chunks that make it up, one after the other.
+
+        A chunk with a dictionary must be the only one.  CorruptTable if pages are not what their
+        footer says.
+        """
+        self._flush()
+        self._append(rows, leaves)
+
+    def bytes_written(self) -> int:
+        written = int(self._sink.tell())
+        ratio = written / self._encoded_bytes if self._encoded_bytes else FIRST_RATIO
+        return int(written + self._waiting_bytes * min(ratio, 1.0))
+
+    def close(self) -> int:
+        self._flush()
+        changed: dict[int, Value] = {
+            _ROWS: self._rows,
+            _GROUPS: ThriftList(STRUCT, self._groups),
+            _CREATED_BY: f"{CREATED_BY} version {VERSION}".encode(),
+        }
+        for field in self._footer:
+            field.value = changed.get(field.id, field.value)
+        footer = encode_struct(self._footer)
+        self._sink.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
+        size = int(self._sink.tell())
+        self._sink.close()
+        return size
+
+    def abort(self) -> None:
+        self._waiting.clear()
+        self._sink.close()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        self._encoded_bytes += self._waiting_bytes
+        self._waiting_bytes = 0
+        leaves = self._encode(waiting, self._row_type)
+        self._append(sum(b.num_rows for b in waiting), [[leaf] for leaf in leaves])
+
+    def _append(self, rows: int, leaves: Sequence[Sequence[ChunkSource]]) -> None:
+        start = int(self._sink.tell())
+        chunks = [
+            self._chunk(leaf, sources) for leaf, sources in zip(self._leaves, leaves, strict=True)
+        ]
+        unpacked = sum(s.column.uncompressed for sources in leaves for s in sources)
+        self._groups.append(
+            [
+                Field(1, LIST, ThriftList(STRUCT, cast("list[Value]", chunks))),
+                Field(2, I64, unpacked),
+                Field(3, I64, rows),
+                Field(5, I64, start),
+                Field(6, I64, int(self._sink.tell()) - start),
+                Field(7, I16, len(self._groups)),
+            ]
+        )
+        self._rows += rows
+
+    def _chunk(self, leaf: _Leaf, sources: Sequence[ChunkSource]) -> Struct:
+        """Copies the pages; what the footer says of them."""
+        start = int(self._sink.tell())
+        for source in sources:
+            for pages in checked_pages(source.read, source.column, leaf.name):
+                self._sink.write(pages)
+        columns = [s.column for s in sources]
+        encodings = sorted(ENCODINGS[e] for e in frozenset().union(*(c.encodings for c in columns)))
+        first_data = columns[0].first_data
+        path = ThriftList(BINARY, list(leaf.path))
+        meta = [
+            Field(1, I32, leaf.type),
+            Field(2, LIST, ThriftList(I32, list(encodings))),
+            Field(3, LIST, path),
+            Field(4, I32, _CODEC_NUMBERS[self._codec]),
+            Field(5, I64, sum(c.values for c in columns)),
+            Field(6, I64, sum(c.uncompressed for c in columns)),
+            Field(7, I64, int(self._sink.tell()) - start),
+            Field(9, I64, start + first_data),
+        ]
+        if first_data:
+            meta.append(Field(11, I64, start))
+        statistics = _statistics(leaf, columns)
+        if statistics:
+            meta.append(Field(12, STRUCT, statistics))
+        return [Field(2, I64, 0), Field(3, STRUCT, meta)]
+
+
+def encoded(
+    batches: Sequence[pa.RecordBatch], columns: RowType, *, compression: str, zstd_level: int
+) -> list[ChunkSource]:
+    """The leaf columns of the rows, encoded as one row group in memory."""
+    file = _in_memory(batches, columns, compression=compression, zstd_level=zstd_level)
+    metadata = pq.read_metadata(pa.BufferReader(file))
+    groups = stored_groups(metadata, metadata, COPIED_CODECS[compression])
+    assert groups is not None  # for it is like itself
+    (group,) = groups
+    return [ChunkSource(column, reader(file)) for column in group.columns]
+
+
+def layout_like(columns: RowType, compression: str) -> pq.FileMetaData:
+    """The metadata of an empty file of these columns."""
+    empty = _in_memory([], columns, compression=compression, zstd_level=1)
+    return pq.read_metadata(pa.BufferReader(empty))
+
+
+def reader(file: pa.Buffer) -> Read:
+    """Reads bytes of a file that is in memory, without copying them."""
+
+    def read(start: int, size: int) -> pa.Buffer:
+        return file.slice(start, min(size, file.size - start))
+
+    return read
+
+
+def _in_memory(
+    batches: Sequence[pa.RecordBatch], columns: RowType, *, compression: str, zstd_level: int
+) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    writer = ParquetFileWriter(
+        sink,
+        columns,
+        compression=compression,
+        zstd_level=zstd_level,
+        row_group_bytes=np.iinfo(np.int64).max,
+    )
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return sink.getvalue()
+
+
+def _footer_like(row_type: RowType, compression: str) -> Struct:
+    file = _in_memory([], row_type, compression=compression, zstd_level=1)
+    return decode_struct(footer_of(file.to_pybytes()))
+
+
+def _leaves(footer: Struct, row_type: RowType) -> list[_Leaf]:
+    elements = iter(cast("list[Struct]", cast("ThriftList", field_value(footer, _SCHEMA)).items))
+
+    def below(path: tuple[bytes, ...], children: int) -> Iterator[_Leaf]:
+        for _ in range(children):
+            element = next(elements)
+            here = (*path, cast("bytes", field_value(element, _NAME)))
+            count = field_value(element, _CHILDREN)
+            if isinstance(count, int) and count > 0:
+                yield from below(here, count)
+            else:
+                yield _Leaf(cast("int", field_value(element, _TYPE)), here, types.get(here))
+
+    types: dict[tuple[bytes, ...], DataType]
+    types = {(f.name.encode(),): f.type for f in row_type.fields if isinstance(f.type, AtomicType)}
+    return list(below((), cast("int", field_value(next(elements), _CHILDREN))))
+
+
+def _statistics(leaf: _Leaf, columns: Sequence[StoredColumn]) -> Struct:
+    nulls, low, high = joined(columns, leaf.data_type)
+    fields: Struct = [] if nulls is None else [Field(3, I64, nulls)]
+    if low is not None and high is not None:
+        store = _STORED.get(leaf.type)
+        fields += [Field(5, BINARY, _plain(high, store)), Field(6, BINARY, _plain(low, store))]
+    return fields
+
+
+_STORED: Final[dict[int, Callable[[Raw], bytes]]] = {
+    0: lambda v: bytes([bool(v)]),
+    1: lambda v: np.int32(v).tobytes(),
+    2: lambda v: np.int64(v).tobytes(),
+    4: lambda v: np.float32(v).tobytes(),
+    5: lambda v: np.float64(v).tobytes(),
+}
+"""How Parquet stores a value of a physical type; of the others the bytes themselves."""
+
+
+def _plain(value: Raw, store: Callable[[Raw], bytes] | None) -> bytes:
+    return cast("bytes", value) if store is None else store(value)

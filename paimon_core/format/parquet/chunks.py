@@ -1,0 +1,267 @@
+"""Column chunks of Parquet files as they lie there, to be copied without decoding.
+
+The pages of a chunk say all that is needed to decode them, apart from a dictionary, which is a page
+of its own at the front.  So a chunk may be moved to another file as it is; and chunks without
+dictionaries may be put one behind the other to make a longer one.
+
+What a file's footer says about a column is believed only of writers that are known to say it right,
+and the pages are looked at on the way: their sizes, their values, their checksums.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.errors import CorruptTable
+from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
+from paimon_core.types.arrow import arrow_type
+from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+
+Raw = bool | int | float | bytes
+"""A value as it is stored: numbers, or the bytes of texts and of long decimals."""
+Read = Callable[[int, int], pa.Buffer]
+"""So many bytes of a file from an offset on."""
+
+WINDOW: Final = 8 * 1024 * 1024
+"""Bytes of a chunk that are held at once; more if a page is larger."""
+_LONGEST_PAGE: Final = 512 * 1024 * 1024
+CREATED_BY: Final = "paimon-caretaker"
+"""What files say of their origin that were put together from chunks."""
+ENCODINGS: Final = {
+    "PLAIN": 0,
+    "PLAIN_DICTIONARY": 2,
+    "RLE": 3,
+    "BIT_PACKED": 4,
+    "DELTA_BINARY_PACKED": 5,
+    "DELTA_LENGTH_BYTE_ARRAY": 6,
+    "DELTA_BYTE_ARRAY": 7,
+    "RLE_DICTIONARY": 8,
+    "BYTE_STREAM_SPLIT": 9,
+}
+"""Numbers of the encodings in parquet.thrift, by the names that Arrow gives them."""
+_KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
+# Arrow leaves NaN out of minimum and maximum, the others leave the minimum and maximum out then.
+_ARROW: Final = "parquet-cpp-arrow"
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+# Field numbers of parquet.thrift: of a page's header, and of what it says for each kind of page.
+_KIND, _SIZE, _CHECKSUM = 1, 3, 4
+_COUNTS: Final = {_DATA_PAGE: 5, _DATA_PAGE_V2: 8}
+_VALUES: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column chunk in some file.
+
+    `start` and `size` are bytes in the file, `first_data` the bytes before the first page of data
+    (0 without a dictionary), `uncompressed` the bytes that the pages have unpacked.  What is not
+    known of nulls, minimum and maximum is None.
+    """
+
+    start: int
+    size: int
+    first_data: int
+    uncompressed: int
+    values: int
+    encodings: frozenset[str]
+    nulls: int | None
+    minimum: Raw | None
+    maximum: Raw | None
+
+    @property
+    def has_dictionary(self) -> bool:
+        return any("DICTIONARY" in name for name in self.encodings) or self.first_data > 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A row group in some file: its rows, how many rows lie before it, its leaf columns."""
+
+    first_row: int
+    rows: int
+    columns: tuple[StoredColumn, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return sum(c.size for c in self.columns)
+
+    @property
+    def uncompressed(self) -> int:
+        """Bytes of all pages, unpacked."""
+        return sum(c.uncompressed for c in self.columns)
+
+
+def stored_groups(
+    metadata: pq.FileMetaData, like: pq.FileMetaData, codec: str
+) -> list[StoredGroup] | None:
+    """The row groups of a file, if its chunks may stand in a file with the schema of `like`.
+
+    None if they may not: another schema or codec, a writer or encoding that is not known.
+    """
+    created_by = metadata.created_by or ""
+    if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
+        return None
+    believe_floats = not created_by.startswith(_ARROW)
+    groups = []
+    first_row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = []
+        for place in range(metadata.num_columns):
+            chunk = group.column(place)
+            if chunk.compression != codec or not ENCODINGS.keys() >= set(chunk.encodings):
+                return None
+            columns.append(_stored(chunk, believe_floats=believe_floats))
+        groups.append(StoredGroup(first_row, group.num_rows, tuple(columns)))
+        first_row += group.num_rows
+    return groups
+
+
+def _same_schema(metadata: pq.FileMetaData, like: pq.FileMetaData) -> bool:
+    # `equals` looks at the leaves only, so it does not see by what name a list holds its elements.
+    return bool(metadata.schema.equals(like.schema)) and all(
+        metadata.schema.column(i).path == like.schema.column(i).path
+        for i in range(metadata.num_columns)
+    )
+
+
+def _stored(chunk: pq.ColumnChunkMetaData, *, believe_floats: bool) -> StoredColumn:
+    start = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+        start = min(start, chunk.dictionary_page_offset)
+    nulls, minimum, maximum = _known(chunk, believe_floats=believe_floats)
+    return StoredColumn(
+        start=start,
+        size=chunk.total_compressed_size,
+        first_data=chunk.data_page_offset - start,
+        uncompressed=chunk.total_uncompressed_size,
+        values=chunk.num_values,
+        encodings=frozenset(chunk.encodings),
+        nulls=nulls,
+        minimum=minimum,
+        maximum=maximum,
+    )
+
+
+def _known(
+    chunk: pq.ColumnChunkMetaData, *, believe_floats: bool
+) -> tuple[int | None, Raw | None, Raw | None]:
+    statistics = chunk.statistics if chunk.is_stats_set else None
+    if statistics is None:
+        return None, None, None
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if not statistics.has_min_max or chunk.physical_type == "INT96":
+        return nulls, None, None
+    low, high = statistics.min_raw, statistics.max_raw
+    if isinstance(low, float) and (not believe_floats or math.isnan(low) or math.isnan(high)):
+        return nulls, None, None
+    return nulls, low, high
+
+
+def joined(
+    columns: Sequence[StoredColumn], data_type: DataType | None
+) -> tuple[int | None, Raw | None, Raw | None]:
+    """Nulls, minimum and maximum of all the chunks together; None for what one does not tell.
+
+    `data_type` is that of the column, None for one inside a nested column.
+    """
+    nulls = None
+    if all(c.nulls is not None for c in columns):
+        nulls = sum(cast("int", c.nulls) for c in columns)
+    telling = [c for c in columns if c.nulls is None or c.nulls < c.values]
+    if not telling or any(c.minimum is None or c.maximum is None for c in telling):
+        return nulls, None, None
+    if data_type is None and isinstance(telling[0].minimum, bytes):
+        return nulls, None, None  # whether they are texts or numbers is not known here
+    is_decimal = data_type is not None and data_type.root is TypeRoot.DECIMAL
+    order: Callable[[Any], Any] = _number if is_decimal else _as_stored
+    lows, highs = [c.minimum for c in telling], [c.maximum for c in telling]
+    return nulls, min(lows, key=order), max(highs, key=order)
+
+
+def _as_stored(value: Any) -> Any:
+    return value
+
+
+def _number(value: Raw) -> int:
+    return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else int(value)
+
+
+def value_of(stored: Raw, data_type: AtomicType) -> Any:
+    """A value as `StatsCollector.add_known` takes it; None if it is none of the type."""
+    kind = arrow_type(data_type)
+    if pa.types.is_decimal(kind):
+        return Decimal(f"{_number(stored)}E-{kind.scale}")
+    if isinstance(stored, bytes):
+        try:
+            return stored.decode()
+        except UnicodeDecodeError:
+            return None
+    return stored
+
+
+def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memoryview]:
+    """The bytes of a chunk, a few pages at a time, each page looked at.
+
+    CorruptTable if pages do not fill the chunk, hold another number of values than the footer
+    says, or do not have the checksum that they name.
+    """
+    at, values, window = 0, 0, WINDOW
+    while at < column.size:
+        data = memoryview(read(column.start + at, min(window, column.size - at))).cast("B")
+        if len(data) < min(window, column.size - at):
+            raise CorruptTable(f"a data file ends within column {name}")
+        used = 0
+        while used < len(data):
+            page = decode_at(data, used)
+            end = None if page is None else page[1] + _page_size(page[0], name)
+            if page is None or end is None or end > len(data):
+                break
+            values += _checked(page[0], data[page[1] : end], name)
+            used = end
+        if used == 0:
+            if at + len(data) == column.size:
+                raise CorruptTable(f"a page of column {name} ends behind its column chunk")
+            window *= 2
+            if window > _LONGEST_PAGE:
+                raise CorruptTable(
+                    f"a page of column {name} is longer than {_LONGEST_PAGE:,} bytes"
+                )
+            continue
+        yield data[:used]
+        at += used
+    if values != column.values:
+        raise CorruptTable(
+            f"the pages of column {name} hold {values} values, its footer says {column.values}"
+        )
+
+
+def _page_size(header: Struct, name: str) -> int:
+    size = field_value(header, _SIZE)
+    if not isinstance(size, int) or size < 0:
+        raise CorruptTable(f"a page of column {name} does not tell its size")
+    return size
+
+
+def _checked(header: Struct, body: memoryview, name: str) -> int:
+    """How many values the page holds."""
+    checksum = field_value(header, _CHECKSUM)
+    if isinstance(checksum, int) and zlib.crc32(body) != checksum & 0xFFFFFFFF:
+        raise CorruptTable(f"a page of column {name} does not have its checksum")
+    kind = field_value(header, _KIND)
+    if kind == _DICTIONARY_PAGE:
+        return 0
+    counts = field_value(header, _COUNTS.get(cast("int", kind), 0))
+    values = field_value(counts, _VALUES) if isinstance(counts, list) else None
+    if not isinstance(values, int):
+        raise CorruptTable(f"column {name} has a page of the unknown kind {kind!r}")
+    return values

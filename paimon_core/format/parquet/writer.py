@@ -1,0 +1,217 @@
+"""Parquet files as Java Paimon reads and writes them (Java: `format/parquet/*`).
+
+The schema carries field ids, decimals up to 18 digits are integers, TIMESTAMP beyond microseconds
+is INT96.  What differs from Java's own files is free in the format:
+
+- several row groups instead of one, so that the memory of writing is bounded;
+- a dictionary only where a sample says that it pays;
+- no minimum and maximum of FLOAT and DOUBLE in the footer: Arrow leaves NaN out of them, and an
+  engine that sorts NaN above all numbers would skip rows by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.arrow_conversion import with_children, without_validity
+from paimon_core.format.dictionary_choice import dictionary_columns, leaves
+from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, int96_footer
+from paimon_core.types.arrow import arrow_schema, stored_schema
+from paimon_core.types.data_types import RowType
+
+ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
+"""Arrow bytes that are collected for a row group; about half as much goes to disk."""
+FIRST_RATIO: Final = 0.5
+"""Bytes on disk per Arrow byte, as long as nothing was written yet."""
+# Brotli and LZO need a library that no bundle of Java Paimon holds.
+_CODECS: Final = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "none": "none",
+    "uncompressed": "none",
+}
+
+
+class ParquetFileWriter:
+    """`FormatWriter` of one Parquet file."""
+
+    def __init__(
+        self,
+        sink: pa.NativeFile,
+        row_type: RowType,
+        *,
+        compression: str,
+        zstd_level: int,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        codec = _CODECS.get(compression.lower())
+        if codec is None:
+            raise UnsupportedFeature(f"compression {compression} of Parquet files")
+        self._codec = codec
+        self._level = zstd_level if codec == "zstd" else None
+        self._schema = arrow_schema(row_type)
+        stored = stored_schema(row_type)
+        self._file_schema = pa.schema([f.with_type(_file_type(f.type)) for f in stored])
+        self._changed = [
+            i
+            for i, (f, g) in enumerate(zip(self._schema, self._file_schema, strict=True))
+            if not f.type.equals(g.type)
+        ]
+        self._sink = sink
+        self._tail = _Tail(sink) if not self._file_schema.equals(stored) else None
+        self._writer: pq.ParquetWriter | None = None
+        self._row_group_bytes = row_group_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._encoded_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= self._row_group_bytes:
+            self._flush()
+
+    def bytes_written(self) -> int:
+        written = self._sink.tell()
+        ratio = written / self._encoded_bytes if self._encoded_bytes else FIRST_RATIO
+        return int(written + self._waiting_bytes * ratio)
+
+    def close(self) -> int:
+        self._flush()
+        writer = self._writer or self._open(self._schema.empty_table())
+        if self._tail is None:
+            writer.close()
+        else:
+            self._tail.hold()
+            writer.close()
+            self._sink.write(int96_footer(self._tail.held()))
+        size = int(self._sink.tell())
+        self._sink.close()
+        return size
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.is_open = False  # or its destructor would write a footer
+        self._waiting.clear()
+        self._sink.close()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        columns = pa.Table.from_batches(self._waiting)
+        table = pa.table(columns.columns, names=self._schema.names)
+        self._waiting = []
+        for i in self._changed:
+            field = self._file_schema.field(i)
+            chunks = [_to_file(c, field.type) for c in table.column(i).chunks]
+            table = table.set_column(i, field, pa.chunked_array(chunks, field.type))
+        if not table.schema.equals(self._file_schema):
+            table = table.cast(self._file_schema)
+        writer = self._writer or self._open(table)
+        writer.write_table(table, row_group_size=table.num_rows)
+        self._encoded_bytes += self._waiting_bytes
+        self._waiting_bytes = 0
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
+        paths = [
+            (path, leaf.type)
+            for f in self._file_schema
+            for path, leaf in leaves(f.name, pa.nulls(0, f.type))
+        ]
+        self._writer = pq.ParquetWriter(
+            self._tail or self._sink,
+            self._file_schema,
+            compression=self._codec,
+            compression_level=self._level,
+            use_dictionary=dictionary_columns(first) or False,
+            write_statistics=[p for p, t in paths if not _unordered(t)] or False,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_time_adjusted_to_utc=True,
+            write_page_checksum=True,
+        )
+        return self._writer
+
+
+class _Tail:
+    """A file object that passes bytes on until `hold`, and keeps what comes after."""
+
+    closed = False
+
+    def __init__(self, sink: pa.NativeFile) -> None:
+        self._sink = sink
+        self._held: bytearray | None = None
+
+    def hold(self) -> None:
+        self._held = bytearray()
+
+    def held(self) -> bytes:
+        return bytes(self._held or b"")
+
+    def write(self, data: Any) -> int:
+        if self._held is None:
+            self._sink.write(data)
+        else:
+            self._held += data
+        return len(data)
+
+    def tell(self) -> int:
+        return int(self._sink.tell()) + len(self._held or b"")
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def close(self) -> None:
+        """The sink is closed by its owner."""
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _unordered(t: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(t) or t.equals(RAW_TYPE))
+
+
+def _file_type(t: pa.DataType) -> pa.DataType:
+    """The type with timestamps of nanoseconds as 12 bytes, at any depth."""
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(_file_type(f.type)) for f in t])
+    if pa.types.is_map(t):
+        key, item = t.key_field, t.item_field
+        return pa.map_(key.with_type(_file_type(key.type)), item.with_type(_file_type(item.type)))
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(_file_type(t.value_type)))
+    return RAW_TYPE if pa.types.is_timestamp(t) and t.unit == "ns" else t
+
+
+def _to_file(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The column as the file has it.  Nulls in NOT NULL parts must lie below other nulls."""
+    if array.type.equals(target):
+        return array
+    if pa.types.is_struct(target):
+        parts = [(array.field(i), f) for i, f in enumerate(target)]
+    elif pa.types.is_map(target):
+        parts = [(array.keys, target.key_field), (array.items, target.item_field)]
+    elif pa.types.is_list(target):
+        parts = [(array.values, target.value_field)]
+    else:
+        return from_timestamps(array)
+    return with_children(array, target, [_part(child, field) for child, field in parts])
+
+
+def _part(array: pa.Array, field: pa.Field) -> pa.Array:
+    array = _to_file(array, field.type)
+    return array if field.nullable or not array.null_count else without_validity(array)

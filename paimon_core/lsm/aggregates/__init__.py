@@ -1,0 +1,1 @@
+"""The aggregate functions of the engines `aggregation` and `partial-update`."""

@@ -1,0 +1,106 @@
+"""Unions of Apache DataSketches, in their own bytes: `hll_sketch` and `theta_sketch`.
+
+The package `datasketches` does the work and is asked for only when a table needs it.  Its bytes are
+Java's but for three places in theta sketches, which `_as_java` sets.  Where HLL sketches of different
+precision meet, buckets are Java's, and the running estimate that is stored beside them may differ
+within the sketch's own error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.lsm.aggregates.scalar import Aggregate
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_PREAMBLE_LONGS: Final = 0x3F
+_FLAGS: Final = 5
+_SEED_HASH: Final = slice(6, 8)
+_EMPTY_BYTES: Final = 8
+_SINGLE_ITEM: Final = 0x20
+_SINGLE_ITEM_BYTES: Final = 16
+_SAMPLING: Final = slice(12, 16)
+_ALL: Final = bytes.fromhex("0000803f")
+"""The probability 1.0 that an item is looked at, as a little endian float."""
+
+
+class HllSketch(Aggregate):
+    """Unions of HyperLogLog sketches, kept as HLL_4 (Java: `HllSketchUtil`)."""
+
+    name = "hll_sketch"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._library = _datasketches(self.name)
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        library = self._library
+        try:
+            later = library.hll_sketch.deserialize(value)
+            union = library.hll_union(later.lg_config_k)
+            union.update(later)
+            union.update(library.hll_sketch.deserialize(accumulator))
+        except (RuntimeError, ValueError, IndexError) as e:
+            raise _unreadable(self.name, e) from e
+        return bytes(union.get_result(library.tgt_hll_type.HLL_4).serialize_compact())
+
+
+class ThetaSketch(Aggregate):
+    """Unions of theta sketches, of 4096 nominal entries (Java: `ThetaSketch`)."""
+
+    name = "theta_sketch"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._library = _datasketches(self.name)
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        read = self._library.compact_theta_sketch.deserialize
+        union = self._library.theta_union()
+        try:
+            union.update(read(accumulator))
+            union.update(read(value))
+        except (RuntimeError, ValueError, IndexError) as e:
+            raise _unreadable(self.name, e) from e
+        return _as_java(union.get_result().serialize())
+
+
+def _as_java(sketch: bytes) -> bytes:
+    """The bytes as Java writes them: the sampling probability said, a single item told as such.
+
+    An empty sketch has no seed.
+    """
+    data = bytearray(sketch)
+    if len(data) == _EMPTY_BYTES:
+        data[_SEED_HASH] = bytes(2)
+    elif data[0] & _PREAMBLE_LONGS > 1:
+        data[_SAMPLING] = _ALL
+    elif len(data) == _SINGLE_ITEM_BYTES:
+        data[_FLAGS] |= _SINGLE_ITEM
+    return bytes(data)
+
+
+def _datasketches(function: str) -> ModuleType:
+    try:
+        import datasketches  # noqa: PLC0415 - an extra; few tables need it
+    except ImportError as e:
+        raise UnsupportedFeature(
+            f"aggregate function {function} without the package datasketches",
+            next_step="install paimon-caretaker[sketches] where the job runs, then run again",
+        ) from e
+    module: ModuleType = datasketches
+    return module
+
+
+def _unreadable(function: str, reason: Exception) -> CorruptTable:
+    return CorruptTable(
+        f"a value of {function} is not a sketch: {reason}",
+        next_step="check what the writers of this column write",
+    )

@@ -1,0 +1,1 @@
+"""The merge engines: what becomes of all versions of a key."""

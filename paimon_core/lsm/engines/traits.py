@@ -1,0 +1,136 @@
+"""What each merge engine is and can do: one row each.
+
+Reading, compaction, validation, repair and the check of features ask these rows; none of them
+compares the name of an engine.  A new engine is a file in this package and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.lsm.aggregates.options import check_aggregate_functions
+from paimon_core.lsm.engines.aggregation import aggregation_of
+from paimon_core.lsm.engines.deduplicate import deduplicate_of
+from paimon_core.lsm.engines.first_row import first_row_of
+from paimon_core.lsm.engines.partial_update import group_sequence_fields, partial_update_of
+from paimon_core.lsm.engines.sequence_groups import check_partial_update
+from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
+from paimon_core.options import MERGE_ENGINE, SEQUENCE_FIELD, Options
+from paimon_core.schema.table_schema import TableSchema
+
+
+class ExistingKey(Enum):
+    """What a row does whose key exists in another partition (Java: `ExistingProcessor`)."""
+
+    DELETE_OLD = "DeleteExistingProcessor"
+    """The old row gets a delete; the new row goes to its own partition."""
+    USE_OLD = "UseOldExistingProcessor"
+    """The new row goes to the partition of the old one."""
+    SKIP_NEW = "SkipNewExistingProcessor"
+    """The new row is dropped."""
+
+
+def _no_columns(_: TableSchema) -> Sequence[str]:
+    return ()
+
+
+def _no_check(_: TableSchema) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTraits:
+    """A value of `merge-engine`, and what follows from it.
+
+    `build` makes the engine of a table; InvalidArgument for options that contradict each other.
+    `existing_key` says what a row does whose key exists in another partition.
+    `needed_columns` are those that a merge reads although the query does not select them.
+    `check` raises SchemaError for options that do not fit the engine.
+
+    `combines_versions`: a merged row takes values from several versions, so no single version tells
+    whether the row matches a predicate.  `newest_wins`: without a sequence field, the newest
+    version is the result, whatever is older.  `keeps_first`: the oldest version is the result, so a
+    lookup asks only whether a key exists.  `differs_by_java`: the versions of Java merge the same
+    rows differently.
+
+    `needs_lookup`: compactions look keys up on higher levels, whatever other options say.
+    `skips_level_0`: batch reads leave level 0 to the next compaction.
+
+    `changelog_producers` are the names of the producers that the engine allows, None for all.
+    """
+
+    name: str
+    build: Callable[[TableSchema, JavaRules], MergeEngine]
+    existing_key: ExistingKey
+    needed_columns: Callable[[TableSchema], Sequence[str]] = _no_columns
+    check: Callable[[TableSchema], None] = _no_check
+
+    combines_versions: bool = False
+    newest_wins: bool = False
+    keeps_first: bool = False
+    differs_by_java: bool = False
+
+    needs_lookup: bool = False
+    skips_level_0: bool = False
+
+    allows_sequence_field: bool = True
+    allows_deletion_vectors: bool = True
+    changelog_producers: frozenset[str] | None = None
+
+
+MERGE_ENGINES: Final = {
+    row.name: row
+    for row in (
+        EngineTraits(
+            name="deduplicate",
+            build=deduplicate_of,
+            existing_key=ExistingKey.DELETE_OLD,
+            newest_wins=True,
+        ),
+        EngineTraits(
+            name="partial-update",
+            build=partial_update_of,
+            existing_key=ExistingKey.USE_OLD,
+            needed_columns=group_sequence_fields,
+            check=check_partial_update,
+            combines_versions=True,
+            differs_by_java=True,
+        ),
+        EngineTraits(
+            name="aggregation",
+            build=aggregation_of,
+            existing_key=ExistingKey.USE_OLD,
+            check=check_aggregate_functions,
+            combines_versions=True,
+            differs_by_java=True,
+        ),
+        EngineTraits(
+            name="first-row",
+            build=first_row_of,
+            existing_key=ExistingKey.SKIP_NEW,
+            keeps_first=True,
+            needs_lookup=True,
+            skips_level_0=True,
+            allows_sequence_field=False,
+            allows_deletion_vectors=False,
+            changelog_producers=frozenset({"none", "lookup"}),
+        ),
+    )
+}
+
+
+def traits_of(options: Options) -> EngineTraits:
+    """The row of a table's engine; UnsupportedFeature for an unknown one."""
+    name = options.value(MERGE_ENGINE)
+    if (traits := MERGE_ENGINES.get(name)) is None:
+        raise UnsupportedFeature(f"merge-engine={name}")
+    return traits
+
+
+def newest_file_wins(options: Options) -> bool:
+    """Whether a row of a newer file is the result, whatever the older files hold of its key."""
+    return traits_of(options).newest_wins and not options.value(SEQUENCE_FIELD)

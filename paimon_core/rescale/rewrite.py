@@ -1,0 +1,351 @@
+"""Carries a unit of rescaling out (Java: `RescaleAction`, `RescaleProcedure`).
+
+What comes out is what a full compaction of the new layout would give: merged rows without deletes,
+with the sequence numbers that they had, in one sorted run.  Level 0 is read, too, where batch reads
+skip it (Java loses those rows).
+
+The old buckets are merged together, their rows gathered by new bucket, and row groups of all new
+buckets written in turns: nothing is read twice, and nothing waits on disk.  Where more runs than can
+be merged at once go in, or more buckets come out than can be open side by side, the rows wait as
+sorted runs on local disk, and the new buckets are written one after the other.  Memory depends
+neither on the number of buckets nor on their size.
+
+Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
+no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Never
+
+import pyarrow as pa
+
+from paimon_core.compaction.unit import CompactResult, CompactUnit
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
+from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.file_io import delete_abandoned
+from paimon_core.lsm.merge_engine import MergeEngine
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sort_merge import merge_sorted
+from paimon_core.lsm.tree.sorted_run import SortedRun
+from paimon_core.lsm.tree.universal_compaction import number_of_levels
+from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
+from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
+from paimon_core.read.data_file import read_data_file
+from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
+from paimon_core.read.table_read import deletion_vectors, skips_level_0
+from paimon_core.read.version_reader import VersionReader
+from paimon_core.rescale.bucket_runs import BucketRuns
+from paimon_core.rescale.bucket_stage import Numbers, Piece, by_bucket, row_group_share
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit
+from paimon_core.scan.engine import merge_engine_for
+from paimon_core.types.buffers import RecordBatches
+from paimon_core.types.row_hash import assign_buckets
+from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.row_writer import data_file_paths
+
+MOST_OPEN_WRITERS: Final = 128
+"""New buckets that are written side by side; the more there are, the smaller their row groups."""
+READING_SHARE: Final = 2 / 3
+"""How much of what a merge's open files may hold is left to them: much more waits to be written."""
+MOST_STAGED_BUCKETS: Final = 1024
+"""New buckets that one reading of the old ones is gathered for."""
+
+Writer = RollingAppendWriter | RollingKeyValueWriter
+
+
+def rescale(
+    table: FileStoreTable,
+    unit: RescaleUnit,
+    *,
+    new_uuid: Callable[[], str],
+    creation_time: Callable[[], int],
+    spill_dir: str | None = None,
+) -> RescaleResult:
+    """The new files, which exist when this returns.
+
+    `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder (default: the
+    system's temporary one) that takes about what the unit reads, decoded.
+    """
+    work = _Work(table, unit, new_uuid, creation_time, spill_dir)
+    try:
+        work.rewrite()
+    except BaseException:
+        work.undo()
+        raise
+    return RescaleResult(
+        tuple(
+            CompactResult(
+                partition=unit.partition,
+                bucket=bucket,
+                total_buckets=unit.new_total,
+                after=tuple(files),
+            )
+            for bucket, files in sorted(work.written.items())
+        )
+    )
+
+
+def rows_of_unit(
+    table: FileStoreTable, unit: RescaleUnit, *, spill_dir: str | None = None
+) -> RecordBatches:
+    """All merged rows of the unit's buckets, one after the other; no deletes."""
+    work = _Work(table, unit, _never, _never, spill_dir)
+    for source in unit.sources:
+        yield from work.rows_of(source)
+
+
+def _never() -> Never:
+    raise AssertionError("reading writes nothing")
+
+
+def output_level(table: FileStoreTable) -> int:
+    """The level of rewritten files: the top, as Java moves what an overwrite writes (java-rules K3).
+
+    Without `overwrite-upgrade` level 0, unless batch reads skip that.
+    """
+    options = table.options
+    if options.value(OVERWRITE_UPGRADE) or skips_level_0(table):
+        return number_of_levels(options) - 1
+    return 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """The files written so far for one unit, by new bucket."""
+
+    table: FileStoreTable
+    unit: RescaleUnit
+    new_uuid: Callable[[], str]
+    creation_time: Callable[[], int]
+    spill_dir: str | None
+    written: dict[int, list[DataFileMeta]] = field(default_factory=lambda: defaultdict(list))
+    vectors: Mapping[str, Positions] = field(init=False)
+
+    def __post_init__(self) -> None:
+        at = self.unit.snapshot
+        mine = {(s.partition, s.bucket) for s in self.unit.sources}
+        self.vectors = (
+            {} if at is None else deletion_vectors(self.table, self.table.snapshots.get(at), mine)
+        )
+
+    def rewrite(self) -> None:
+        """Write all rows of the old buckets to the new ones."""
+        for begin in range(0, len(self.unit.new_buckets), MOST_STAGED_BUCKETS):
+            buckets = self.unit.new_buckets[begin : begin + MOST_STAGED_BUCKETS]
+            streams = self.streams()
+            if len(streams) == 1 and len(buckets) <= MOST_OPEN_WRITERS:
+                self.split(streams[0], buckets)
+            else:
+                self.by_way_of_runs(streams, buckets)
+
+    def split(self, rows: RecordBatches, buckets: Sequence[int]) -> None:
+        """Write the rows of these new buckets side by side."""
+        row_group_bytes = row_group_share(len(buckets))
+        writers: dict[int, Writer] = {}
+        try:
+            for piece in self.staged(rows, buckets):
+                bucket = piece.bucket
+                if bucket not in writers:
+                    writers[bucket] = self.writer(bucket, row_group_bytes)
+                writers[bucket].write(piece.rows)
+                if piece.is_last:
+                    self.written[bucket] += writers[bucket].close()
+                    del writers[bucket]
+            for bucket, writer in writers.items():
+                self.written[bucket] += writer.close()
+        except BaseException:
+            for writer in writers.values():
+                writer.abort()
+            raise
+
+    def by_way_of_runs(self, streams: Sequence[RecordBatches], buckets: Sequence[int]) -> None:
+        """Gather the rows of these new buckets as runs on disk, then write one after the other."""
+        at_once = self.rows_at_once(len(streams))
+        with (
+            tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as folder,
+            BucketRuns(Path(folder) / "runs", batch_rows=at_once) as runs,
+        ):
+            for number, stream in enumerate(streams):
+                for piece in self.staged(stream, buckets):
+                    runs.write(piece.bucket, number, piece.rows)
+            runs.written()
+            for bucket in runs.buckets():
+                self.write_bucket(bucket, self.together(runs.runs(bucket), at_once))
+
+    def write_bucket(self, bucket: int, rows: RecordBatches) -> None:
+        writer = self.writer(bucket)
+        try:
+            for batch in rows:
+                writer.write(batch)
+            self.written[bucket] += writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def staged(self, batches: RecordBatches, buckets: Sequence[int]) -> Iterator[Piece]:
+        """The rows of these new buckets, gathered by bucket."""
+        schema = self.table.schema
+        keys = schema.bucket_keys
+        types = schema.row_type.project(keys).types
+        function = self.table.options.value(BUCKET_FUNCTION)
+
+        def bucket_of(batch: pa.RecordBatch) -> Numbers:
+            columns = [batch.column(k) for k in keys]
+            return assign_buckets(columns, types, self.unit.new_total, function=function)
+
+        everything = len(buckets) == len(self.unit.new_buckets)
+        return by_bucket(
+            batches,
+            bucket_of,
+            buckets=len(buckets),
+            wanted=None if everything else frozenset(buckets),
+        )
+
+    # --- reading ---
+
+    def streams(self) -> list[RecordBatches]:
+        """The rows of all old buckets, merged; bucket by bucket if that opens too many files."""
+        buckets = [self.rows_of(s) for s in self.unit.sources]
+        if not self.table.has_primary_key or len(buckets) == 1:
+            return [self.together(buckets, MOST_ROWS)]
+        merged = None if self.unit.is_mixed else self.merged_at_once()
+        return buckets if merged is None else [merged]
+
+    def merged_at_once(self) -> RecordBatches | None:
+        """One merge of all runs, which does as no key has versions in two old buckets."""
+        row_type = self.table.schema.row_type
+        runs = [(s, run) for s in self.unit.sources for run in self.runs_of(s)]
+        together = tuple(run for _, run in runs)
+        if len(runs) > READING_SHARE * fan_in(together, row_type):
+            return None
+        rows = batch_rows(together, row_type, side_by_side=len(runs))
+        readers = [source_of(run.total_size, self.reader(s).run, run, rows) for s, run in runs]
+        return self.merge_of(side_by_side(self.table.io, readers), rows)
+
+    def runs_of(self, source: CompactUnit) -> list[SortedRun]:
+        """The old bucket's files as the fewest sorted runs, from oldest to newest."""
+        sections = interval_partition(source.append_files, self.table.schema.key_type)
+        depth = max(map(len, sections), default=0)
+        return [
+            SortedRun(tuple(f for s in sections if i < len(s) for f in s[i].files))
+            for i in range(depth)
+        ]
+
+    def together(self, runs: Sequence[RecordBatches], buffered_rows: int) -> RecordBatches:
+        """Runs of several buckets as one: by key, or for append tables one after the other."""
+        if len(runs) == 1 or not self.table.has_primary_key:
+            return (rows for run in runs for rows in run)
+        return self.merge_of(runs, buffered_rows)
+
+    def merge_of(self, runs: Sequence[RecordBatches], buffered_rows: int) -> RecordBatches:
+        order = self.reader(self.unit.sources[0]).order
+        return merge_sorted(
+            runs,
+            key=order.key,
+            sequence_fields=order.sequence_fields,
+            descending=order.descending,
+            engine=self.engine(),
+            drop_deletes=True,
+            buffered_rows=buffered_rows,
+        )
+
+    def rows_of(self, source: CompactUnit) -> RecordBatches:
+        """Merged rows of an old bucket in key order, or an append bucket's in their order."""
+        if not self.table.has_primary_key:
+            sources = [
+                source_of(f.file_size, self.append_rows, source, f) for f in source.append_files
+            ]
+            yield from one_after_the_other(self.table.io, sources)
+            return
+        reader, engine = self.reader(source), self.engine()
+        # A delete of one layout may hide a row of the other.
+        drop = not self.unit.is_mixed
+        for section in interval_partition(source.append_files, self.table.schema.key_type):
+            yield from reader.merged(section, engine, drop_deletes=drop)
+
+    def append_rows(self, source: CompactUnit, file: DataFileMeta) -> RecordBatches:
+        table = self.table
+        batches = read_data_file(
+            table.io,
+            table.paths.data_file(source.partition, source.bucket, file),
+            file,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=table.schema.row_type,
+            key_value=False,
+            batch_rows=plain_rows(file, table.schema.row_type),
+            partition=source.partition,
+        )
+        deleted = self.vectors.get(file.file_name)
+        return batches if deleted is None else without_deleted(batches, deleted)
+
+    def reader(self, source: CompactUnit) -> VersionReader:
+        limits = self.unit.key_range
+        return VersionReader(
+            table=self.table,
+            partition=source.partition,
+            bucket=source.bucket,
+            read_type=self.table.schema.row_type,
+            low=None if limits is None else limits.low,
+            high=None if limits is None else limits.high,
+            spill_dir=self.spill_dir,
+            vectors=self.vectors,
+            with_levels=merge_engine_for(self.table).with_levels,
+        )
+
+    def engine(self) -> MergeEngine:
+        return merge_engine_for(self.table).of_files
+
+    def rows_at_once(self, runs: int) -> int:
+        """Rows of a batch on disk, so that a few of so many runs fit into memory."""
+        whole = tuple(SortedRun((f,)) for f in self.unit.files)
+        return batch_rows(whole, self.table.schema.row_type, side_by_side=runs)
+
+    # --- writing ---
+
+    def writer(self, bucket: int, row_group_bytes: int = ROW_GROUP_BYTES) -> Writer:
+        table, partition = self.table, self.unit.partition
+        if table.has_primary_key:
+            return RollingKeyValueWriter(
+                table.io,
+                table.paths,
+                partition,
+                bucket,
+                table.schema,
+                level=output_level(table),
+                file_source=FileSource.APPEND,
+                new_uuid=self.new_uuid,
+                creation_time=self.creation_time,
+                row_group_bytes=row_group_bytes,
+            )
+        return RollingAppendWriter(
+            table.io,
+            table.paths,
+            partition,
+            bucket,
+            table.schema,
+            file_source=FileSource.APPEND,
+            first_sequence_number=self.unit.first_sequence_number,
+            new_uuid=self.new_uuid,
+            creation_time=self.creation_time,
+            row_group_bytes=row_group_bytes,
+        )
+
+    def undo(self) -> None:
+        """Delete what was written."""
+        delete_abandoned(
+            self.table.io,
+            [
+                path
+                for bucket, files in self.written.items()
+                for file in files
+                for path in data_file_paths(self.table, self.unit.partition, bucket, file)
+            ],
+        )

@@ -1,0 +1,32 @@
+"""The keys that a cross-partition table holds, read before it is written to (Java: `IndexBootstrap`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.read.table_read import deletion_vectors, read_bucket
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.write.global_index import GlobalIndex
+
+
+def load_global_index(table: FileStoreTable, snapshot: Snapshot | None) -> GlobalIndex | None:
+    """Where each key of the snapshot is; None if the table needs no such index.
+
+    Reads the key columns of the whole table, level 0 of every bucket as well.
+    """
+    if table.bucket_mode is not BucketMode.CROSS_PARTITION:
+        return None
+    index = GlobalIndex(table)
+    if snapshot is None:
+        return index
+    vectors = deletion_vectors(table, snapshot)
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in scan_files(table, snapshot):
+        buckets[entry.partition, entry.bucket].append(entry)
+    for (partition, bucket), entries in buckets.items():
+        for batch in read_bucket(table, entries, table.schema.primary_keys, vectors):
+            index.add(partition, bucket, index.keys_of(batch))
+    return index

@@ -1,0 +1,128 @@
+"""Rows with their kinds as columns (Java: `table/system/AuditLogTable`, `BinlogTable`).
+
+The audit log puts the kind of a change in front of each row.  The binlog makes one row of an
+update, each column an array: [before, after]; of an insert or delete, [value].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.buffers import int8_array
+from paimon_core.types.data_types import ArrayType, DataField, RowType
+from paimon_core.types.sql import parse_type
+
+AUDIT_LOG: Final = "audit_log"
+BINLOG: Final = "binlog"
+ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
+_BEFORE: Final = 1
+_ROW_KIND: Final = DataField(id=2**31 - 1 - 4, name="rowkind", type=parse_type("STRING"))
+_SEQUENCE_NUMBERS: Final = "table-read.sequence-number.enabled"
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def check_plain(table: FileStoreTable) -> None:
+    """Nothing, or UnsupportedFeature for a table whose views have sequence numbers too."""
+    if table.options.flag(_SEQUENCE_NUMBERS):
+        raise UnsupportedFeature(_SEQUENCE_NUMBERS, table=table.name)
+
+
+def audit_log_type(row_type: RowType) -> RowType:
+    """The columns of the audit log of rows of this type."""
+    return RowType(nullable=False, fields=(_ROW_KIND, *row_type.fields))
+
+
+def audit_log(batches: Batches, row_type: RowType) -> Batches:
+    """Rows with kinds as rows of the audit log; each of them counts as an insert."""
+    schema = _with_kind(audit_log_type(row_type))
+    for batch in batches:
+        columns = [batch.column(name) for name in row_type.names]
+        kinds = np.asarray(batch.column(VALUE_KIND))
+        yield pa.RecordBatch.from_arrays(
+            [_inserts(len(kinds)), _kind_texts(kinds), *columns], schema=schema
+        )
+
+
+def binlog_type(row_type: RowType) -> RowType:
+    """The columns of the binlog of rows of this type."""
+    fields = (
+        DataField(id=f.id, name=f.name, type=ArrayType(element=f.type.with_nullable(True)))
+        for f in row_type.fields
+    )
+    return RowType(nullable=False, fields=(_ROW_KIND, *fields))
+
+
+def binlog(batches: Batches, row_type: RowType, *, packed: bool) -> Batches:
+    """Rows with kinds as rows of the binlog.
+
+    `packed`: every -U is one row with the row after it, as a stream shows them; else each row
+    stands alone, as in a batch read.
+    """
+    schema = _with_kind(binlog_type(row_type))
+    held: pa.RecordBatch | None = None
+    for batch in batches:
+        rows = batch
+        if held is not None:
+            rows = pa.concat_batches([held.cast(batch.schema), batch])
+            held = None
+        kinds = np.asarray(rows.column(VALUE_KIND))
+        if packed and len(kinds) and kinds[-1] == _BEFORE:
+            held, rows, kinds = (
+                rows.slice(len(kinds) - 1),
+                rows.slice(0, len(kinds) - 1),
+                kinds[:-1],
+            )
+        if rows.num_rows:
+            yield _lists(rows, _ends(kinds) if packed else np.arange(len(kinds)), row_type, schema)
+    if held is not None:
+        yield _lists(held, np.zeros(1, np.int64), row_type, schema)
+
+
+def _ends(kinds: np.ndarray) -> np.ndarray:
+    """The last row of each group: what follows a -U belongs to it, whatever it is."""
+    before = kinds == _BEFORE
+    if not (before[1:] & before[:-1]).any():
+        return np.flatnonzero(~before)
+    ends = []
+    at = 0
+    while at < len(kinds):
+        at += 1 if before[at] and at + 1 < len(kinds) else 0
+        ends.append(at)
+        at += 1
+    return np.array(ends)
+
+
+def _lists(
+    rows: pa.RecordBatch, ends: np.ndarray, row_type: RowType, schema: pa.Schema
+) -> pa.RecordBatch:
+    # An update's two rows stand side by side, so the lists are slices of the columns themselves.
+    offsets = pa.array(np.concatenate([[0], ends + 1]).astype(np.int32))
+    columns = [
+        pa.ListArray.from_arrays(offsets, rows.column(f.name), type=schema.field(f.name).type)
+        for f in row_type.fields
+    ]
+    kinds = np.asarray(rows.column(VALUE_KIND))[ends]
+    return pa.RecordBatch.from_arrays(
+        [_inserts(len(ends)), _kind_texts(kinds), *columns], schema=schema
+    )
+
+
+def _inserts(rows: int) -> pa.Array:
+    return int8_array(np.zeros(rows, np.int8))
+
+
+def _kind_texts(kinds: np.ndarray) -> pa.Array:
+    return pa.array(ROW_KINDS, pa.string()).take(pa.array(kinds))
+
+
+def _with_kind(row_type: RowType) -> pa.Schema:
+    return arrow_schema(row_type).insert(0, pa.field(VALUE_KIND, pa.int8()))

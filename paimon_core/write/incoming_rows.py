@@ -1,0 +1,128 @@
+"""Rows as they come in, made rows of the table (Java: `table/sink/TableWriteImpl`).
+
+In this order, as Java has it: nulls in NOT NULL columns are refused, nulls in columns with a
+default value get it, the kind of a row is taken from `rowkind.field`, rows whose kind the table
+ignores are left out.  CHAR(n) and BINARY(n) are stored as they come: padding is the business of the
+engines (and of ORC readers), Java's core does none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import InvalidArgument, SchemaError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
+from paimon_core.types.arrow import arrow_schema, column_from_internal
+from paimon_core.types.cast import parse_default
+from paimon_core.types.data_types import DataField, TypeRoot
+from paimon_core.types.not_null import has_required_parts, missing_part
+
+Kinds = npt.NDArray[np.int8]
+_KINDS: Final = ("+I", "-U", "+U", "-D")
+
+
+def table_rows(table: FileStoreTable, rows: pa.Table) -> pa.Table:
+    """The rows with the table's columns in their order and types, default values filled in.
+
+    Columns are found by name; a nullable one may be missing.  InvalidArgument for unknown columns,
+    values that do not fit, and nulls where none may be.
+    """
+    schema = arrow_schema(table.schema.row_type)
+    unknown = [n for n in rows.schema.names if n not in schema.names]
+    if unknown:
+        raise InvalidArgument(
+            f"table {table.name} has no column {', '.join(unknown)}", table=table.name
+        )
+    columns = [
+        _column(table, rows, arrow_field, data_field)
+        for arrow_field, data_field in zip(schema, table.schema.fields, strict=True)
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _column(
+    table: FileStoreTable, rows: pa.Table, arrow_field: pa.Field, data_field: DataField
+) -> pa.ChunkedArray:
+    if arrow_field.name not in rows.schema.names:
+        column = pa.chunked_array([pa.nulls(rows.num_rows, arrow_field.type)])
+    else:
+        column = rows.column(arrow_field.name)
+    if column.type != arrow_field.type:
+        try:
+            column = column.cast(arrow_field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            raise InvalidArgument(
+                f"column {arrow_field.name} of table {table.name}: {e}", table=table.name
+            ) from e
+    if column.null_count and not data_field.type.nullable:
+        raise InvalidArgument(
+            f"null in column {arrow_field.name} of table {table.name}, which is NOT NULL",
+            table=table.name,
+        )
+    if has_required_parts(data_field.type):
+        _check_parts(table, column, data_field)
+    if column.null_count and data_field.default_value is not None:
+        column = _filled(column, data_field)
+    return column
+
+
+def _check_parts(table: FileStoreTable, column: pa.ChunkedArray, field: DataField) -> None:
+    for chunk in column.chunks:
+        missing = missing_part(chunk, field.type, field.name)
+        if missing is not None:
+            raise InvalidArgument(
+                f"null in {missing} of table {table.name}, which is NOT NULL", table=table.name
+            )
+
+
+def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
+    """The column with its default value in place of nulls."""
+    default = column_from_internal(
+        [parse_default(field.default_value or "", field.type)], field.type
+    )
+    values = pa.chunked_array([*column.chunks, default], type=column.type).combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        raise SchemaError(f"column {field.name} is too large to fill in its default value")
+    places = np.arange(len(column))
+    places[np.asarray(column.is_null())] = len(column)
+    return pa.chunked_array([values.take(pa.array(places))])
+
+
+def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kinds | None:
+    """The kind of each row: from `rowkind.field` if the table has it, else as given.
+
+    InvalidArgument if that column holds null, or what is not a row kind.
+    """
+    name = table.options.value(ROWKIND_FIELD)
+    if name is None:
+        return kinds
+    field = table.schema.row_type.get(name)
+    if field is None or field.type.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        raise InvalidArgument(
+            f"rowkind.field of table {table.name} must name a string column, not {name!r}",
+            table=table.name,
+        )
+    found = pc.index_in(rows.column(name), value_set=pa.array(_KINDS))
+    if found.null_count:
+        bad = rows.column(name).filter(found.is_null())[0].as_py()
+        raise InvalidArgument(
+            f"{bad!r} in column {name} of table {table.name} is not a row kind (+I, -U, +U, -D)",
+            table=table.name,
+        )
+    return np.asarray(found, dtype=np.int8)
+
+
+def kept_rows(table: FileStoreTable, kinds: Kinds) -> npt.NDArray[np.bool_] | None:
+    """Which rows the table does not ignore; None for all (Java: `utils/RowKindFilter`)."""
+    if table.options.value(IGNORE_DELETE):
+        return np.isin(kinds, (UPDATE_BEFORE, DELETE), invert=True)
+    if table.options.value(IGNORE_UPDATE_BEFORE):
+        return np.not_equal(kinds, UPDATE_BEFORE)
+    return None

@@ -1,0 +1,371 @@
+"""Rows into new files, ready to commit (Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`).
+
+Nothing written here is part of the table before `paimon_core.commit` says so; what is never
+committed is an orphan.  This writer never compacts: `paimon_core.table.write_session` does, for
+tables that are not `write-only`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.features import check_writable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
+from paimon_core.io.file_io import delete_abandoned
+from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
+from paimon_core.options import (
+    BUCKET,
+    WRITE_BUFFER_MAX_DISK_SIZE,
+    WRITE_BUFFER_SIZE,
+    WRITE_BUFFER_SPILLABLE,
+    WRITE_MAX_WRITERS_TO_SPILL,
+)
+from paimon_core.scan.engine import merge_engine_for
+from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
+from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
+from paimon_core.write.global_index import GlobalIndex
+from paimon_core.write.incoming_rows import Kinds, kept_rows, row_kinds, table_rows
+from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
+from paimon_core.write.restore import ExistingBuckets
+from paimon_core.write.route import Routed, by_bucket, partition_codes, route
+from paimon_core.write.row_buffer import RowBuffer, SpillFolder
+
+INDEX_PREFIX: Final = "index-"
+BucketKey = tuple[bytes, int]
+
+
+class RowWriter:
+    """Collects rows; `prepare_commit` closes the files and says what to commit.
+
+    Memory: rows of primary-key tables, and of more than `write-max-writers-to-spill` buckets of
+    others, wait in memory up to `buffer_bytes` (default: `write-buffer-size`) over all buckets;
+    then those of the fullest bucket go to local disk, or to level 0 if the table is not
+    `write-buffer-spillable`.  Rows of other tables go to their files at once.
+
+    With `overwrite`, sequence numbers and hash indexes start afresh, as the partitions written will
+    hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
+    writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
+    there on, whatever there is.  `global_index` says where the keys of a cross-partition table are
+    (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the system's).
+    """
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        *,
+        env: Environment,
+        overwrite: bool = False,
+        buffer_bytes: int | None = None,
+        user: str | None = None,
+        writer_id: int | None = None,
+        first_sequence: int | None = None,
+        global_index: GlobalIndex | None = None,
+        spill_dir: str | None = None,
+    ) -> None:
+        check_writable(table)
+        cross_partition = table.bucket_mode is BucketMode.CROSS_PARTITION
+        if cross_partition and overwrite:
+            raise UnsupportedFeature(
+                "overwriting a cross-partition table",
+                f"overwriting a cross-partition table is not supported: keys of the new rows of "
+                f"table {table.name} may lie in other partitions",
+                table=table.name,
+            )
+        if cross_partition and global_index is None:
+            raise InvalidArgument(
+                f"table {table.name} has keys across partitions: its writer needs a global index",
+                table=table.name,
+                next_step="make the writer with paimon_core.table.write_session.new_writer",
+            )
+        options = table.options
+        self._table = table
+        self._env = env
+        self._buffer_bytes = buffer_bytes or options.value(WRITE_BUFFER_SIZE)
+        self._disk_bytes = options.value(WRITE_BUFFER_MAX_DISK_SIZE)
+        self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
+        self._folder = SpillFolder(spill_dir)
+        self._first = first_sequence
+        self._global_index = global_index
+        blind = overwrite or first_sequence is not None or _appends_blindly(table)
+        self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
+        self._continued: dict[BucketKey, int] = {}
+        self._sinks: dict[BucketKey, BucketSink] = {}
+        self._indexes: dict[bytes, PartitionBuckets] = {}
+        self._index_files: dict[BucketKey, IndexFileMeta] = {}
+        self._new_indexes: dict[BucketKey, str] = {}
+        self._engine = merge_engine_for(table).engine
+        self._file_schema = table.schema
+        if table.bucket_mode is BucketMode.POSTPONE:
+            if writer_id is None:
+                writer_id = int(env.jitter() * MOST_WRITER_ID)
+            self._file_schema = postpone_schema(
+                table.schema, user=user or env.new_uuid(), writer_id=writer_id
+            )
+
+    @property
+    def table(self) -> FileStoreTable:
+        """What is written to, as it was when the writer was made."""
+        return self._table
+
+    def write(
+        self,
+        rows: pa.RecordBatch | pa.Table,
+        kinds: Kinds | None = None,
+        *,
+        bucket: int | None = None,
+    ) -> None:
+        """Take the rows in; `kinds` are row kinds (0 +I, 1 -U, 2 +U, 3 -D), all +I if None.
+
+        Columns are found by name; a nullable one may be missing.  `bucket` sends all rows to one
+        bucket, whatever their keys.  InvalidArgument for unknown columns, values that do not fit,
+        nulls where none may be, and deletes in append tables.
+        """
+        if bucket is not None and self._table.bucket_mode is BucketMode.DYNAMIC:
+            raise InvalidArgument(
+                f"rows of table {self._table.name} cannot be sent to a named bucket: its index "
+                f"says where keys go",
+                table=self._table.name,
+            )
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        table = table_rows(self._table, table)
+        kinds = row_kinds(self._table, table, kinds)
+        offset = 0
+        for batch in table.to_batches():
+            part = None if kinds is None else kinds[offset : offset + batch.num_rows]
+            offset += batch.num_rows
+            self._write_batch(batch, part, bucket)
+
+    def prepare_commit(self) -> list[CommitMessage]:
+        """One message a bucket that got rows; the writer is empty and usable again.
+
+        When it fails, what was finished is deleted again, and the writer can only be aborted.
+        """
+        messages: list[CommitMessage] = []
+        try:
+            self._finish(messages)
+        except BaseException:
+            for message in messages:
+                delete_new_files(self._table, message)
+            raise
+        self._sinks.clear()
+        self._new_indexes.clear()
+        self._folder.clear()
+        return [m for m in messages if not m.is_empty]
+
+    def _finish(self, messages: list[CommitMessage]) -> None:
+        """Close the files of every bucket, and note what to commit."""
+        for key, sink in self._sinks.items():
+            files, changelog = sink.finish()
+            if isinstance(sink, MergingSink):
+                self._continued[key] = sink.next_sequence
+            elif files and files[-1].max_sequence_number >= 0:
+                self._continued[key] = files[-1].max_sequence_number + 1
+            old, new = self._written_index(*key)
+            messages.append(
+                CommitMessage(
+                    partition=key[0],
+                    bucket=key[1],
+                    total_buckets=self._table.options.value(BUCKET),
+                    new_files=tuple(files),
+                    changelog_files=tuple(changelog),
+                    new_index_files=() if new is None else (new,),
+                    deleted_index_files=() if old is None else (old,),
+                )
+            )
+
+    def abort(self) -> None:
+        """Delete every file written since the last `prepare_commit`."""
+        table = self._table
+        paths = list(self._new_indexes.values())
+        for (partition, bucket), sink in self._sinks.items():
+            sink.abort()
+            for file in sink.written():
+                paths += data_file_paths(table, partition, bucket, file)
+        delete_abandoned(table.io, paths)
+        self._sinks.clear()
+        self._indexes.clear()
+        self._new_indexes.clear()
+        self._folder.clear()
+
+    # --- rows ---
+
+    def _write_batch(self, batch: pa.RecordBatch, kinds: Kinds | None, bucket: int | None) -> None:
+        table = self._table
+        if kinds is not None:
+            keep = kept_rows(table, kinds)
+            if keep is not None:
+                batch, kinds = batch.filter(pa.array(keep)), kinds[keep]
+            if not table.has_primary_key and np.isin(kinds, (UPDATE_BEFORE, DELETE)).any():
+                raise InvalidArgument(
+                    f"append table {table.name} takes +I and +U rows only", table=table.name
+                )
+        if batch.num_rows == 0:
+            return
+        if kinds is None:
+            kinds = np.zeros(batch.num_rows, np.int8)
+        if self._global_index is not None and bucket is None:
+            assigned = self._global_index.assign(batch, kinds)
+            batch, kinds = assigned.rows, assigned.kinds
+            if batch.num_rows == 0:
+                return
+            self._existing.load(assigned.partitions)
+            parts = by_bucket(assigned.partitions, assigned.codes, assigned.buckets)
+        else:
+            self._existing.load(partition_codes(table, batch)[0])
+            parts = route(table, batch, dynamic=self._assign, bucket=bucket)
+        for routed in parts:
+            whole = len(routed.rows) == batch.num_rows
+            rows = batch if whole else batch.take(pa.array(routed.rows))
+            self._sink(routed).add(rows, kinds if whole else kinds[routed.rows])
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Move rows out of memory until the rest fits."""
+        while sum(s.memory for s in self._sinks.values()) > self._buffer_bytes:
+            fullest = max(self._sinks.values(), key=lambda s: s.memory)
+            disk = sum(s.disk for s in self._sinks.values())
+            fits = self._disk_bytes is None or disk + fullest.memory <= self._disk_bytes
+            fullest.relieve(spill=self._spillable and fits)
+
+    # --- sinks ---
+
+    def _sink(self, routed: Routed) -> BucketSink:
+        key = (routed.partition, routed.bucket)
+        sink = self._sinks.get(key)
+        if sink is None:
+            sink = self._sinks[key] = self._new_sink(*key)
+        return sink
+
+    def _new_sink(self, partition: bytes, bucket: int) -> BucketSink:
+        table = self._table
+        postponed = table.bucket_mode is BucketMode.POSTPONE
+        if table.has_primary_key and not postponed:
+            return MergingSink(
+                table,
+                self._engine,
+                RowBuffer(self._folder, table.schema.key_type),
+                lambda changelog: self._key_value_writer(partition, bucket, changelog=changelog),
+                self._next_sequence(partition, bucket),
+            )
+        open_writer: Callable[[], RollingWriter]
+        if postponed:
+            open_writer = lambda: self._key_value_writer(partition, bucket)  # noqa: E731
+        else:
+            first = self._next_sequence(partition, bucket)
+            open_writer = lambda: self._append_writer(partition, bucket, first)  # noqa: E731
+        many = len(self._sinks) >= self._table.options.value(WRITE_MAX_WRITERS_TO_SPILL)
+        return StreamingSink(
+            RowBuffer(self._folder) if many else None, open_writer, key_value=postponed
+        )
+
+    def _key_value_writer(
+        self, partition: bytes, bucket: int, *, changelog: bool = False
+    ) -> RollingKeyValueWriter:
+        return RollingKeyValueWriter(
+            self._table.io,
+            self._table.paths,
+            partition,
+            bucket,
+            self._file_schema,
+            level=0,
+            file_source=FileSource.APPEND,
+            new_uuid=self._env.new_uuid,
+            creation_time=self._env.local_millis,
+            changelog=changelog,
+        )
+
+    def _append_writer(self, partition: bytes, bucket: int, first: int) -> RollingAppendWriter:
+        return RollingAppendWriter(
+            self._table.io,
+            self._table.paths,
+            partition,
+            bucket,
+            self._file_schema,
+            file_source=FileSource.APPEND,
+            new_uuid=self._env.new_uuid,
+            creation_time=self._env.local_millis,
+            first_sequence_number=first,
+        )
+
+    def _next_sequence(self, partition: bytes, bucket: int) -> int:
+        # Unaware buckets are never read in order, so Java counts from 0 there.
+        if self._table.bucket_mode is BucketMode.UNAWARE:
+            return 0
+        continued = self._continued.get((partition, bucket))
+        if continued is not None:
+            return continued
+        return self._first or self._existing.next_sequence(partition, bucket)
+
+    # --- hash indexes of dynamic buckets ---
+
+    def _assign(self, partition: bytes, hashes: Hashes) -> Buckets:
+        index = self._indexes.get(partition)
+        if index is None:
+            files = self._existing.partition(partition).hash_indexes
+            for bucket, file in files.items():
+                self._index_files.setdefault((partition, bucket), file)
+            index = self._indexes[partition] = PartitionBuckets.load(
+                BucketRules.of(self._table.options),
+                self._table.name,
+                self._read_indexes(partition),
+            )
+        return index.assign(hashes)
+
+    def _read_indexes(self, partition: bytes) -> Iterator[tuple[int, Hashes]]:
+        table = self._table
+        for (owner, bucket), file in self._index_files.items():
+            if owner == partition:
+                path = table.paths.index_file(partition, bucket, file)
+                yield bucket, read_hash_index(table.io, path, file)
+
+    def _written_index(
+        self, partition: bytes, bucket: int
+    ) -> tuple[IndexFileMeta | None, IndexFileMeta | None]:
+        """(index file that goes, index file that comes) of a bucket; neither if no key is new."""
+        index = self._indexes.get(partition)
+        if index is None or bucket not in index.changed:
+            return None, None
+        path = self._table.paths.index(f"{INDEX_PREFIX}{self._env.new_uuid()}-0")
+        self._new_indexes[partition, bucket] = path
+        new = write_hash_index(self._table.io, path, index.of_bucket(bucket))
+        old = self._index_files.get((partition, bucket))
+        self._index_files[partition, bucket] = new
+        index.changed.discard(bucket)
+        return old, new
+
+
+def _appends_blindly(table: FileStoreTable) -> bool:
+    """Whether a writer need not know what there is."""
+    return table.bucket_mode in (BucketMode.UNAWARE, BucketMode.POSTPONE)
+
+
+def data_file_paths(
+    table: FileStoreTable, partition: bytes, bucket: int, file: DataFileMeta
+) -> Iterator[str]:
+    """The paths of a data file and of those beside it."""
+    yield table.paths.data_file(partition, bucket, file)
+    for extra in file.extra_files:
+        yield table.paths.extra_file(partition, bucket, file, extra)
+
+
+def new_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
+    """The paths of the files that exist only because of a message."""
+    for file in message.written_files():
+        yield from data_file_paths(table, message.partition, message.bucket, file)
+    for index in (*message.new_index_files, *message.compact_new_index_files):
+        yield table.paths.index_file(message.partition, message.bucket, index)
+
+
+def delete_new_files(table: FileStoreTable, message: CommitMessage) -> None:
+    """Delete what a message that will not be committed has brought."""
+    delete_abandoned(table.io, new_paths(table, message))
