@@ -20,7 +20,7 @@ from generated import generate
 
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.engines.spark import SparkEngine
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.runner import RunRequest, RunServices, run_table

@@ -19,7 +19,7 @@ from known_holes import COLUMNS, Party, each_call, run
 from oracle import VERSIONS
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.run.runner import RunServices
 from paimon_maintenance.verify.check import check_table

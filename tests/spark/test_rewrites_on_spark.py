@@ -11,8 +11,8 @@ import pytest
 from command_line import caretaker, read_rows
 from lakes import Lake
 
-from paimon_maintenance.engines.engine import WorkUnit
 from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.runner import RunRequest, RunServices, run_table

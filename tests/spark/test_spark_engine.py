@@ -23,8 +23,8 @@ from spark_work import slow, work
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
-from paimon_maintenance.engines.engine import WorkUnit
 from paimon_maintenance.engines.spark import SparkEngine, Started, UnitLost
+from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.runner import RunRequest, RunServices, run_table

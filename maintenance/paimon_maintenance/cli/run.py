@@ -11,7 +11,8 @@ from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.parser import MASTER_VARIABLE
 from paimon_maintenance.cli.progress import progress_for
 from paimon_maintenance.cli.request import ended, environment_of, requests_of
-from paimon_maintenance.engines.engine import Engine, LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.job.exit_codes import ExitCode, combined
 from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS, Progress
 from paimon_maintenance.registry import job_named

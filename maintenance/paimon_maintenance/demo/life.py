@@ -20,7 +20,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo import lake
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.plan import human_bytes
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.environment import system_environment

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from paimon_core.errors import MaintenanceError, PaimonError
-from paimon_maintenance.engines.engine import UnitResult, WorkUnit, run_unit
 from paimon_maintenance.engines.packing import pack, task_count
 from paimon_maintenance.engines.spark_loss import (
     SparkLost,
@@ -35,6 +34,7 @@ from paimon_maintenance.engines.spark_loss import (
     raise_if_lost,
     reason_of,
 )
+from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ class SparkEngine:
         on_done: Callable[[UnitResult], None] | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
-        """One result a unit, in the units' order (see `paimon_maintenance.engines.engine.Engine`)."""
+        """One result a unit, in the units' order (see `paimon_maintenance.job.engine.Engine`)."""
         if not units:
             return []
         session = self.session()
@@ -137,7 +137,7 @@ class SparkEngine:
         *,
         ranges: int,
     ) -> list[UnitResult]:
-        """One result a range (see `paimon_maintenance.engines.engine.ShuffleEngine`)."""
+        """One result a range (see `paimon_maintenance.job.engine.ShuffleEngine`)."""
         session = self.session()
         slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)

@@ -28,7 +28,7 @@ from paimon_maintenance.job.arguments import Argument, read_arguments
 if TYPE_CHECKING:
     from paimon_core.environment import Environment
     from paimon_core.file_store_table import FileStoreTable
-    from paimon_maintenance.engines.engine import Engine
+    from paimon_maintenance.job.engine import Engine
     from paimon_maintenance.job.guards import Guards
     from paimon_maintenance.job.plan import Plan
     from paimon_maintenance.job.report import BucketChange, FailedUnit

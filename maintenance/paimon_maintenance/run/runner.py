@@ -19,7 +19,7 @@ from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, Unsup
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
 from paimon_core.table.open import open_table
-from paimon_maintenance.engines.engine import Engine, LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.entry import (
     Actor,
     History,
@@ -31,6 +31,7 @@ from paimon_maintenance.history.entry import (
 from paimon_maintenance.history.lost_runs import settle_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
+from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import (

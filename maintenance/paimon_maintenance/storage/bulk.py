@@ -15,8 +15,8 @@ from typing import Final, TypeVar, cast
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
-from paimon_maintenance.engines.engine import WorkUnit
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
+from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.storage.ledger import without_ledger
 

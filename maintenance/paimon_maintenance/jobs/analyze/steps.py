@@ -26,7 +26,7 @@ from paimon_core.table.statistics import (
 )
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
-from paimon_maintenance.engines.engine import WorkUnit
+from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Effect, Kept, SnapshotPin, counted, human_bytes

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.compaction.due import delete_results
@@ -22,40 +21,40 @@ from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.compaction.vectors import ranges_by_file, with_index_files
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CorruptTable, MaintenanceError, PaimonError
+from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.engines.engine import Engine, UnitResult, WorkUnit
+from paimon_maintenance.job.engine import UnitResult, WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.report import BucketChange, FailedUnit
-from paimon_maintenance.jobs.compact.plan import BucketKey, CompactPlan, size_of
+from paimon_maintenance.job.rewrite_job import (
+    batches_of,
+    commit_fitting,
+    deleting_on_failure,
+    failed_unit,
+    run_units,
+    size_of,
+    wrong_rows,
+)
+from paimon_maintenance.jobs.compact.plan import BucketKey, CompactPlan
 
 logger = logging.getLogger(__name__)
 
-COMMIT_ATTEMPTS: Final = 3
-"""How often the part of a batch that still fits is committed when other commits interfere."""
-
-Batch = tuple[CompactUnit, ...]
+CompactBatch = tuple[CompactUnit, ...]
 
 
 @dataclass(slots=True)
-class BatchResult:
+class CompactedBatch:
     """What became of a batch's units: the results of whole buckets, and what failed."""
 
     results: dict[BucketKey, CompactResult] = field(default_factory=dict)
     failed: list[tuple[BucketKey, FailedUnit]] = field(default_factory=list)
 
 
-def recheck(_table: FileStoreTable, plan: CompactPlan) -> CompactPlan:
-    """The plan as it is: the commit itself checks every file, so nothing is done twice here."""
-    return plan
-
-
-def batches(plan: CompactPlan) -> Iterator[Batch]:
+def batches(plan: CompactPlan) -> Iterator[CompactBatch]:
     """The plan's units in parts that are committed one by one; a bucket is never divided."""
     if plan.commit_bytes is None:
         yield plan.units
@@ -63,17 +62,13 @@ def batches(plan: CompactPlan) -> Iterator[Batch]:
     by_bucket: dict[BucketKey, list[CompactUnit]] = defaultdict(list)
     for unit in plan.units:
         by_bucket[unit.partition, unit.bucket].append(unit)
-    batch: list[CompactUnit] = []
-    size = 0
-    for units in by_bucket.values():
-        batch += units
+
+    def size(units: Sequence[CompactUnit]) -> int:
         # Slices of a bucket all name the same files.
-        size += sum({f.file_name: f.file_size for u in units for f in u.rewritten_files}.values())
-        if size >= plan.commit_bytes:
-            yield tuple(batch)
-            batch, size = [], 0
-    if batch:
-        yield tuple(batch)
+        return sum({f.file_name: f.file_size for u in units for f in u.rewritten_files}.values())
+
+    for buckets in batches_of(by_bucket.values(), size, most_bytes=plan.commit_bytes):
+        yield tuple(unit for units in buckets for unit in units)
 
 
 # --- executing ----------------------------------------------------------------------------------
@@ -89,62 +84,37 @@ def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
 
 
 def execute(
-    table: FileStoreTable, plan: CompactPlan, batch: Batch, context: RunContext
-) -> BatchResult:
+    table: FileStoreTable, plan: CompactPlan, batch: CompactBatch, context: RunContext
+) -> CompactedBatch:
     """The results of the batch's units.
 
-    A bucket of which one unit failed has no result: what its other units wrote is deleted again.
+    A bucket with a failed unit has no result: the files of its other units are deleted.
     """
     light = [u for u in batch if u.is_metadata_only]
     heavy = [s for u in batch if not u.is_metadata_only for s in _sliced(table, plan, u, context)]
     done: list[tuple[CompactUnit, UnitResult]] = []
-    finished: list[bytes] = []
     context.progress.expect(len(batch), sum(expected_bytes(heavy)))
-    try:
+
+    def delete(payloads: list[bytes]) -> None:
+        delete_results(table, map(CompactResult.from_bytes, payloads))
+
+    with deleting_on_failure(delete) as finished:
         for units, engine in ((light, context.local), (heavy, context.engine)):
-            if units:
-                results = _run(table, units, engine, plan, context, finished)
-                done += zip(units, results, strict=True)
-    except BaseException:
-        # The engine gave up, or Ctrl-C: nobody will ever name these files.
-        delete_results(table, map(CompactResult.from_bytes, finished))
-        raise
+            work = [
+                WorkUnit(payload=u.to_bytes(), expected_bytes=size, label=plan.label(u))
+                for u, size in zip(units, expected_bytes(units), strict=True)
+            ]
+            results = run_units(
+                work,
+                partial(run_unit, table, context.env),
+                engine=engine,
+                progress=context.progress,
+                finished=finished,
+            )
+            done += zip(units, results, strict=True)
     gathered = _gathered(table, plan, done)
     _write_index_files(table, plan, gathered, context)
     return gathered
-
-
-def _run(
-    table: FileStoreTable,
-    units: Sequence[CompactUnit],
-    engine: Engine,
-    plan: CompactPlan,
-    context: RunContext,
-    finished: list[bytes],
-) -> list[UnitResult]:
-    sizes = expected_bytes(units)
-    told = 0
-
-    def on_done(result: UnitResult) -> None:
-        if result.payload is not None:
-            finished.append(result.payload)
-        if not told:
-            context.progress.advance(1, sizes[result.index])
-
-    def on_share(share: float) -> None:
-        nonlocal told
-        now = int(share * sum(sizes))
-        if now > told:
-            context.progress.advance(1, now - told)
-            told = now
-
-    work_units = [
-        WorkUnit(payload=u.to_bytes(), expected_bytes=size, label=plan.label(u))
-        for u, size in zip(units, sizes, strict=True)
-    ]
-    return engine.run_units(
-        work_units, partial(run_unit, table, context.env), on_done=on_done, on_share=on_share
-    )
 
 
 def _sliced(
@@ -170,17 +140,16 @@ def expected_bytes(units: Sequence[CompactUnit]) -> list[int]:
 
 def _gathered(
     table: FileStoreTable, plan: CompactPlan, done: Iterable[tuple[CompactUnit, UnitResult]]
-) -> BatchResult:
+) -> CompactedBatch:
     """Results by bucket; buckets of which something failed, or cannot be right, are dropped."""
-    gathered = BatchResult()
+    gathered = CompactedBatch()
     parts: dict[BucketKey, list[CompactResult]] = defaultdict(list)
     for unit, outcome in done:
         key = (unit.partition, unit.bucket)
         if outcome.payload is not None:
             parts[key].append(CompactResult.from_bytes(outcome.payload))
         else:
-            error = outcome.error or MaintenanceError("a unit came back without a result")
-            gathered.failed.append((key, FailedUnit(label=plan.label(unit), error=error)))
+            gathered.failed.append((key, failed_unit(outcome, plan.label(unit))))
     broken = {key for key, _ in gathered.failed}
     for key, results in parts.items():
         result = merged(results)
@@ -195,7 +164,7 @@ def _gathered(
 
 
 def _write_index_files(
-    table: FileStoreTable, plan: CompactPlan, gathered: BatchResult, context: RunContext
+    table: FileStoreTable, plan: CompactPlan, gathered: CompactedBatch, context: RunContext
 ) -> None:
     """Give each bucket's result the deletion vectors that hold after it (changes `gathered`).
 
@@ -236,14 +205,12 @@ def _wrong_result(
         for f in result.before
         if f.file_name in ranges and f.file_name not in stays
     )
-    written = sum(f.row_count for r in (result, *result.moved) for f in r.after)
-    if written == read or (written < read and (table.has_primary_key or None in deleted)):
-        return None
-    return CorruptTable(
-        f"compacting {_label(plan, key)} of table {table.name} went wrong: {read:,} rows were "
-        f"read, {written:,} written; nothing of it was committed",
-        table=table.name,
-        next_step="run `caretaker verify` on the table, and report this as a defect",
+    return wrong_rows(
+        *(table, _label(plan, key)),
+        doing="compacting",
+        read=read,
+        written=sum(f.row_count for r in (result, *result.moved) for f in r.after),
+        may_shrink=table.has_primary_key or None in deleted,
     )
 
 
@@ -251,49 +218,40 @@ def _wrong_result(
 
 
 def commit(
-    table: FileStoreTable, plan: CompactPlan, batch: BatchResult, context: RunContext
+    table: FileStoreTable, plan: CompactPlan, batch: CompactedBatch, context: RunContext
 ) -> Committed:
-    """One COMPACT snapshot for all results that still fit; the others are given up.
-
-    Files are deleted only after a conflict, when they certainly are not part of the table.
-    """
-    results = dict(batch.results)
-    failed, conflicts = _told_apart(table, plan, batch)
-    made: Sequence[Snapshot] = ()
-    for attempt in range(1, COMMIT_ATTEMPTS + 1):
-        if not results:
-            break
-        messages = [m for r in results.values() for m in r.to_messages()]
-        try:
-            made = commit_messages(table, messages, user=context.commit_user, env=context.env)
-            break
-        except CommitConflict as e:
-            stale = stale_buckets(
-                table, {k: r.before for k, r in results.items()}, plan.vector_files, results
-            )
-            logger.info("table=%s stale buckets=%d: %s", table.name, len(stale), e)
-            if not stale or attempt == COMMIT_ATTEMPTS:
-                delete_results(table, results.values())
-                raise
-            for key in stale:
-                delete_results(table, [results.pop(key)])
-                conflicts.append(_label(plan, key))
+    """One COMPACT snapshot for all results that still fit; the others are left out."""
+    failed, conflicts = _failures_and_conflicts(table, plan, batch)
+    fitting = commit_fitting(
+        table,
+        batch.results,
+        commit=lambda results: commit_messages(
+            table,
+            [m for r in results for m in r.to_messages()],
+            user=context.commit_user,
+            env=context.env,
+        ),
+        find_stale=lambda left: stale_buckets(
+            table, {k: r.before for k, r in left.items()}, plan.vector_files, left
+        ),
+        delete=partial(delete_results, table),
+    )
     return Committed(
-        snapshots=tuple(s.id for s in made),
+        snapshots=tuple(s.id for s in fitting.snapshots),
         changes=tuple(
             _change(table, plan, (key[0], part.bucket), part)
-            for key, r in results.items()
+            for key, r in fitting.committed.items()
             for part in (r, *r.moved)
         ),
-        conflicts=tuple(conflicts),
+        conflicts=(*conflicts, *(_label(plan, key) for key in fitting.stale)),
         failed_units=tuple(failed),
     )
 
 
-def _told_apart(
-    table: FileStoreTable, plan: CompactPlan, batch: BatchResult
+def _failures_and_conflicts(
+    table: FileStoreTable, plan: CompactPlan, batch: CompactedBatch
 ) -> tuple[list[FailedUnit], list[str]]:
-    """Failures proper, and those that are conflicts: the files to read were gone already."""
+    """Failures, and the buckets that failed because another commit had replaced their files."""
     if not batch.failed:
         return [], []
     keys = {key for key, _ in batch.failed}
@@ -354,10 +312,10 @@ def _other_vectors(
 ) -> bool:
     """Whether vectors of files that were read, or index files that are replaced, changed."""
 
-    def speaks_of_read(file: IndexFileMeta) -> bool:
+    def is_of_read_file(file: IndexFileMeta) -> bool:
         return any(r.data_file in read for r in file.dv_ranges or ())
 
-    needed = {f.file_name for f in planned if speaks_of_read(f)}
+    needed = {f.file_name for f in planned if is_of_read_file(f)}
     if result is not None:
         needed |= {f.file_name for f in result.deleted_index_files}
     if not needed <= {f.file_name for f in live}:
@@ -366,7 +324,7 @@ def _other_vectors(
     added = [f for f in live if f.file_name not in known]
     if result is not None and result.new_index_files and not unaware:
         return bool(added)  # the index file of a bucket is one
-    return any(map(speaks_of_read, added))
+    return any(map(is_of_read_file, added))
 
 
 def _superseded_gone(result: CompactResult, live: Collection[str]) -> bool:

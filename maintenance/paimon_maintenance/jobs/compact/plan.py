@@ -7,7 +7,7 @@ Paimon's pickers bucket by bucket (Java: `CompactProcedure`, `AppendCompactCoord
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
@@ -25,7 +25,6 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
-from paimon_maintenance.job.report import Size
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
@@ -211,12 +210,12 @@ def plan(
         if not found:
             why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
             kept[why].append(bucket.files)
-    told = [_kept(why, buckets) for why, buckets in kept.items()]
-    if not units and not told:
+    left = [_kept(why, buckets) for why, buckets in kept.items()]
+    if not units and not left:
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
             why = "no partition that was chosen has files"
-        told.append(Kept(what="buckets", why=why, count=0))
+        left.append(Kept(what="buckets", why=why, count=0))
     touched = {u.partition for u in units} if goes_on else frozenset()
     return CompactPlan(
         table=table.name,
@@ -235,7 +234,7 @@ def plan(
             key: state.buckets[key].vector_files
             for key in dict.fromkeys((u.partition, u.bucket) for u in units)
         },
-        kept=tuple(told),
+        kept=tuple(left),
         effect=_effect(state, units),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
@@ -255,21 +254,6 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
             if state.idle_before is None or state.newest_file[partition] <= state.idle_before
             for file in bucket.files
         ],
-    )
-
-
-def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
-    """How much the files of one bucket are."""
-    files = tuple(files)
-    runs = None
-    if table.has_primary_key:
-        levels = {f.level for f in files}
-        runs = sum(1 for f in files if f.level == 0) + len(levels - {0})
-    return Size(
-        files=len(files),
-        bytes=sum(f.file_size for f in files),
-        rows=sum(f.row_count for f in files),
-        sorted_runs=runs,
     )
 
 

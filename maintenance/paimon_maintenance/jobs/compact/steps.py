@@ -1,36 +1,20 @@
-"""The steps of `compact`, bound together for the runner."""
+"""The steps of `compact`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paimon_core.file_store_table import FileStoreTable
-from paimon_maintenance.job.job import Committed, Steps
+from paimon_maintenance.job.job import Steps
+from paimon_maintenance.job.rewrite_job import rewrite_steps
 from paimon_maintenance.jobs.compact.execute import (
-    Batch,
-    BatchResult,
+    CompactBatch,
+    CompactedBatch,
     batches,
     commit,
     execute,
-    recheck,
 )
 from paimon_maintenance.jobs.compact.plan import CompactPlan, CompactState, inspect, plan
 
-
-def verify(
-    _table: FileStoreTable, _plan: CompactPlan, _committed: Sequence[Committed]
-) -> list[Mapping[str, object]]:
-    """Nothing of its own: row counts are checked before the commit, files by the runner."""
-    return []
-
-
-STEPS: Final[Steps[CompactState, CompactPlan, Batch, BatchResult]] = Steps(
-    inspect=inspect,
-    plan=plan,
-    recheck=recheck,
-    batches=batches,
-    execute=execute,
-    commit=commit,
-    verify=verify,
+STEPS: Final[Steps[CompactState, CompactPlan, CompactBatch, CompactedBatch]] = rewrite_steps(
+    inspect=inspect, plan=plan, batches=batches, execute=execute, commit=commit
 )

@@ -18,14 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from paimon_core.compaction.due import delete_results
 from paimon_core.environment import Environment
 from paimon_core.errors import (
-    CommitConflict,
     CommitRemoved,
     CommitStateUnknown,
-    CorruptTable,
-    MaintenanceError,
     PaimonError,
     StalePlan,
 )
@@ -41,32 +37,46 @@ from paimon_core.rescale.rewrite import rescale
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit, sliced
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.engines.engine import UnitResult, WorkUnit
+from paimon_maintenance.job.engine import WorkUnit
+from paimon_maintenance.job.exact_commit import commit_exact
 from paimon_maintenance.job.job import Committed, RunContext
-from paimon_maintenance.job.pinned import commit_pinned
-from paimon_maintenance.job.report import BucketChange, FailedUnit, Size
+from paimon_maintenance.job.report import BucketChange, FailedUnit
+from paimon_maintenance.job.rewrite_job import (
+    OneByOne,
+    batches_of,
+    bucket_changes,
+    commit_one_by_one,
+    delete_rescaled,
+    deleting_on_failure,
+    error_of,
+    run_units,
+    wrong_rows,
+)
 from paimon_maintenance.jobs.rescale.option import set_buckets
-from paimon_maintenance.jobs.rescale.plan import Layout, RescalePlan
+from paimon_maintenance.jobs.rescale.plan import PartitionLayout, RescalePlan
 from paimon_maintenance.rules.safety_tag import make_safety_tag
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RescaleBatch:
     """Partitions that are rewritten together; `number` 0 begins the rescale."""
 
     number: int
-    partitions: tuple[Layout, ...]
+    partitions: tuple[PartitionLayout, ...]
+
+
+Rescaled = tuple[PartitionLayout, list[RescaleResult]]
 
 
 @dataclass(slots=True)
-class BatchResult:
+class RescaledBatch:
     """The new files of each partition; `table` is the handle under the schema they belong to."""
 
     table: FileStoreTable
     number: int
-    rewritten: list[tuple[Layout, list[RescaleResult]]] = field(default_factory=list)
+    rewritten: list[Rescaled] = field(default_factory=list)
 
 
 def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
@@ -97,18 +107,14 @@ def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
     return plan
 
 
-def batches(plan: RescalePlan) -> Iterator[Batch]:
-    """The partitions in parts of about `batch_bytes`; one empty part if only the option changes."""
-    part: list[Layout] = []
-    size = number = 0
-    for partition in plan.partitions:
-        if part and size + partition.bytes > plan.batch_bytes:
-            yield Batch(number, tuple(part))
-            part, size, number = [], 0, number + 1
-        part.append(partition)
-        size += partition.bytes
-    if part or number == 0:
-        yield Batch(number, tuple(part))
+def batches(plan: RescalePlan) -> Iterator[RescaleBatch]:
+    """The partitions in parts of about `batch_bytes`; an empty part if only the option changes."""
+    parts = batches_of(plan.partitions, lambda p: p.bytes, most_bytes=plan.batch_bytes)
+    number = -1
+    for number, part in enumerate(parts):
+        yield RescaleBatch(number, part)
+    if number < 0:
+        yield RescaleBatch(0, ())
 
 
 # --- executing ----------------------------------------------------------------------------------
@@ -122,10 +128,9 @@ def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
 
 
 def execute(
-    table: FileStoreTable, plan: RescalePlan, batch: Batch, context: RunContext
-) -> BatchResult:
+    table: FileStoreTable, plan: RescalePlan, batch: RescaleBatch, context: RunContext
+) -> RescaledBatch:
     """The new files of the batch's partitions; the first batch also tags and sets the option."""
-    finished: list[bytes] = []
     try:
         if batch.number == 0:
             begin(table, plan, context.env)
@@ -137,9 +142,8 @@ def execute(
     try:
         current = table.refreshed()
         _check_option(current, plan)
-        return _rewritten(current, plan, batch, context, finished)
+        return _rewritten(current, plan, batch, context)
     except BaseException as e:
-        delete_written(table, [RescaleResult.from_bytes(data) for data in finished])
         if batch.number == 0:
             put_back(table, plan, context.env, after=e)
         raise
@@ -185,13 +189,9 @@ def put_back(
 
 
 def _rewritten(
-    table: FileStoreTable,
-    plan: RescalePlan,
-    batch: Batch,
-    context: RunContext,
-    finished: list[bytes],
-) -> BatchResult:
-    units: list[tuple[Layout, RescaleUnit]] = []
+    table: FileStoreTable, plan: RescalePlan, batch: RescaleBatch, context: RunContext
+) -> RescaledBatch:
+    units: list[tuple[PartitionLayout, RescaleUnit]] = []
     for partition in batch.partitions:
         for unit in plan.units(partition):
             cut = plan.slice_bytes and context.engine.is_parallel
@@ -203,103 +203,95 @@ def _rewritten(
     ]
     context.progress.expect(len(work), sum(w.expected_bytes for w in work))
 
-    def on_done(result: UnitResult) -> None:
-        if result.payload is not None:
-            finished.append(result.payload)
-        context.progress.advance(1, work[result.index].expected_bytes)
+    def delete(payloads: list[bytes]) -> None:
+        delete_rescaled(table, map(RescaleResult.from_bytes, payloads))
 
-    results = context.engine.run_units(work, partial(run_unit, table, context.env), on_done=on_done)
     by_partition: dict[bytes, list[RescaleResult]] = defaultdict(list)
-    for (partition, _), result, item in zip(units, results, work, strict=True):
-        if result.payload is None:
-            error = result.error or MaintenanceError(f"{item.label} came back without a result")
-            raise error
-        by_partition[partition.row].append(RescaleResult.from_bytes(result.payload))
-    for partition in batch.partitions:
-        _check_rows(table, partition, by_partition[partition.row])
-    return BatchResult(table, batch.number, [(p, by_partition[p.row]) for p in batch.partitions])
+    with deleting_on_failure(delete) as finished:
+        results = run_units(
+            work,
+            partial(run_unit, table, context.env),
+            engine=context.engine,
+            progress=context.progress,
+            finished=finished,
+        )
+        for (partition, _), result, item in zip(units, results, work, strict=True):
+            if result.payload is None:
+                raise error_of(result, item.label)
+            by_partition[partition.row].append(RescaleResult.from_bytes(result.payload))
+        for partition in batch.partitions:
+            wrong = wrong_rows(
+                *(table, partition.label),
+                doing="rescaling",
+                read=partition.rows,
+                written=sum(r.rows for r in by_partition[partition.row]),
+                may_shrink=table.has_primary_key or bool(partition.index),
+            )
+            if wrong is not None:
+                raise wrong
+    return RescaledBatch(table, batch.number, [(p, by_partition[p.row]) for p in batch.partitions])
 
 
 def _share(unit: RescaleUnit) -> int:
     return max(1, unit.read_bytes)
 
 
-def _label(partition: Layout, unit: RescaleUnit) -> str:
+def _label(partition: PartitionLayout, unit: RescaleUnit) -> str:
     old = ",".join(str(s.bucket) for s in unit.sources)
     return f"{partition.label} bucket {old}"
-
-
-def _check_rows(table: FileStoreTable, partition: Layout, results: Sequence[RescaleResult]) -> None:
-    """CorruptTable if the rows cannot be right: none is added, and append tables lose none."""
-    written = sum(r.rows for r in results)
-    may_shrink = table.has_primary_key or bool(partition.index)
-    if written == partition.rows or (may_shrink and written < partition.rows):
-        return
-    raise CorruptTable(
-        f"rescaling {partition.label} of table {table.name} went wrong: {partition.rows:,} rows "
-        f"were read, {written:,} written; nothing of it was committed",
-        table=table.name,
-        next_step="run `caretaker verify` on the table, and report this as a defect",
-    )
 
 
 # --- committing ---------------------------------------------------------------------------------
 
 
 def commit(
-    table: FileStoreTable, plan: RescalePlan, batch: BatchResult, context: RunContext
+    table: FileStoreTable, plan: RescalePlan, batch: RescaledBatch, context: RunContext
 ) -> Committed:
-    """One OVERWRITE snapshot a partition; a partition that somebody changed meanwhile stays.
+    """One OVERWRITE snapshot a partition; a partition that somebody changed stays as it is.
 
-    CommitConflict if that leaves nothing rewritten at all; the option is then put back.
+    CommitConflict if that leaves no partition rewritten; the option is then put back.
     """
-    made: list[Snapshot] = []
-    changes: list[BucketChange] = []
-    failed: list[FailedUnit] = []
-    conflicts: list[str] = []
-    first: CommitConflict | CommitRemoved | StalePlan | None = None
-    left = list(batch.rewritten)
-    while left:
-        partition, results = left.pop(0)
-        user = f"{context.commit_user}-{len(batch.rewritten) - len(left)}"
-        try:
-            made.append(_commit_one(batch.table, plan, partition, results, user, context.env))
-        except (CommitConflict, CommitRemoved, StalePlan) as e:
-            if not isinstance(e, CommitRemoved):
-                delete_written(batch.table, results)
-            first = first or e
-            if isinstance(e, StalePlan):
-                failed.append(FailedUnit(label=partition.label, error=e))
-            else:
-                conflicts.append(partition.label)
-            continue
-        except BaseException as e:
-            # Of this partition nothing is certain, so nothing of it is deleted.
-            delete_written(batch.table, [r for _, rest in left for r in rest])
-            if not made and batch.number == 0 and not isinstance(e, CommitStateUnknown):
-                put_back(table, plan, context.env, after=e)
-            raise
-        changes += _changes(batch.table, partition, results)
-    if first is not None and not made and batch.number == 0:
-        put_back(table, plan, context.env, after=first)
-        raise first
+    outcome: OneByOne[Rescaled] = OneByOne()
+
+    def delete(items: Iterable[Rescaled]) -> None:
+        delete_rescaled(batch.table, [result for _, results in items for result in results])
+
+    try:
+        commit_one_by_one(
+            batch.rewritten,
+            outcome,
+            user=context.commit_user,
+            commit=lambda item, user: _commit_one(batch.table, plan, item, user, context.env),
+            delete=delete,
+        )
+        if outcome.refused and not outcome.committed and batch.number == 0:
+            raise outcome.refused[0][1]
+    except BaseException as e:
+        unknown = isinstance(e, CommitStateUnknown) and not isinstance(e, CommitRemoved)
+        if not outcome.committed and batch.number == 0 and not unknown:
+            put_back(table, plan, context.env, after=e)
+        raise
     return Committed(
-        snapshots=tuple(s.id for s in made),
-        conflicts=tuple(conflicts),
-        changes=tuple(changes),
-        failed_units=tuple(failed),
+        snapshots=tuple(s.id for _, s in outcome.committed),
+        conflicts=tuple(p.label for (p, _), e in outcome.refused if not isinstance(e, StalePlan)),
+        changes=tuple(
+            change
+            for (partition, results), _ in outcome.committed
+            for change in _changes(batch.table, partition, results)
+        ),
+        failed_units=tuple(
+            FailedUnit(label=partition.label, error=e)
+            for (partition, _), e in outcome.refused
+            if isinstance(e, StalePlan)
+        ),
         details=_details(plan),
     )
 
 
 def _commit_one(
-    table: FileStoreTable,
-    plan: RescalePlan,
-    partition: Layout,
-    results: Sequence[RescaleResult],
-    user: str,
-    env: Environment,
+    table: FileStoreTable, plan: RescalePlan, item: Rescaled, user: str, env: Environment
 ) -> Snapshot:
+    partition, results = item
     _check_option(table.refreshed(), plan)
     added = [
         ManifestEntry(FileKind.ADD, b.partition, b.bucket, b.total_buckets, f)
@@ -307,7 +299,7 @@ def _commit_one(
         for b in r.buckets
         for f in b.after
     ]
-    return commit_pinned(
+    return commit_exact(
         table, partition.label, partition.entries, partition.index, added, user=user, env=env
     )
 
@@ -320,7 +312,7 @@ def _details(plan: RescalePlan) -> dict[str, object]:
 
 
 def _changes(
-    table: FileStoreTable, partition: Layout, results: Sequence[RescaleResult]
+    table: FileStoreTable, partition: PartitionLayout, results: Sequence[RescaleResult]
 ) -> Iterator[BucketChange]:
     before: dict[int, list[DataFileMeta]] = defaultdict(list)
     after: dict[int, list[DataFileMeta]] = defaultdict(list)
@@ -329,30 +321,7 @@ def _changes(
     for result in results:
         for bucket in result.buckets:
             after[bucket.bucket] += bucket.after
-    for number in sorted({*before, *after}):
-        yield BucketChange(
-            partition=partition.name,
-            bucket=number,
-            before=_size(table, before[number]),
-            after=_size(table, after[number]),
-        )
-
-
-def _size(table: FileStoreTable, files: Sequence[DataFileMeta]) -> Size:
-    runs = None
-    if table.has_primary_key:
-        runs = sum(f.level == 0 for f in files) + len({f.level for f in files} - {0})
-    return Size(
-        files=len(files),
-        bytes=sum(f.file_size for f in files),
-        rows=sum(f.row_count for f in files),
-        sorted_runs=runs,
-    )
-
-
-def delete_written(table: FileStoreTable, results: Iterable[RescaleResult]) -> None:
-    """Delete the files that exist only because of these results; what cannot be is an orphan."""
-    delete_results(table, [bucket for result in results for bucket in result.buckets])
+    yield from bucket_changes(table, partition.name, before, after)
 
 
 def _buckets_now(table: FileStoreTable) -> int:

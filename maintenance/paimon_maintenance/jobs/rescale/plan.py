@@ -21,8 +21,8 @@ from paimon_core.refs.tags import Tag
 from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.pinned import check_changelog_told
 from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
 from paimon_maintenance.jobs.rescale.option import with_buckets
 from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
@@ -33,7 +33,7 @@ MOST_BUCKETS: Final = 2**31 - 1
 """Manifests keep the number in four bytes."""
 
 
-class Layout(PartitionFiles):
+class PartitionLayout(PartitionFiles):
     """One partition in the newest snapshot, as it is laid out."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class RescaleState:
     """
 
     snapshot: Snapshot | None
-    partitions: tuple[Layout, ...]
+    partitions: tuple[PartitionLayout, ...]
     chosen: frozenset[bytes]
     buckets: int
     schema_buckets: tuple[int, ...]
@@ -71,7 +71,7 @@ class RescalePlan:
     pin: SnapshotPin | None
     buckets_before: int
     buckets: int
-    partitions: tuple[Layout, ...]
+    partitions: tuple[PartitionLayout, ...]
     unscaled: frozenset[bytes]
     state: tuple[str, ...]
     kept: tuple[Kept, ...]
@@ -100,7 +100,7 @@ class RescalePlan:
         """Whether option and partitions are as they shall be."""
         return not self.sets_option and not self.partitions
 
-    def units(self, partition: Layout) -> list[RescaleUnit]:
+    def units(self, partition: PartitionLayout) -> list[RescaleUnit]:
         """The work of one partition, not cut further yet."""
         vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in partition.index)
         at = self.pin.id if vectors and self.pin is not None else None
@@ -163,7 +163,7 @@ class RescalePlan:
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:
     """The partitions of the newest snapshot; UnsupportedFeature before anything is read."""
     check_rescalable(table)
-    found = read_partitions(table, arguments, Layout, postponed=False)
+    found = read_partitions(table, arguments, PartitionLayout, postponed=False)
     return RescaleState(
         snapshot=found.snapshot,
         partitions=found.partitions,
@@ -195,7 +195,7 @@ def plan(
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:
-        check_changelog_told(table, partition.label, partition.entries)
+        check_changelog_complete(table, partition.label, partition.entries)
     kept: list[Kept] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
     if state.buckets == POSTPONE_BUCKET and not state.partitions and state.snapshot is not None:
@@ -251,7 +251,7 @@ def plan(
 def wanted_buckets(
     table: FileStoreTable,
     state: RescaleState,
-    chosen: Sequence[Layout],
+    chosen: Sequence[PartitionLayout],
     arguments: Mapping[str, object],
 ) -> int:
     """The number of buckets that the arguments mean; InvalidArgument if they contradict."""
@@ -308,13 +308,13 @@ def _restored(table: FileStoreTable, state: RescaleState) -> int:
     return numbers[-2]
 
 
-def _keep(kept: list[Kept], partitions: Sequence[Layout], why: str) -> None:
+def _keep(kept: list[Kept], partitions: Sequence[PartitionLayout], why: str) -> None:
     if partitions:
         size = sum(p.bytes for p in partitions)
         kept.append(Kept(what="partitions", why=why, count=len(partitions), bytes=size))
 
 
-def _described(state: RescaleState, chosen: Sequence[Layout]) -> Iterator[str]:
+def _described(state: RescaleState, chosen: Sequence[PartitionLayout]) -> Iterator[str]:
     """How far the table is, and how large its buckets are."""
     counts = Counter(n for p in state.partitions for n in p.totals)
     if state.buckets != POSTPONE_BUCKET and set(counts) - {state.buckets}:

@@ -1,15 +1,14 @@
-"""The steps of `rescale`, bound together for the runner."""
+"""The steps of `rescale`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paimon_core.file_store_table import FileStoreTable
-from paimon_maintenance.job.job import Committed, Steps
+from paimon_maintenance.job.job import Steps
+from paimon_maintenance.job.rewrite_job import rewrite_steps
 from paimon_maintenance.jobs.rescale.execute import (
-    Batch,
-    BatchResult,
+    RescaleBatch,
+    RescaledBatch,
     batches,
     commit,
     execute,
@@ -17,20 +16,6 @@ from paimon_maintenance.jobs.rescale.execute import (
 )
 from paimon_maintenance.jobs.rescale.plan import RescalePlan, RescaleState, inspect, plan
 
-
-def verify(
-    _table: FileStoreTable, _plan: RescalePlan, _committed: Sequence[Committed]
-) -> list[Mapping[str, object]]:
-    """Nothing of its own: row counts are checked before the commit, files by the runner."""
-    return []
-
-
-STEPS: Final[Steps[RescaleState, RescalePlan, Batch, BatchResult]] = Steps(
-    inspect=inspect,
-    plan=plan,
-    recheck=recheck,
-    batches=batches,
-    execute=execute,
-    commit=commit,
-    verify=verify,
+STEPS: Final[Steps[RescaleState, RescalePlan, RescaleBatch, RescaledBatch]] = rewrite_steps(
+    inspect=inspect, plan=plan, recheck=recheck, batches=batches, execute=execute, commit=commit
 )

@@ -28,43 +28,43 @@ from paimon_core.options import (
     NUM_SORTED_RUN_TRIGGER,
     SIZE_RATIO,
 )
-from paimon_maintenance.jobs.sort_compact.pile import Pile
+from paimon_maintenance.jobs.sort_compact.group import SortGroup
 
 
 def due(
-    table: FileStoreTable, piles: Sequence[Pile], columns: Sequence[str], *, full: bool
-) -> Iterator[Pile]:
+    table: FileStoreTable, groups: Sequence[SortGroup], columns: Sequence[str], *, full: bool
+) -> Iterator[SortGroup]:
     """The partitions of which something is due, with these files only and their new level."""
-    for pile in piles:
-        picked = _pick(table, pile, tuple(columns), full=full)
+    for group in groups:
+        picked = _pick(table, group, tuple(columns), full=full)
         if picked is None:
             continue
         names = {f.file_name for f in picked.files}
-        if pile.index:
+        if group.index:
             # An index file may speak of several data files: all of them are sorted together.
-            names = {f.file_name for f in pile.files}
-        whole = len(names) == len(pile.entries)
+            names = {f.file_name for f in group.files}
+        whole = len(names) == len(group.entries)
         level = number_of_levels(table.options) - 1 if whole else picked.output_level
-        yield pile.part([e for e in pile.entries if e.file.file_name in names], level)
+        yield group.part([e for e in group.entries if e.file.file_name in names], level)
 
 
 def idle(
-    table: FileStoreTable, piles: Sequence[Pile], *, before_millis: int, most: int
-) -> list[Pile]:
+    table: FileStoreTable, groups: Sequence[SortGroup], *, before_millis: int, most: int
+) -> list[SortGroup]:
     """Partitions that got no file for long and are not fully sorted, the longest idle first."""
     top = number_of_levels(table.options) - 1
-    found: list[tuple[int, Pile]] = []
-    for pile in piles:
-        newest = max((f.creation_time or 0) for f in pile.files)
-        if newest < before_millis and any(f.level < top for f in pile.files):
-            found.append((newest, pile))
-    return [pile for _, pile in sorted(found, key=lambda p: (p[0], p[1].name))[:most]]
+    found: list[tuple[int, SortGroup]] = []
+    for group in groups:
+        newest = max((f.creation_time or 0) for f in group.files)
+        if newest < before_millis and any(f.level < top for f in group.files):
+            found.append((newest, group))
+    return [group for _, group in sorted(found, key=lambda p: (p[0], p[1].name))[:most]]
 
 
 def _pick(
-    table: FileStoreTable, pile: Pile, columns: tuple[str, ...], *, full: bool
+    table: FileStoreTable, group: SortGroup, columns: tuple[str, ...], *, full: bool
 ) -> Pick | None:
-    levels = _levels(table, pile.entries)
+    levels = _levels(table, group.entries)
     if full:
         only_top = len(levels.runs) == 1 and levels.runs[0].level == levels.top_level
         if only_top and _sorted_by(table, levels.runs[0].run.files[0]) == columns:

@@ -24,12 +24,17 @@ from paimon_core.options import (
     ZORDER_TEXT_BYTES,
 )
 from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.pinned import SoleWriter, check_changelog_told
 from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
-from paimon_maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, query_ranges
+from paimon_maintenance.jobs.sort_compact.group import SortGroup
 from paimon_maintenance.jobs.sort_compact.incremental import due, idle
-from paimon_maintenance.jobs.sort_compact.pile import Pile
+from paimon_maintenance.jobs.sort_compact.query_cost import (
+    Cost,
+    cost_of,
+    merged_groups,
+    query_ranges,
+)
 from paimon_maintenance.rules.partition_files import Found, read_partitions
 
 MOST_PRINTED: Final = 20
@@ -40,7 +45,7 @@ MINOR: Final = "minor"
 _MOST_ZORDER_COLUMNS: Final = 4
 
 
-SortState = Found[Pile]
+SortState = Found[SortGroup]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,7 @@ class SortPlan:
     table: str
     pin: SnapshotPin | None
     clustering: Clustering
-    piles: tuple[Pile, ...]
+    groups: tuple[SortGroup, ...]
     before: Mapping[str, Cost]
     effect: Effect
     arguments: Mapping[str, object]
@@ -68,18 +73,18 @@ class SortPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is no file."""
-        return not self.piles
+        return not self.groups
 
-    def unit(self, pile: Pile) -> SortUnit:
+    def unit(self, group: SortGroup) -> SortUnit:
         """The work of one partition, done by one task."""
-        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in pile.index)
-        first = pile.entries[0]
+        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in group.index)
+        first = group.entries[0]
         return SortUnit(
             source=CompactUnit(
-                partition=pile.row,
+                partition=group.row,
                 bucket=first.bucket,
                 total_buckets=first.total_buckets,
-                append_files=pile.files,
+                append_files=group.files,
             ),
             clustering=self.clustering,
             snapshot=self.pin.id if vectors and self.pin is not None else None,
@@ -104,7 +109,7 @@ class SortPlan:
                     "rows": p.rows,
                     "output_level": p.output_level,
                 }
-                for p in self.piles
+                for p in self.groups
             ],
             "queries": {c: cost.to_json() for c, cost in self.before.items()},
             "kept": [k.to_json() for k in self.kept],
@@ -116,11 +121,11 @@ class SortPlan:
         columns = ", ".join(self.clustering.columns)
         head = f"sort_compact {self.table} from {where} by {columns} ({self.clustering.strategy})"
         yield f"{head}: nothing to do" if self.is_empty else head
-        for pile in self.piles[:MOST_PRINTED]:
-            files = counted(len(pile.entries), "files")
-            yield f"  {pile.label}: sort {files} ({human_bytes(pile.bytes)})"
-        if len(self.piles) > MOST_PRINTED:
-            yield f"  ... and {len(self.piles) - MOST_PRINTED:,} more partitions"
+        for group in self.groups[:MOST_PRINTED]:
+            files = counted(len(group.entries), "files")
+            yield f"  {group.label}: sort {files} ({human_bytes(group.bytes)})"
+        if len(self.groups) > MOST_PRINTED:
+            yield f"  ... and {len(self.groups) - MOST_PRINTED:,} more partitions"
         for kept in self.kept:
             yield f"  {kept.line()}"
         for column, cost in self.before.items():
@@ -133,7 +138,7 @@ class SortPlan:
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> SortState:
     """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
     check_sortable(table)
-    return read_partitions(table, arguments, Pile)
+    return read_partitions(table, arguments, SortGroup)
 
 
 def plan(
@@ -141,12 +146,12 @@ def plan(
 ) -> SortPlan:
     """Everything that was chosen is sorted; with `clustering.incremental` what is due of it."""
     clustering = chosen_clustering(table, arguments)
-    piles, kept = _chosen(table, state, clustering, arguments, context)
-    if piles and table.bucket_mode is BucketMode.DYNAMIC:
+    groups, kept = _chosen(table, state, clustering, arguments, context)
+    if groups and table.bucket_mode is BucketMode.DYNAMIC:
         _check_writers(table, arguments)
-    for pile in piles if table.has_primary_key else ():
-        check_changelog_told(table, pile.label, pile.entries)
-    files = [f for p in piles for f in p.files]
+    for group in groups if table.has_primary_key else ():
+        check_changelog_complete(table, group.label, group.entries)
+    files = [f for p in groups for f in p.files]
     everything = [f for p in state.partitions for f in p.files]
     sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)
     if sample < LEAST_SAMPLE:
@@ -167,10 +172,10 @@ def plan(
         table=table.name,
         pin=pin,
         clustering=clustering,
-        piles=tuple(piles),
+        groups=tuple(groups),
         kept=tuple(kept),
         before=cost_of(
-            table, merged_groups(table, (b for p in piles for b in p.by_bucket.values())), queries
+            table, merged_groups(table, (b for p in groups for b in p.by_bucket.values())), queries
         ),
         effect=Effect(
             rewritten_files=len(files),
@@ -209,7 +214,7 @@ def _chosen(
     clustering: Clustering,
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[Pile], list[Kept]]:
+) -> tuple[list[SortGroup], list[Kept]]:
     chosen = [p for p in state.partitions if p.row in state.chosen]
     strategy = cast("str | None", arguments["strategy"])
     if not table.options.value(CLUSTERING_INCREMENTAL):
@@ -220,7 +225,7 @@ def _chosen(
                 table=table.name,
             )
         return chosen, []
-    piles = list(due(table, chosen, clustering.columns, full=strategy == FULL))
+    groups = list(due(table, chosen, clustering.columns, full=strategy == FULL))
     idle_time = table.options.value(CLUSTERING_HISTORY_IDLE)
     if state.others and idle_time is not None:
         history = idle(
@@ -229,15 +234,15 @@ def _chosen(
             before_millis=context.env.local_millis() - idle_time,
             most=table.options.value(CLUSTERING_HISTORY_LIMIT),
         )
-        piles += due(table, history, clustering.columns, full=True)
-    taken = {p.row for p in piles}
+        groups += due(table, history, clustering.columns, full=True)
+    taken = {p.row for p in groups}
     left = [p for p in chosen if p.row not in taken]
     kept = []
     if left:
         why = f"nothing is due by the rules of a {strategy or MINOR} clustering"
         size = sum(p.bytes for p in left)
         kept.append(Kept(what="partitions", why=why, count=len(left), bytes=size))
-    return piles, kept
+    return groups, kept
 
 
 def chosen_clustering(table: FileStoreTable, arguments: Mapping[str, object]) -> Clustering:

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from paimon_core.errors import CorruptTable
-from paimon_maintenance.engines.engine import LocalEngine, WorkUnit
+from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.job.engine import WorkUnit
 
 
 def units(*payloads: bytes) -> list[WorkUnit]:

@@ -9,7 +9,7 @@ from command_line import caretaker
 from lakes import Lake
 
 from paimon_maintenance.cli.run import _at_most
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.spark_app import run_batch
 
 POLICY = """\

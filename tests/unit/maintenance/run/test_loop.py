@@ -11,7 +11,7 @@ import pytest
 from lakes import Lake
 
 from paimon_core.errors import CommitConflict, LeaseHeld
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.job import Progress, Quiet
 from paimon_maintenance.job.metadata_job import MetadataPlan
 from paimon_maintenance.job.plan import Plan

@@ -12,7 +12,7 @@ from lakes import Lake
 import paimon_maintenance.jobs.compact.execute as compact_execute
 from paimon_core.errors import CommitStateUnknown, CorruptTable, InvalidArgument
 from paimon_core.scan.scan import scan_files
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report, Status

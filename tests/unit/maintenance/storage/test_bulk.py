@@ -10,7 +10,7 @@ import pytest
 from lakes import Lake
 
 from paimon_core.table.open import open_table
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.run.environment import system_environment

@@ -15,7 +15,7 @@ from lakes import Lake
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.io.local import LocalFileIO
 from paimon_core.scan.scan import scan_files
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.changes import text_of
 from paimon_maintenance.job.exit_codes import ExitCode

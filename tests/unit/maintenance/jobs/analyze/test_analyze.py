@@ -21,7 +21,7 @@ from paimon_core.table.open import open_table
 from paimon_core.table.statistics import ColumnStatistics, Statistics, read_statistics
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import parse_type
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.analyze import steps
 from paimon_maintenance.jobs.analyze.columns import Gatherer

@@ -30,7 +30,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.store import SchemaStore
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.rescale import execute as execution
 from paimon_maintenance.registry import job_named

@@ -19,7 +19,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.engines.engine import LocalEngine, UnitResult, WorkUnit, run_unit
+from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.sort_compact import execute as execution
 from paimon_maintenance.registry import job_named

@@ -17,7 +17,7 @@ from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.engines.engine import LocalEngine
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.runner import RunRequest, RunServices, run_table

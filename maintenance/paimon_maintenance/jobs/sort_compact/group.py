@@ -1,4 +1,4 @@
-"""What is sorted together: files of one partition."""
+"""The files of one partition that are sorted together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_maintenance.rules.partition_files import PartitionFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pile(PartitionFiles):
+class SortGroup(PartitionFiles):
     """Live files of one partition, and the index files beside them.
 
     `output_level` is where the sorted files go; above 0 only with `clustering.incremental`.
@@ -19,13 +19,13 @@ class Pile(PartitionFiles):
 
     output_level: int = 0
 
-    def part(self, entries: Sequence[ManifestEntry], output_level: int) -> Pile:
-        """These files of it only, and where they go."""
+    def part(self, entries: Sequence[ManifestEntry], output_level: int) -> SortGroup:
+        """The group of these files only, with the level that they go to."""
         return replace(self, entries=tuple(entries), output_level=output_level)
 
     @property
     def by_bucket(self) -> dict[int, list[DataFileMeta]]:
-        """Its files, by the number of their bucket."""
+        """The files by the number of their bucket."""
         files: dict[int, list[DataFileMeta]] = defaultdict(list)
         for entry in self.entries:
             files[entry.bucket].append(entry.file)

@@ -1,9 +1,9 @@
-"""Where units of work run: the protocol of engines, and the engine in this process.
+"""The work that a job hands to an engine, and what every engine does with it.
 
-A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The
-same jobs run in this process (tests, small or metadata-only work) and on Spark
-(`paimon_maintenance.engines.spark`), and cannot tell the difference.  A unit that fails yields its error as its
-result; the other units go on.
+A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The same
+jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
+(`paimon_maintenance.engines.spark`), and cannot tell the difference.  A unit that fails yields its
+error as its result; the other units go on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -97,55 +96,3 @@ def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitR
         logger.debug("unit %d failed", index, exc_info=True)
         return UnitResult(index=index, error=e, seconds=time.perf_counter() - started)
     return UnitResult(index=index, payload=result, seconds=time.perf_counter() - started)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalEngine:
-    """Runs units in this process, on `threads` threads."""
-
-    threads: int = 1
-
-    @property
-    def name(self) -> str:
-        """The engine's name in reports."""
-        return "local"
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether there is more than one thread."""
-        return self.threads > 1
-
-    def run_units(
-        self,
-        units: Sequence[WorkUnit],
-        run: Callable[[bytes], bytes],
-        *,
-        on_done: Callable[[UnitResult], None] | None = None,
-        on_share: Callable[[float], None] | None = None,  # noqa: ARG002 - results come one by one
-    ) -> list[UnitResult]:
-        """One result a unit, in the units' order (see `Engine`)."""
-        results = []
-        if self.threads <= 1 or len(units) <= 1:
-            for index, unit in enumerate(units):
-                result = run_unit(index, unit.payload, run)
-                results.append(result)
-                if on_done is not None:
-                    on_done(result)
-            return results
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="unit") as pool:
-            # Largest first, so that no thread is left alone with a big one at the end.
-            order = sorted(range(len(units)), key=lambda i: -units[i].expected_bytes)
-            futures = [pool.submit(run_unit, i, units[i].payload, run) for i in order]
-            try:
-                for future in as_completed(futures):
-                    result = future.result()
-                    results.append(result)
-                    if on_done is not None:
-                        on_done(result)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-        return sorted(results, key=lambda r: r.index)
-
-    def close(self) -> None:
-        """Nothing was started."""

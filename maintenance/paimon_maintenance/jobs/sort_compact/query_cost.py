@@ -1,9 +1,10 @@
-"""What a typical range query reads, told from the statistics of files alone.
+"""What a typical range query reads, estimated from the statistics of files alone.
 
-For each sorting column the values from the least to the greatest are cut into sixteen ranges (of equal
-width where they are numbers; else where files begin and end), and each is asked for once: on average
-so many files, and bytes, may hold such a value.  Of a primary-key table, a bucket of several sorted runs
-is read whole for the sake of one file, unless a key is asked for (java-rules G2).
+For each sorting column, the values from the least to the greatest are cut into sixteen ranges: of
+equal width where they are numbers, else where files begin and end.  One query asks for each range,
+and the cost is the average number of files and bytes that may hold such a value.  In a primary-key
+table a query reads all files of a bucket that has several sorted runs, unless it asks for a key
+(java-rules G2).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Cost:
 def query_ranges(
     table: FileStoreTable, files: Sequence[DataFileMeta], columns: Sequence[str]
 ) -> dict[str, list[tuple[Any, Any]]]:
-    """For each column the ranges that are asked for; none where files tell nothing of it."""
+    """For each column the ranges that queries ask for; empty where no file has statistics of it."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     for column, ranges in _ranges(table, files, columns).items():
         values = sorted({v for r in ranges if r is not None for v in r})
@@ -88,12 +89,12 @@ def cost_of(
     costs: dict[str, Cost] = {}
     for column, ranges in _ranges(table, files, list(queries)).items():
         known = iter(ranges)
-        told = [list(islice(known, len(group))) for group in groups]
+        ranges_of = [list(islice(known, len(group))) for group in groups]
         by_key = column in table.schema.primary_keys
         read_files = read_bytes = 0
         asked = queries[column]
         for low, high in asked:
-            for group, found in zip(groups, told, strict=True):
+            for group, found in zip(groups, ranges_of, strict=True):
                 hit = [f for f, r in zip(group, found, strict=True) if _may_hold(r, low, high)]
                 taken = hit if by_key or not hit else group
                 read_files += len(taken)
@@ -104,15 +105,15 @@ def cost_of(
     return costs
 
 
-def bought(
+def compare_queries(
     table: FileStoreTable,
     columns: Sequence[str],
     before: Sequence[Sequence[DataFileMeta]],
     after: Sequence[Sequence[DataFileMeta]],
 ) -> dict[str, object]:
-    """What a range query on each column read before, and reads now: the details of a report.
+    """What a range query on each column reads before and after sorting: the details of a report.
 
-    Both are files by bucket; the same ranges are asked for of both.
+    Both are files by bucket, and the same queries are put to both.
     """
     every = [f for buckets in (before, after) for files in buckets for f in files]
     queries = query_ranges(table, every, columns)

@@ -72,7 +72,7 @@ def index_changed(
     return _names(now) != _names(read)
 
 
-def commit_pinned(
+def commit_exact(
     table: FileStoreTable,
     label: str,
     read: Sequence[ManifestEntry],
@@ -114,7 +114,7 @@ def commit_pinned(
     return made
 
 
-def check_changelog_told(
+def check_changelog_complete(
     table: FileStoreTable, label: str, entries: Sequence[ManifestEntry]
 ) -> None:
     """SchemaError if rewriting these files would swallow changes that no changelog tells yet."""

@@ -1,0 +1,61 @@
+"""The engine in this process: for tests, small tables, and work on metadata alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Runs units in this process, on `threads` threads."""
+
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        """The engine's name in reports."""
+        return "local"
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether there is more than one thread."""
+        return self.threads > 1
+
+    def run_units(
+        self,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        *,
+        on_done: Callable[[UnitResult], None] | None = None,
+        on_share: Callable[[float], None] | None = None,  # noqa: ARG002 - results come one by one
+    ) -> list[UnitResult]:
+        """One result a unit, in the units' order (see `Engine`)."""
+        results = []
+        if self.threads <= 1 or len(units) <= 1:
+            for index, unit in enumerate(units):
+                result = run_unit(index, unit.payload, run)
+                results.append(result)
+                if on_done is not None:
+                    on_done(result)
+            return results
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="unit") as pool:
+            # Largest first, so that no thread is left alone with a big one at the end.
+            order = sorted(range(len(units)), key=lambda i: -units[i].expected_bytes)
+            futures = [pool.submit(run_unit, i, units[i].payload, run) for i in order]
+            try:
+                for future in as_completed(futures):
+                    result = future.result()
+                    results.append(result)
+                    if on_done is not None:
+                        on_done(result)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return sorted(results, key=lambda r: r.index)
+
+    def close(self) -> None:
+        """Nothing was started."""
