@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def test_batches_keep_all_items_in_order_and_below_the_limit(sizes: list[int], m
     assert [size for part in parts for size in part] == sizes
     assert all(len(part) == 1 or sum(part) <= most for part in parts)
     # No two neighbours would fit together.
-    assert all(sum(a) + b[0] > most for a, b in zip(parts, parts[1:], strict=False))
+    assert all(sum(a) + b[0] > most for a, b in pairwise(parts))
 
 
 def test_results_of_finished_units_are_deleted_when_a_later_one_is_interrupted() -> None:
