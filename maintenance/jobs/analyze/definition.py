@@ -48,4 +48,5 @@ ANALYZE: Final = Job(
         "caretaker run analyze 'db.*' -w /lake --engine local",
     ),
     load=_load,
+    retry_safe=True,
 )

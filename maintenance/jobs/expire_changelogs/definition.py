@@ -66,4 +66,6 @@ EXPIRE_CHANGELOGS: Final = Job(
     load=_load,
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )

@@ -67,4 +67,6 @@ EXPIRE_SNAPSHOTS = Job(
     load=_load,
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )

@@ -81,6 +81,8 @@ REMOVE_ORPHAN_FILES: Final = Job(
     load=partial(_load, "steps", "STEPS"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 RESTORE_ORPHAN_FILES: Final = Job(
     name="restore_orphan_files",
@@ -93,6 +95,9 @@ RESTORE_ORPHAN_FILES: Final = Job(
     load=partial(_load, "quarantine", "RESTORE"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
+    retry_safe=True,
+    required=("quarantine",),
 )
 PURGE_ORPHAN_FILES: Final = Job(
     name="purge_orphan_files",
@@ -104,5 +109,8 @@ PURGE_ORPHAN_FILES: Final = Job(
     examples=("caretaker run purge_orphan_files db.orders -w /lake --quarantine ID",),
     load=partial(_load, "quarantine", "PURGE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("quarantine",),
 )
 ORPHAN_JOBS: Final = (REMOVE_ORPHAN_FILES, RESTORE_ORPHAN_FILES, PURGE_ORPHAN_FILES)

@@ -117,4 +117,5 @@ SORT_COMPACT = Job(
         "caretaker run sort_compact db.visits -w /lake --order-by city,age --partition dt=20240101",
     ),
     load=_load,
+    retry_safe=True,
 )

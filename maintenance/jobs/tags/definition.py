@@ -100,6 +100,9 @@ CREATE_TAG: Final = Job(
     arguments=(TAG, SNAPSHOT, TIMESTAMP, WATERMARK, TIME_RETAINED),
     examples=("caretaker run create_tag db.orders -w /lake --tag before-migration",),
     load=partial(_load, "create", "CREATE"),
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 REPLACE_TAG: Final = Job(
     name="replace_tag",
@@ -111,6 +114,9 @@ REPLACE_TAG: Final = Job(
     examples=("caretaker run replace_tag db.orders -w /lake --tag stable --snapshot 42",),
     load=partial(_load, "create", "REPLACE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 RENAME_TAG: Final = Job(
     name="rename_tag",
@@ -122,6 +128,9 @@ RENAME_TAG: Final = Job(
     examples=("caretaker run rename_tag db.orders -w /lake --tag a --target-tag b",),
     load=partial(_load, "create", "RENAME"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag", "target_tag"),
 )
 DELETE_TAG: Final = Job(
     name="delete_tag",
@@ -133,6 +142,9 @@ DELETE_TAG: Final = Job(
     examples=("caretaker plan delete_tag db.orders -w /lake --tag before-migration",),
     load=partial(_load, "remove", "DELETE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 EXPIRE_TAGS: Final = Job(
     name="expire_tags",
@@ -145,6 +157,8 @@ EXPIRE_TAGS: Final = Job(
     load=partial(_load, "remove", "EXPIRE"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     name="trigger_tag_automatic_creation",
@@ -161,6 +175,8 @@ TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     load=partial(_load, "automatic", "AUTOMATIC"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 TAG_JOBS: Final = (
     CREATE_TAG,

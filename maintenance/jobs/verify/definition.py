@@ -63,6 +63,7 @@ REPAIR: Final = Job(
     load=partial(_load, "repair", "REPAIR"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
 )
 REMOVE_UNEXISTING_FILES: Final = Job(
     name="remove_unexisting_files",
@@ -80,5 +81,6 @@ REMOVE_UNEXISTING_FILES: Final = Job(
     arguments=(),
     examples=("caretaker plan remove_unexisting_files db.orders -w /lake",),
     load=partial(_load, "lost_files", "STEPS"),
+    rewrites=False,
 )
 REPAIR_JOBS: Final = (REPAIR, REMOVE_UNEXISTING_FILES)

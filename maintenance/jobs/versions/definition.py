@@ -107,6 +107,7 @@ ROLLBACK: Final = Job(
     load=partial(_load, "rollback", "ROLLBACK"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
 )
 ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
@@ -125,6 +126,7 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
     load=partial(_load, "as_latest", "AS_LATEST"),
     exclusive=True,
+    rewrites=False,
 )
 CREATE_BRANCH: Final = Job(
     name="create_branch",
@@ -138,6 +140,9 @@ CREATE_BRANCH: Final = Job(
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=partial(_load, "branches", "CREATE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("branch_name",),
 )
 RENAME_BRANCH: Final = Job(
     name="rename_branch",
@@ -149,6 +154,9 @@ RENAME_BRANCH: Final = Job(
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
     load=partial(_load, "branches", "RENAME"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("branch_name", "target_branch"),
 )
 DELETE_BRANCH: Final = Job(
     name="delete_branch",
@@ -161,6 +169,8 @@ DELETE_BRANCH: Final = Job(
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=partial(_load, "branches", "DELETE"),
     exclusive=True,
+    rewrites=False,
+    required=("branch_name",),
 )
 FAST_FORWARD: Final = Job(
     name="fast_forward",
@@ -182,6 +192,8 @@ FAST_FORWARD: Final = Job(
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=partial(_load, "fast_forward", "STEPS"),
     exclusive=True,
+    rewrites=False,
+    required=("branch_name",),
 )
 COMPACT_MANIFEST: Final = Job(
     name="compact_manifest",
@@ -192,6 +204,8 @@ COMPACT_MANIFEST: Final = Job(
     arguments=(OPTIONS,),
     examples=("caretaker run compact_manifest db.orders -w /lake",),
     load=partial(_load, "manifests", "STEPS"),
+    rewrites=False,
+    retry_safe=True,
 )
 VERSION_JOBS: Final = (
     ROLLBACK,
