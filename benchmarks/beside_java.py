@@ -118,7 +118,8 @@ def shown(values: list[float]) -> str:
 def step(request: dict[str, object]) -> dict[str, object]:
     """What a run or a plan of a job took; the answer of a process of its own."""
     from maintenance.registry import job_named  # noqa: PLC0415 - the parent must stay small
-    from maintenance.runner import RunRequest, plan_table, run_table  # noqa: PLC0415
+    from maintenance.request import RunRequest  # noqa: PLC0415
+    from maintenance.runner import plan_table, run_table  # noqa: PLC0415
 
     job = job_named(str(request["job"]))
     job.load()

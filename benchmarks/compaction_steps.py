@@ -20,7 +20,8 @@ from generated import generate
 
 from maintenance.engine import LocalEngine
 from maintenance.jobs.compact.definition import COMPACT
-from maintenance.runner import RunRequest, RunServices, run_table
+from maintenance.request import RunRequest
+from maintenance.runner import RunServices, run_table
 from maintenance.spark import SparkEngine
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table

@@ -20,7 +20,8 @@ from maintenance.engine import LocalEngine
 from maintenance.environment import system_environment
 from maintenance.plan import human_bytes
 from maintenance.registry import job_named
-from maintenance.runner import RunRequest, RunServices, run_table
+from maintenance.request import RunRequest
+from maintenance.runner import RunServices, run_table
 from paimon_core.errors import MaintenanceError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table

@@ -1,20 +1,21 @@
-"""The steps of every DAG.  A step fails for a table's sake only after its other tables are done.
+"""The tasks of a job.  A task fails because of one table only after its other tables are done.
 
-What flows between them is small: `plan` returns batches of table names, the working steps leave a
-result a table under the XCom key `results`, `report` reads them all.  Arguments are not passed on:
-each task takes them from the run's params.
+What flows between them is small: `plan` returns batches of table names, the working tasks push one
+result per table under the XCom key `results`, `report` reads them all.  Arguments are not passed on:
+each task takes them from its parameters, or from the params of the DAG run.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging import ERROR, INFO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import (
@@ -25,9 +26,10 @@ from airflow.sdk.exceptions import (
 )
 
 from maintenance.lifeline import driver_has_ended, held_lifeline
-from paimon_airflow import jobs, spark
+from paimon_airflow import jobs, spark, spark_runs
 from paimon_airflow.batches import Expected, names, pack
 from paimon_airflow.credentials import storage_of_connection
+from paimon_airflow.job_request import JobRequest, request_from
 from paimon_airflow.results import (
     TableResult,
     change_text,
@@ -51,22 +53,36 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 IN_PROCESS = "in_process"
+POLICY_VARIABLE = "CARETAKER_POLICY"
+_SCHEDULED = "scheduled"
+"""The type of a run that the schedule makes; all others are somebody's."""
 _MOST_REPORTED = 500
 """Tables that the report's XCom lists; all of them are in its log."""
 
 
-class _JobStep(BaseOperator):
-    """A step of one job.  `storage` configures the store, `timezone` is the tables' own.
+class _JobTask(BaseOperator):
+    """A task of one job.
 
-    `storage` is stored with the DAG and holds no secrets; those are in `storage_connection`.
-    `policy` is a file; with `schedule` the step is about tables that have this schedule in it.
-    `defaults` are the DAG's own arguments of the job, for what neither form nor policy says.
+    `params_of_job` are the tables, arguments and limits, under the names of the job's form; None:
+    those of the DAG run, which shows that form.  A run by the schedule takes `scheduled` instead of
+    the values with which the form opens.
+
+    `storage` configures the store, `timezone` is the one of the tables' writers.  `storage` is stored
+    with the DAG and holds no secrets; those are in `storage_connection`.  `policy` is a file; "": no
+    policy; None: the one of CARETAKER_POLICY on the worker.  With `schedule`, the task works on the
+    tables that have this schedule in the policy.  `defaults` are the DAG's own arguments of the job,
+    which apply where neither the run nor the policy gives one.
     """
+
+    template_fields: Sequence[str] = ("params_of_job", "storage_connection", "policy", "timezone")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"params_of_job": "json"}
 
     def __init__(
         self,
         *,
         job: str,
+        params_of_job: Mapping[str, Any] | None = None,
+        scheduled: Mapping[str, object] | None = None,
         storage: Mapping[str, str] | None = None,
         storage_connection: str | None = None,
         timezone: str | None = None,
@@ -77,6 +93,8 @@ class _JobStep(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.job = job
+        self.params_of_job = params_of_job
+        self.scheduled = dict(scheduled or {})
         self.defaults = dict(defaults or {})
         self.policy = policy
         self.schedule = schedule
@@ -84,26 +102,35 @@ class _JobStep(BaseOperator):
         self.storage_connection = storage_connection
         self.timezone = timezone
 
-    def request(self, context: Context) -> jobs.Request:
-        """The request of this run; a wrong one fails the task for good."""
-        with _for_good():
+    def request(self, context: Context) -> JobRequest:
+        """The request of this run; a wrong one fails the task without a retry."""
+        with _without_retry():
             credentials = storage_of_connection(self.storage_connection)
-            return jobs.request_from(
+            policy = os.environ.get(POLICY_VARIABLE) if self.policy is None else self.policy
+            return request_from(
                 self.job,
-                context["params"],
+                self._params(context),
                 storage={**self.storage, **credentials},
                 timezone=self.timezone,
-                policy=self.policy,
+                policy=policy or None,
                 schedule=self.schedule,
                 defaults=self.defaults,
             )
 
+    def _params(self, context: Context) -> Mapping[str, object]:
+        if self.params_of_job is not None:
+            return self.params_of_job
+        if self.scheduled and context["dag_run"].run_type == _SCHEDULED:
+            return {**context["params"], **self.scheduled}
+        return context["params"]
 
-class PlanTables(_JobStep):
+
+class PlanTables(_JobTask):
     """Plans the job on every table; returns the batches for Spark.
 
-    Tables that are settled by that (nothing to do, dry run, failed) are under the key `results`,
-    those that need no Spark under `in_process`; without `batch_tables`, there is no Spark.
+    It pushes the results of tables that need no run (nothing to do, dry run, failed) under the key
+    `results`, and the tables that need no Spark under `in_process`.  Without `batch_tables`, no table
+    goes to Spark.
     """
 
     ui_color = "#e8f4fb"
@@ -115,12 +142,12 @@ class PlanTables(_JobStep):
     def execute(self, context: Context) -> list[dict[str, object]]:
         """The batches, one mapped task each."""
         request = self.request(context)
-        with _for_good():
+        with _without_retry():
             tables = jobs.list_tables(request)
         self.log.info("%s: planning %d tables of %s", self.job, len(tables), request.warehouse)
         plans = []
         for plan in jobs.plan_tables(request, tables):
-            self._tell(plan)
+            self._log(plan)
             plans.append(plan)
         settled = [plan.result for plan in plans if plan.result is not None]
         self._refuse_if_all_failed(settled, len(plans))
@@ -142,7 +169,7 @@ class PlanTables(_JobStep):
         ti.xcom_push(key=IN_PROCESS, value=in_process)
         return [batch.to_json() for batch in batches]
 
-    def _tell(self, plan: jobs.Planned) -> None:
+    def _log(self, plan: jobs.Planned) -> None:
         if plan.result is not None and not plan.lines:
             self.log.info("%s", plan.result.line())
         for line in plan.lines:
@@ -154,11 +181,11 @@ class PlanTables(_JobStep):
             raise AirflowException(failure_text(settled))
 
 
-class _TableWork(_JobStep):
+class _TableWork(_JobTask):
     """Runs the job on some tables, and only on those again that a first try left undone."""
 
     def work(
-        self, request: jobs.Request, tables: Sequence[str], context: Context
+        self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
         """A result for each table; what is raised is no single table's failure."""
         raise NotImplementedError  # here or on Spark: the operators say
@@ -192,21 +219,27 @@ class _TableWork(_JobStep):
 
 
 class RunInProcess(_TableWork):
-    """Runs the job on the tables whose plan needs no Spark; skipped if there are none."""
+    """Runs the job on the tables whose plan needs no Spark; skipped if there are none.
+
+    `planned_by` is the id of the task that planned them.
+    """
 
     ui_color = "#eef7e4"
 
+    def __init__(self, *, planned_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.planned_by = planned_by
+
     def execute(self, context: Context) -> str:
-        """How many tables ended how."""
-        tables = context["ti"].xcom_pull(task_ids=list(self.upstream_task_ids), key=IN_PROCESS)
-        todo = [table for found in tables for table in found or ()]
+        """How many tables ended with which outcome."""
+        todo = context["ti"].xcom_pull(task_ids=self.planned_by, key=IN_PROCESS)
         if not todo:
-            raise AirflowSkipException("no table's plan is metadata only")
+            raise AirflowSkipException("no table has a plan that only changes metadata")
         return count_text(self.settle(todo, context))
 
     def work(
         self,
-        request: jobs.Request,
+        request: JobRequest,
         tables: Sequence[str],
         context: Context,  # noqa: ARG002 - the same for all work
     ) -> Iterator[TableResult]:
@@ -223,8 +256,21 @@ class RunOnSpark(_TableWork):
     arguments of that operator.
     """
 
-    template_fields: Sequence[str] = ("batch",)
-    template_fields_renderers: ClassVar[dict[str, str]] = {"batch": "json"}
+    template_fields: Sequence[str] = (
+        *_JobTask.template_fields,
+        "batch",
+        "spark_connection",
+        "spark_conf",
+        "results",
+        "packages",
+        "submit",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **_JobTask.template_fields_renderers,
+        "batch": "json",
+        "spark_conf": "json",
+        "submit": "json",
+    }
     ui_color = "#fdefe0"
 
     def __init__(
@@ -270,7 +316,7 @@ class RunOnSpark(_TableWork):
             self.outcome = change_text(files) or self.outcome
 
     def work(
-        self, request: jobs.Request, tables: Sequence[str], context: Context
+        self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
         """A result for each table: its own, or that the application was lost before it."""
         target = self._target()
@@ -282,17 +328,18 @@ class RunOnSpark(_TableWork):
         with tempfile.TemporaryDirectory(prefix="caretaker-") as folder:
             scratch = Path(folder)
             results = self._results_folder(target, scratch, name)
-            runs = jobs.start_runs(request, tables, cluster_name=cluster_name)
+            runs = spark_runs.start_runs(request, tables, cluster_name=cluster_name)
             batch = spark.write_private(
-                scratch / f"caretaker-batch-{uuid.uuid4()}.json", jobs.batch_json(request, runs)
+                scratch / f"caretaker-batch-{uuid.uuid4()}.json",
+                spark_runs.batch_json(request, runs),
             )
             failure, ended = self._run_application(target, batch, results, tables, context)
-            reports = jobs.read_reports(request, results, tables)
+            reports = spark_runs.read_reports(request, results, tables)
         for run in runs:
             report = reports.get(run.table)
             if report is None:
                 reason = failure or "the Spark application left no result for it"
-                yield jobs.lost_run(request, run, reason, ended=ended)
+                yield spark_runs.lost_run(request, run, reason, ended=ended)
             else:
                 yield jobs.result_of(request, report)
 
@@ -341,7 +388,9 @@ class RunOnSpark(_TableWork):
                 task_id=self.task_id,
                 conn_id=self.spark_connection,
                 application=self.application or spark.application(),
-                application_args=spark.application_args(target, batch, results, lifeline),
+                application_args=spark.application_args(
+                    target, batch, results, lifeline, self.timezone
+                ),
                 files=spark.shipped_files(target, batch, self.submit.get("files")),
                 name=f"{self.job} {names(tables)}",
                 conf=spark.spark_conf(target, self.spark_conf),
@@ -390,31 +439,39 @@ class RunOnSpark(_TableWork):
 
 
 class ReportRun(BaseOperator):
-    """Says what happened to every table, and fails the run if a table failed.
+    """Reports what happened to every table, and fails the run if a table failed.
 
-    Where nothing failed but tables were refused, which the history knows or the policy skips, the
-    task ends as skipped: neither green nor red, and its log names them.
+    Refused tables that the history knows, or that the policy skips, fail nothing; the log names
+    them.  With `skip_if_refused` the task then ends as skipped, neither green nor red.
 
     The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
-    *Rendered Templates*: `report` is no template, but what is shown there is taken once more after
-    the task ran.
+    *Rendered Templates*: `report` is not a template, but Airflow stores these fields again after the
+    task ran.
     """
 
     template_fields: Sequence[str] = ("report",)
     overwrite_rtif_after_execution = True
     ui_color = "#f4f0fa"
 
-    def __init__(self, *, planned_by: str, run_by: Sequence[str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        planned_by: str,
+        run_by: Sequence[str],
+        skip_if_refused: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.planned_by = planned_by
         self.run_by = list(run_by)
+        self.skip_if_refused = skip_if_refused
         self.report = ""
 
     def execute(self, context: Context) -> None:
         """Log the report, keep it as return value, then fail if it must."""
         ti = context["ti"]
         if ti.xcom_pull(task_ids=self.planned_by, key=IN_PROCESS) is None:
-            raise AirflowFailException(f"planning failed: see the log of task {self.planned_by}")
+            self._end_without_plan(context)
         results = ordered(self._results(context))
         heading, *lines = table_lines(results)
         self.log.info("%s", heading)
@@ -430,11 +487,23 @@ class ReportRun(BaseOperator):
         if failures:
             raise AirflowFailException(failure_text(failures))
         refused = [result for result in results if result.outcome == "refused"]
-        if refused:
+        if refused and self.skip_if_refused:
             raise AirflowSkipException(refusal_text(refused))
+        if refused:
+            self.log.warning("%s", refusal_text(refused))
+
+    def _end_without_plan(self, context: Context) -> NoReturn:
+        """Skip the report if planning was skipped, as by a branch before the task group."""
+        ti = context["ti"]
+        states = ti.get_task_states(
+            dag_id=ti.dag_id, task_ids=[self.planned_by], run_ids=[ti.run_id]
+        )
+        if states.get(ti.run_id, {}).get(self.planned_by) == "skipped":
+            raise AirflowSkipException(f"task {self.planned_by} was skipped")
+        raise AirflowFailException(f"planning failed: see the log of task {self.planned_by}")
 
     def _results(self, context: Context) -> list[TableResult]:
-        """One result a table; tables that a task was to do and left no result for are lost."""
+        """One result per table; a table that was planned and has no result counts as lost."""
         ti = context["ti"]
         found = {}
         for task in [self.planned_by, *self.run_by]:
@@ -447,7 +516,7 @@ class ReportRun(BaseOperator):
             wanted += batch["tables"]
         for table in wanted:
             found.setdefault(
-                table, lost(table, "its task ended without a result: see that task's log")
+                table, lost(table, "its task ended without a result: see the log of that task")
             )
         return list(found.values())
 
@@ -466,8 +535,8 @@ def _summary(results: Sequence[TableResult]) -> dict[str, object]:
 
 
 @contextmanager
-def _for_good() -> Iterator[None]:
-    """Errors that another try cannot cure fail the task without one."""
+def _without_retry() -> Iterator[None]:
+    """Errors that a retry cannot cure fail the task without one."""
     try:
         yield
     except Exception as e:

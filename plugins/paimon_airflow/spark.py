@@ -190,12 +190,16 @@ def write_private(file: Path, text: str) -> Path:
     return file
 
 
-def application_args(target: Target, batch: Path, results: str, lifeline: Path | None) -> list[str]:
+def application_args(
+    target: Target, batch: Path, results: str, lifeline: Path | None, timezone: str | None = None
+) -> list[str]:
     """The arguments of the application: where its batch, its results and its lifeline are.
 
     A driver on the cluster finds the batch, which is shipped to it, in its working folder.
     """
     args = ["--batch", str(batch) if target.driver_is_here else batch.name, "--results", results]
+    if timezone:
+        args += ["--timezone", timezone]
     return args if lifeline is None else [*args, "--lifeline", str(lifeline)]
 
 

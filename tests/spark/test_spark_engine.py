@@ -300,16 +300,16 @@ def test_a_batch_of_tables_in_one_application(lake, tmp_path):
     batch = tmp_path / "batch.json"
     batch.write_text(
         json.dumps(
-            {
-                "warehouse": str(lake.warehouse),
-                "job": "compact",
-                "tables": ["db.agg", "db.t"],
-                "runs": [
+            [
+                {"job": "compact", "warehouse": str(lake.warehouse), **request}
+                for request in (
+                    {"table": "db.agg"},
+                    {"table": "db.t"},
                     {"table": "db.log", "arguments": {"strategy": "minor"}},
                     {"table": "db.nothing"},
                     {"table": "db.log", "arguments": {"wrong": 1}},
-                ],
-            }
+                )
+            ]
         )
     )
     results = tmp_path / "results"
