@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow.sdk import Param
+from airflow.sdk.exceptions import ParamValidationError
 
 from maintenance.arguments import Argument
 from maintenance.arguments import Kind as ArgumentKind
@@ -16,7 +17,7 @@ from maintenance.job import Job
 from maintenance.policy.model import Policy
 from paimon_airflow.batches import SIZE_PATTERN
 from paimon_dags.pages import Page
-from paimon_dags.settings import Settings
+from paimon_dags.settings import Settings, SettingsError
 
 JsonSchema = dict[str, object]
 
@@ -100,7 +101,7 @@ def job_form(
     below = below_policy(job, defaults)
     for name, value in defaults.items():
         if name in params and name not in below:
-            params[name].value = value
+            _open_with(params[name], value, where=f"[jobs.{job.name}] defaults: {name}")
     return _form(params, page, has_schedule=has_schedule)
 
 
@@ -135,6 +136,16 @@ def _form(params: dict[str, Param], page: Page, *, has_schedule: bool) -> Form:
     tables.value = None
     params["dry_run"].value = True
     return Form(params, scheduled)
+
+
+def _open_with(param: Param, value: object, *, where: str) -> None:
+    """Let the form open with this value; SettingsError if the param does not take it."""
+    try:
+        param.resolve(value)
+    except ParamValidationError as e:
+        reason = getattr(e.args[0], "message", e) if e.args else e
+        message = f"{where}: {reason}"
+        raise SettingsError(message) from e
 
 
 def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:

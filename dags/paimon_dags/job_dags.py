@@ -75,7 +75,7 @@ def job_dag(page: Page, settings: Settings, policy: Policy | None = None) -> DAG
     if has_schedule and missing:
         message = f"[jobs.{page.job}] schedule: give defaults for {', '.join(missing)} as well"
         raise SettingsError(message)
-    dag = _dag(
+    return _dag(
         page.dag_id,
         f"Caretaker: {job.name.replace('_', ' ')}",
         job,
@@ -86,10 +86,6 @@ def job_dag(page: Page, settings: Settings, policy: Policy | None = None) -> DAG
         docs=job_docs(job, page, schedule=schedule, settings=settings),
         defaults=below_policy(job, defaults),
     )
-    if own.defaults:
-        # Those of the pages are tested; these come from the operator.
-        dag.params.validate()
-    return dag
 
 
 def policy_dag(scheduled: Scheduled, page: Page, settings: Settings) -> DAG:

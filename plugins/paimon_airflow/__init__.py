@@ -2,10 +2,11 @@
 
 ::
 
-    task_groups    maintain_tables, caretaker_job: plan -> in process | on Spark -> report
+    task_groups                 maintain_tables, caretaker_job: plan -> in process | on Spark -> report
        |
-    operators      these four tasks
+    operators, spark_operator   these four tasks
        |
+       |-- job_task      what they share: the request, results across retries
        |-- job_request   what a run is asked to do: one job on many tables
        |-- jobs          list tables, plan them, run them in the worker's process
        |-- spark_runs    the runs of a Spark application: start, batch, reports

@@ -26,7 +26,8 @@ from maintenance.job import Job
 from maintenance.registry import job_named
 from maintenance.storage_options import refuse_secrets
 from paimon_airflow.job_request import GUARDS
-from paimon_airflow.operators import PlanTables, ReportRun, RunInProcess, RunOnSpark
+from paimon_airflow.operators import PlanTables, ReportRun, RunInProcess
+from paimon_airflow.spark_operator import RunOnSpark
 
 if TYPE_CHECKING:
     from airflow.sdk import XComArg

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -318,15 +319,15 @@ class TestSettings:
         [
             ({"caretakr": {}}, "unknown caretakr"),
             ({"caretaker": {"batchsize": "1 gb"}}, "unknown batchsize"),
-            ({"caretaker": {"batch_tables": "many"}}, "is no int"),
-            ({"caretaker": {"batch_tables": True}}, "is no int"),
+            ({"caretaker": {"batch_tables": "many"}}, "must be a whole number"),
+            ({"caretaker": {"batch_tables": True}}, "must be a whole number"),
             ({"caretaker": {"batch_tables": 0}}, "batch_tables must be 1 or more"),
             ({"caretaker": {"parallel_batches": -1}}, "parallel_batches must be 1 or more"),
-            ({"caretaker": {"batch_size": "lots"}}, "not a size"),
-            ({"caretaker": {"warehouse": 5}}, "is no str"),
+            ({"caretaker": {"batch_size": "lots"}}, "is not a size"),
+            ({"caretaker": {"warehouse": 5}}, "must be a text"),
             ({"jobs": {"compact": {"retrys": 1}}}, r"\[jobs.compact\]: unknown retrys"),
-            ({"jobs": {"compact": {"retries": "some"}}}, "is no int"),
-            ({"jobs": {"compact": 1}}, "is no table"),
+            ({"jobs": {"compact": {"retries": "some"}}}, "must be a whole number"),
+            ({"jobs": {"compact": 1}}, "must be a table"),
         ],
     )
     def test_what_is_wrong_in_the_file_is_named(self, raw, message):
@@ -343,6 +344,28 @@ class TestSettings:
         own = Settings(jobs={"compact": JobSettings(defaults={"stratgy": "full"})})
         with pytest.raises(SettingsError, match="no stratgy"):
             job_dag(COMPACT, own)
+
+
+@pytest.mark.parametrize(
+    ("job", "defaults", "message"),
+    [
+        ("compact", {"tables": "sales.*"}, "tables: 'sales.*' is not of type 'array'"),
+        ("expire_snapshots", {"tables": ["sales"]}, "tables: 'sales' does not match"),
+        ("expire_snapshots", {"dry_run": "no"}, "dry_run: 'no' is not of type 'boolean'"),
+    ],
+)
+def test_defaults_that_the_form_does_not_take_are_refused(job, defaults, message):
+    (page,) = all_pages([job])
+    own = Settings(jobs={job: JobSettings(defaults=defaults)})
+    with pytest.raises(SettingsError, match=rf"\[jobs\.{job}\] defaults: {re.escape(message)}"):
+        job_dag(page, own)
+
+
+def test_a_job_by_hand_may_have_defaults_for_some_of_its_form():
+    own = Settings(jobs={"rollback": JobSettings(defaults={"safety_tag": "14 d"})})
+    dag = job_dag(ROLLBACK, own)
+    assert opens_with(dag)["tables"] is None
+    assert dag.task_dict["plan"].defaults == {"safety_tag": "14 d"}
 
 
 def test_settings_of_a_job_that_does_not_exist_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -109,6 +110,21 @@ class TestWhatIsBuilt:
     def test_what_is_wrong_is_said_when_the_dag_is_parsed(self, parts, message):
         with empty_dag(), pytest.raises(InvalidArgument, match=message):
             caretaker_job(**{"job": "compact", "tables": "db.*", **parts})
+
+
+def test_the_example_of_the_documentation_is_a_dag(tmp_path):
+    from airflow.dag_processing.dagbag import DagBag
+
+    text = (Path(__file__).parents[2] / "docs" / "airflow.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "example.py"
+    file.write_text(example)
+    bag = DagBag(dag_folder=str(file))
+    assert bag.import_errors == {}
+    dag = bag.dags["nightly_sales"]
+    assert dag.task_dict["compact_sales.plan"].upstream_task_ids == {"load"}
+    assert dag.task_dict["maintain_tables.plan"].upstream_task_ids == {"compact_sales.report"}
+    assert dag.task_dict["publish"].upstream_task_ids == {"maintain_tables.report"}
 
 
 def rendered(dag: Any, task_id: str, **context: Any) -> Any:

@@ -28,7 +28,7 @@ TASK = """\
 import json, sys
 from types import SimpleNamespace
 from paimon_airflow.job_request import request_from
-from paimon_airflow.operators import RunOnSpark
+from paimon_airflow.spark_operator import RunOnSpark
 
 batch = {"label": "db.t", "tables": ["db.t"]}
 step = RunOnSpark(task_id="on_spark", job="compact", batch=batch)
