@@ -118,7 +118,8 @@ def shown(values: list[float]) -> str:
 def step(request: dict[str, object]) -> dict[str, object]:
     """What a run or a plan of a job took; the answer of a process of its own."""
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - the parent must stay small
-    from paimon_maintenance.run.runner import RunRequest, plan_table, run_table  # noqa: PLC0415
+    from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415
+    from paimon_maintenance.run.runner import plan_table, run_table  # noqa: PLC0415
 
     job = job_named(str(request["job"]))
     job.load()

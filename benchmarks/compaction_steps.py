@@ -23,7 +23,8 @@ from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.engines.spark import SparkEngine
 from paimon_maintenance.jobs.compact.definition import COMPACT
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 ROW_GROUP_BYTES = 48 * 1024**2
 BATCH_ROWS = 65_536

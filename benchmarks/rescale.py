@@ -56,7 +56,8 @@ def step_job(request: dict[str, Any]) -> dict[str, Any]:
     import pyarrow as pa  # noqa: PLC0415 - the parent imports nothing large
 
     from paimon_maintenance.registry import job_named  # noqa: PLC0415
-    from paimon_maintenance.run.runner import RunRequest, run_table  # noqa: PLC0415
+    from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415
+    from paimon_maintenance.run.runner import run_table  # noqa: PLC0415
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paimon_dags.airflow_dag import airflow_dag
-from paimon_dags.job_shape import job_shapes
+from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import load_settings
 
 settings = load_settings(Path(__file__).with_name("caretaker.toml"))
 
-for shape in job_shapes(settings):
-    globals()[shape.dag_id] = airflow_dag(shape, settings)
+globals().update({dag.dag_id: dag for dag in job_dags(settings)})

@@ -22,7 +22,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 MOST_CALLS = 400

@@ -1,13 +1,12 @@
-"""The factory of Caretaker's DAGs: plain data first, Airflow's objects last.
+"""Caretaker's own DAGs: one for each job, and one for each schedule of the policy.
 
 ::
 
-    pages      which jobs have a DAG, its schedule, notes for the operator
-    settings   caretaker.toml: warehouse, connection, batches, schedules
-    shape      form, steps and order of a DAG as frozen dataclasses
+    job_dags      the DAGs: a form over a task group of `paimon_airflow`
        |
-    job_shape  page + the job's own definition (`paimon_maintenance.registry`) -> shape
-       |         form: its fields    docs: its Markdown
+       |-- form       the form: Airflow Params from the job's definition
+       |-- docs       the page of a DAG in Markdown
        |
-    airflow_dag  shape -> airflow.sdk.DAG
+    pages         schedule, first fields and operator's notes of each job
+    settings      caretaker.toml: warehouse, connections, batches, schedules
 """

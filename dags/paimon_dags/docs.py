@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_airflow.task_groups import retries_of
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings
 from paimon_maintenance.job.job import Job
@@ -24,15 +25,16 @@ def job_docs(
     when = f"`{schedule}`" if schedule else "only when triggered"
     parts = [
         f"### {job.name.replace('_', ' ').capitalize()}: {job.summary}\n",
-        f"Runs {when}, at most once at a time; new DAGs are paused until you unpause them.\n",
+        f"Runs {when}, one run at a time. New DAGs are paused until you unpause them.\n",
         _policy(job, settings, tables),
         f"**What it does.** {job.changes}\n",
         f"**What protects data.** {job.protects} {_REFUSES}\n",
         page.notes,
         f"**Dry run.** {_DRY_RUN.format(job=job.name)}\n",
+        f"{_BY_HAND}\n" if schedule and page.deletes else "",
         f"**Undo.** {job.undo}\n",
-        f"**Steps.** {_steps(page, settings)}\n",
-        _fails(job, page),
+        f"**Tasks.** {_tasks(job, settings)}\n",
+        _fails(job, settings),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -47,58 +49,65 @@ def _policy(job: Job, settings: Settings, tables: Sequence[str]) -> str:
 
 
 _BESIDE = """\
-Guards, options and arguments of `{file}` hold for whatever is left empty in the form, whose help
-texts say what that is. When it runs by itself
-is the policy's affair too: see the DAGs `caretaker_policy_{job}...`, if there are any."""
+Guards, options and arguments of `{file}` apply to whatever is left empty in the form; the help texts
+show them. The policy also decides when the job runs by itself: see the DAGs
+`caretaker_policy_{job}...`, if there are any."""
 
 _SERVES = """\
 Runs on those tables of {shown} for which `{file}` names this schedule, with the arguments, guards
 and options that it gives each of them; a table's own options come first. `caretaker policy show
-DB.TABLE` tells what holds for a table. To run with other arguments, trigger `caretaker_{job}`."""
+DB.TABLE` prints what applies to a table. To run with other arguments, trigger `caretaker_{job}`."""
 
 
-def _steps(page: Page, settings: Settings) -> str:
-    text = _SPARK_STEPS if page.rewrites else _STEPS
+def _tasks(job: Job, settings: Settings) -> str:
+    text = _SPARK_TASKS if job.rewrites else _TASKS
     return text.format(connection=settings.spark_connection)
 
 
-def _fails(job: Job, page: Page) -> str:
-    again = _RETRIED if page.retries else _NOT_RETRIED
-    rows = _REASONS + (_SPARK_REASON if page.rewrites else "")
+def _fails(job: Job, settings: Settings) -> str:
+    own = settings.job(job.name).retries
+    retries = retries_of(job) if own is None else own
+    rows = _REASONS + (_SPARK_REASON if job.rewrites else "")
+    again = _RETRIED if retries else _NOT_RETRIED
     return f"{_FAILS} {again}\n\n{rows}\n{_AGAIN.format(job=job.name)}"
 
 
 _REFUSES = """\
-A table that uses a Paimon feature which this version does not know is refused by that feature's
-name before anything is read."""
+A table with a Paimon feature that this version does not support is refused before anything is read;
+the error names the feature."""
 
 _DRY_RUN = """\
-Trigger with *Dry run* on: `report` prints every table's plan; nothing is started or written. At the shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
+Trigger with *Dry run* on: `report` prints every table's plan; nothing is started or written. At the
+shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
 
-_STEPS = """\
-`plan` reads metadata. `in_process` does the tables that something is due for, in the worker's own
-process, as no data are rewritten. `report` sums up: see its *Rendered Templates*, or its log."""
+_BY_HAND = """\
+**Triggered by hand**, the form opens with no tables and with *Dry run* on; name the tables, then
+switch *Dry run* off. Runs by the schedule use the schedule's own tables and are no dry runs."""
 
-_SPARK_STEPS = """\
-`plan` reads metadata and packs tables into batches. `in_process` does tables that need no data
-rewritten. `on_spark` is one Spark application a batch (connection `{connection}`), named after its
-tables. `report` sums up: see its *Rendered Templates*, or its log."""
+_TASKS = """\
+`plan` reads metadata. `in_process` runs the job in the worker's own process on the tables that have
+something to do; it rewrites no data. `report` sums up: see its *Rendered Templates*, or its log."""
+
+_SPARK_TASKS = """\
+`plan` reads metadata and packs tables into batches. `in_process` runs the job on tables that need no
+data rewritten. `on_spark` is one Spark application per batch (connection `{connection}`), labelled
+with its tables. `report` sums up: see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
-**When it fails.** `report` names each table that failed, why, and what was changed in it before;
-the others are done."""
+**When it fails.** `report` names each table that failed, why, and what had changed in it before; the
+other tables are done."""
 
 _RETRIED = """\
-What failed for a passing reason was already tried again, only with the tables that failed."""
+Airflow has already tried again, only with the tables that failed for a passing reason."""
 
 _NOT_RETRIED = """\
-Nothing was tried again by itself: look at the table first, it may have changed since."""
+Airflow did not try again: look at the table first, it may have changed since."""
 
 _REASONS = """\
 | reason | what to do |
 |---|---|
 | `UnsupportedFeature` | The table is *refused*: exclude it, or upgrade Caretaker. The first run \
-that meets it is red; later ones go on without it, and `report` ends as skipped and lists it. The \
+that meets it is red; later runs succeed without it, and `report` ends as skipped and lists it. The \
 policy's `on_refused` changes that. |
 | `GuardTripped` | Read the plan (dry run). If it is right, trigger again with *Force*. |
 | `CommitConflict`, `StalePlan` | Other writers kept winning. Run again at a quieter time. |
@@ -109,7 +118,7 @@ again. |
 """
 
 _SPARK_REASON = """\
-| `SparkApplicationLost` | Read the log of that `on_spark` task from its end: memory, the \
+| `SparkApplicationLost` | Read the end of the log of that `on_spark` task: memory, the \
 connection, the cluster. |
 """
 

@@ -1,4 +1,4 @@
-"""The trigger form of a job's DAG: which tables, the job's own arguments, safety.
+"""The trigger form of a job's DAG as Airflow Params: which tables, the job's arguments, safety.
 
 Help texts are plain: Airflow sets code in a help text over the lines around it.
 """
@@ -6,24 +6,25 @@ Help texts are plain: Airflow sets code in a help text over the lines around it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+
+from airflow.sdk import Param
+from airflow.sdk.exceptions import ParamValidationError
 
 from paimon_airflow.batches import SIZE_PATTERN
 from paimon_dags.pages import Page
-from paimon_dags.settings import Settings
-from paimon_dags.shape import Field, JsonSchema
+from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.arguments import Argument
 from paimon_maintenance.job.arguments import Kind as ArgumentKind
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.policy.model import Policy
 
-FIRST = None
-"""Fields without a section are what the form opens with."""
+JsonSchema = dict[str, object]
+
 WHICH = "Narrow the tables down"
 LIMITS = "Limits"
+ALL_TABLES = ["*.*"]
 
-_PATTERNS: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1}}
-_TEXT: JsonSchema = {"type": ["string", "null"], "minLength": 1}
 _SIZE: JsonSchema = {"type": ["string", "null"], "pattern": SIZE_PATTERN}
 
 _UNITS = {
@@ -36,151 +37,217 @@ _UNITS = {
         (1, "ms"),
     ),
 }
-# The jobs' help texts speak of a command line; here is how the same is written in a form.
+# The jobs' help texts are written for the command line; here is how a form takes the same.
 _WRITTEN = {
-    ArgumentKind.PARTITIONS: "One partition a line, for instance {}",
-    ArgumentKind.TEXTS: "One a line, for instance {}",
+    ArgumentKind.PARTITIONS: "One partition per line, for instance {}",
+    ArgumentKind.TEXTS: "One per line, for instance {}",
     ArgumentKind.OPTIONS: 'As a JSON object, for instance {{"{}"}}',
 }
 
 
-def form_fields(
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A DAG's form: its params in their order, and what a run by the schedule takes instead.
+
+    A param whose default its schema refuses has to be filled in; the form cannot be sent before.
+    """
+
+    params: Mapping[str, Param]
+    scheduled: Mapping[str, object]
+
+    def missing(self) -> list[str]:
+        """The params without which a run by the schedule could not start."""
+        return [
+            name
+            for name, param in self.params.items()
+            if self.scheduled.get(name, param.value) is None
+            and (name == "tables" or not _takes_null(param))
+        ]
+
+
+def _takes_null(param: Param) -> bool:
+    kind = param.schema.get("type")
+    return kind == "null" or (isinstance(kind, list) and "null" in kind)
+
+
+def job_form(
     job: Job,
     page: Page,
     settings: Settings,
     defaults: Mapping[str, object],
     *,
-    by_hand: bool,
+    has_schedule: bool,
     policy: Policy | None = None,
-) -> tuple[Field, ...]:
-    """The form's fields in their order.
+) -> Form:
+    """The form of the job's own DAG.
 
-    The job's arguments are empty: only what somebody typed comes before the policy.  Their help says
-    what holds otherwise, of which `defaults` are the DAG's own.  Other fields open with the values
-    of `defaults`.  `by_hand`: whether nothing else ever triggers the DAG.
+    The job's arguments open empty, so that only what somebody typed beats the policy.  Their help
+    says what applies otherwise, `defaults` of the DAG included.  Other params open with the values of
+    `defaults`.
     """
-    arguments = [_argument(a, page, defaults, policy) for a in job.arguments]
-    fields = [
-        # What a page leaves to people never means all tables, on whatever schedule it is put.
-        *_tables(settings, by_hand=by_hand or page.by_hand),
-        *(field for field in arguments if field.section is FIRST),
-        replace(_DRY_RUN, default=by_hand and page.deletes),
-        *_NARROWER,
-        *(field for field in arguments if field.section is not FIRST),
-        *_limits(page, settings),
-    ]
+    arguments = {a.name: _argument(a, job, page, defaults, policy) for a in job.arguments}
+    first = {name: param for name, param in arguments.items() if name in page.first}
+    # A job that a page leaves to people never means all tables, whatever schedule it is put on.
+    tables = ALL_TABLES if has_schedule and not page.by_hand else None
+    params = {
+        "warehouse": _warehouse(settings),
+        "tables": _tables(_TABLES_HELP, tables),
+        **first,
+        "dry_run": _dry_run(default=page.deletes and not has_schedule),
+        **_narrower(),
+        **{name: param for name, param in arguments.items() if name not in first},
+        **_limits(job, settings),
+    }
     below = below_policy(job, defaults)
-    return tuple(
-        replace(field, default=defaults[field.name])
-        if field.name in defaults and field.name not in below
-        else field
-        for field in fields
+    for name, value in defaults.items():
+        if name in params and name not in below:
+            _open_with(params[name], value, where=f"[jobs.{job.name}] defaults: {name}")
+    return _form(params, page, has_schedule=has_schedule)
+
+
+def policy_form(job: Job, page: Page, settings: Settings, patterns: tuple[str, ...]) -> Form:
+    """The form of a policy's DAG: which of its tables, and safety; the policy has the arguments."""
+    text = (
+        "One database.table or pattern per line. The run takes those of them for which the policy "
+        f"names this schedule: {', '.join(patterns)}."
     )
+    narrower = {name: param for name, param in _narrower().items() if name != "branch"}
+    params = {
+        "warehouse": _warehouse(settings),
+        "tables": _tables(text, list(patterns)),
+        "dry_run": _dry_run(default=False),
+        **narrower,
+        **_limits(job, settings),
+    }
+    return _form(params, page, has_schedule=True)
+
+
+def _form(params: dict[str, Param], page: Page, *, has_schedule: bool) -> Form:
+    """The form; of a scheduled job that deletes, it opens as if the job only ran by hand.
+
+    Then the schedule's own tables, and that it is no dry run, are kept apart from the form.
+    """
+    if not (page.deletes and has_schedule):
+        return Form(params, {})
+    scheduled = {name: params[name].value for name in ("tables", "dry_run")}
+    tables = params["tables"]
+    # Airflow puts no DAG on a schedule whose form has a param that must be filled in.
+    tables.schema = {**tables.schema, "type": ["array", "null"]}
+    tables.value = None
+    params["dry_run"].value = True
+    return Form(params, scheduled)
+
+
+def _open_with(param: Param, value: object, *, where: str) -> None:
+    """Let the form open with this value; SettingsError if the param does not take it."""
+    try:
+        param.resolve(value)
+    except ParamValidationError as e:
+        reason = getattr(e.args[0], "message", e) if e.args else e
+        message = f"{where}: {reason}"
+        raise SettingsError(message) from e
 
 
 def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:
-    """Of a DAG's defaults those over which the policy has the word, and which no form may hold."""
+    """The DAG's defaults that the policy may override, which therefore are not in the form."""
     names = {"max_rewrite", *(a.name for a in job.arguments)}
     return {name: value for name, value in defaults.items() if name in names}
 
 
-def policy_fields(page: Page, settings: Settings, patterns: tuple[str, ...]) -> tuple[Field, ...]:
-    """The form of a policy's DAG: which of its tables, and safety; arguments are the policy's."""
-    warehouse, tables = _tables(settings, by_hand=True)
-    tables = replace(
-        tables,
-        help="One database.table or pattern a line. Of these, the run takes those for which the "
-        "policy names this schedule.",
-        default=list(patterns),
+def _param(
+    title: str,
+    text: str,
+    schema: Mapping[str, object],
+    default: object = None,
+    section: str | None = None,
+) -> Param:
+    """A field of the form; without a section, it is among those that the form opens with."""
+    named: JsonSchema = {"title": title, **schema}
+    if section:
+        named["section"] = section
+    return Param(default, description=text, source="dag", schema=named)
+
+
+_TABLES_HELP = (
+    "One database.table or pattern per line. A star matches anything: sales.* is all tables of the "
+    "database sales, *.* is all tables."
+)
+
+
+def _warehouse(settings: Settings) -> Param:
+    return _param(
+        "Warehouse",
+        "Path or URL of the warehouse, the folder that holds database.db/table.",
+        {"type": ["string", "null"], "minLength": 1},
+        settings.warehouse,
     )
-    narrower = [field for field in _NARROWER if field.name != "branch"]
-    return (warehouse, tables, _DRY_RUN, *narrower, *_limits(page, settings))
 
 
-def _tables(settings: Settings, *, by_hand: bool) -> list[Field]:
-    return [
-        Field(
-            name="warehouse",
-            title="Warehouse",
-            help="Path or URL of the warehouse, the folder that holds database.db/table.",
-            schema=_TEXT,
-            default=settings.warehouse,
+def _tables(text: str, default: list[str] | None) -> Param:
+    names = {"type": "string", "pattern": r"^[^.\s]+\.\S+$"}
+    return _param("Tables", text, {"type": "array", "minItems": 1, "items": names}, default)
+
+
+def _dry_run(*, default: bool) -> Param:
+    text = "Only plan: the report shows what a run would do; nothing is written."
+    return _param("Dry run", text, {"type": "boolean"}, default)
+
+
+def _narrower() -> dict[str, Param]:
+    patterns: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    return {
+        "including": _param(
+            "Including",
+            "Regular expressions over the whole database.table, one per line. A table must match "
+            "one of them. Empty: every table matches.",
+            patterns,
+            [],
+            WHICH,
         ),
-        Field(
-            name="tables",
-            title="Tables",
-            help="One database.table or pattern a line. A star stands for anything: all tables of "
-            "a database, or of all databases.",
-            schema={
-                "type": "array",
-                "minItems": 1,
-                "items": {"type": "string", "pattern": r"^[^.\s]+\.\S+$"},
-            },
-            # A job by hand is about the tables that somebody has in mind, never about all.
-            default=None if by_hand else ["*.*"],
+        "excluding": _param(
+            "Excluding",
+            "Regular expressions as above. A table that matches one of them is left out.",
+            patterns,
+            [],
+            WHICH,
         ),
-    ]
-
-
-_DRY_RUN = Field(
-    name="dry_run",
-    title="Dry run",
-    help="Only plan: the report says what would be done; nothing is written.",
-    schema={"type": "boolean"},
-    default=False,
-)
-_NARROWER = (
-    Field(
-        name="including",
-        title="Including",
-        help="Regular expressions over the whole database.table, one a line. A table must match "
-        "one of them; empty: all do.",
-        schema=_PATTERNS,
-        default=[],
-        section=WHICH,
-    ),
-    Field(
-        name="excluding",
-        title="Excluding",
-        help="Regular expressions as above. A table that matches one is left alone.",
-        schema=_PATTERNS,
-        default=[],
-        section=WHICH,
-    ),
-    Field(
-        name="branch",
-        title="Branch",
-        help="Work on this branch of the tables instead of main.",
-        schema=_TEXT,
-        section=WHICH,
-    ),
-)
+        "branch": _param(
+            "Branch",
+            "Work on this branch of the tables instead of main.",
+            {"type": ["string", "null"], "minLength": 1},
+            section=WHICH,
+        ),
+    }
 
 
 def _argument(
-    argument: Argument, page: Page, defaults: Mapping[str, object], policy: Policy | None
-) -> Field:
+    argument: Argument,
+    job: Job,
+    page: Page,
+    defaults: Mapping[str, object],
+    policy: Policy | None,
+) -> Param:
     schema = argument.json_schema()
     title, text = str(schema.pop("title")), str(schema.pop("description"))
     # Airflow turns the examples of a list into the only values that can be picked.
     schema.pop("examples", None)
-    ruled = () if policy is None else policy.says_of(page.job, argument.name)
+    ruled = () if policy is None else policy.says_of(job.name, argument.name)
     otherwise = _otherwise(argument, ruled, defaults)
-    if argument.name in page.required and not ruled and argument.name not in defaults:
+    if argument.name in job.required and not ruled and argument.name not in defaults:
         schema = _required(schema)
     elif "enum" in schema:
-        # What the form's list of choices shows for "nothing typed".
+        # What the form's list of choices shows when nothing is chosen.
         schema["values_display"] = {"null": otherwise or "not set"}
     if otherwise:
         left = "Left alone" if argument.kind is ArgumentKind.BOOLEAN else "Empty"
         otherwise = f" {left}: {otherwise}."
-    return Field(
-        name=argument.name,
-        title=title.capitalize(),
-        help=_help(argument, text) + otherwise,
-        schema=schema,
-        section=FIRST if argument.name in page.first else _section(page),
-        argument=True,
+    return _param(
+        title.capitalize(),
+        _help(argument, text) + otherwise,
+        schema,
+        section=None
+        if argument.name in page.first
+        else f"More about: {job.name.replace('_', ' ')}",
     )
 
 
@@ -189,7 +256,7 @@ def _otherwise(
     ruled: tuple[tuple[tuple[str, ...], object], ...],
     defaults: Mapping[str, object],
 ) -> str:
-    """What holds where nothing is typed: the policy's word, else the DAG's, else the job's."""
+    """What applies where nothing is typed: the policy's value, else the DAG's, else the job's."""
     default = _shown(defaults[argument.name] if argument.name in defaults else _written(argument))
     if not ruled:
         return default
@@ -198,7 +265,7 @@ def _otherwise(
 
 
 def _shown(value: object) -> str:
-    """A default for people; code would be set over the lines around it, so there is none."""
+    """A default for people, without code: Airflow sets code over the lines around it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -215,10 +282,6 @@ def _required(schema: dict[str, object]) -> dict[str, object]:
         schema["type"] = next(name for name in kind if name != "null")
     least = {"array": "minItems", "string": "minLength"}.get(str(schema["type"]))
     return schema | ({least: 1} if least else {})
-
-
-def _section(page: Page) -> str:
-    return f"More about: {page.job.replace('_', ' ')}"
 
 
 def _help(argument: Argument, text: str) -> str:
@@ -245,33 +308,30 @@ def _written(argument: Argument) -> object:
     return str(default)
 
 
-def _limits(page: Page, settings: Settings) -> list[Field]:
-    force = Field(
-        name="force",
-        title="Force",
-        help="Override the guards, which stop a run that would delete or rewrite too much.",
-        schema={"type": "boolean"},
+def _limits(job: Job, settings: Settings) -> dict[str, Param]:
+    force = _param(
+        "Force",
+        "Ignore the guards, which stop a run that would delete or rewrite too much.",
+        {"type": "boolean"},
         default=False,
         section=LIMITS,
     )
-    if not page.rewrites:
-        return [force]
-    return [
-        Field(
-            name="max_rewrite",
-            title="Rewrite at most",
-            help="Refuse a table whose plan reads and writes more than this, for instance 1 tb.",
-            schema=_SIZE,
+    if not job.rewrites:
+        return {"force": force}
+    return {
+        "max_rewrite": _param(
+            "Rewrite at most",
+            "Stop a table whose plan reads and writes more than this, for instance 1 tb.",
+            _SIZE,
             section=LIMITS,
         ),
-        force,
-        Field(
-            name="batch_size",
-            title="Batch size",
-            help="How much one Spark application reads at most, for instance 20 gb. A larger "
-            "table gets an application of its own.",
-            schema={"type": "string", "pattern": SIZE_PATTERN},
-            default=settings.batch_size,
-            section=LIMITS,
+        "force": force,
+        "batch_size": _param(
+            "Batch size",
+            "How much one Spark application reads at most, for instance 20 gb. A larger table gets "
+            "an application of its own.",
+            {"type": "string", "pattern": SIZE_PATTERN},
+            settings.batch_size,
+            LIMITS,
         ),
-    ]
+    }

@@ -1,7 +1,7 @@
 """Where and how the DAGs run: defaults, and what `caretaker.toml` beside the DAG file says.
 
-A plain file, so that a DAG looks the same in every process that parses it, and a change of the
-schedule is a reviewed change like any other::
+A plain file, so that every process that parses a DAG sees the same one, and a change of a schedule
+is reviewed like any other::
 
     [caretaker]
     warehouse = "s3://lake/warehouse"    # default: the environment's CARETAKER_WAREHOUSE
@@ -10,7 +10,7 @@ schedule is a reviewed change like any other::
     batch_tables = 50
     parallel_batches = 4                 # Spark applications at the same time, for each DAG
     policy = "/etc/caretaker.yaml"       # default: the environment's CARETAKER_POLICY
-    pool = "caretaker"                   # of the steps that work; must exist; default: default_pool
+    pool = "caretaker"                   # of the working tasks; must exist; default: default_pool
     results = "s3://lake/.caretaker"     # only needed when drivers run on the cluster
     packages = "/opt/caretaker.zip"      # paimon_core and maintenance for executors
     timezone = "Europe/Berlin"           # of the tables' writers; default: the worker's
@@ -30,7 +30,7 @@ schedule is a reviewed change like any other::
     schedule = "*/15 * * * *"            # or false: only by hand
     pool = "spark"
     retries = 2
-    defaults = { strategy = "minor" }    # of the form
+    defaults = { strategy = "minor" }    # where neither the form nor the policy gives a value
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from paimon_airflow.batches import parse_size
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
@@ -50,12 +50,12 @@ POLICY_VARIABLE = "CARETAKER_POLICY"
 
 
 class SettingsError(ValueError):
-    """The settings file says something that cannot be; names the file and the key."""
+    """The settings file is wrong; the message names the file and the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What may be set for one job; None: as the job's page says.
+    """The settings of one job; None: as its page says.
 
     `schedule` is a cron expression, or "" for a DAG that only runs by hand.
     """
@@ -70,7 +70,7 @@ class JobSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What all DAGs share.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
+    """The settings of all DAGs.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
 
     warehouse: str | None = None
     policy: str | None = None
@@ -89,7 +89,7 @@ class Settings:
     jobs: Mapping[str, JobSettings] = field(default_factory=dict)
 
     def job(self, name: str) -> JobSettings:
-        """The settings of this job, with what holds for all where it says nothing."""
+        """The settings of this job; the pool for all jobs where it has none of its own."""
         own = self.jobs.get(name, JobSettings())
         return own if own.pool is not None or self.pool is None else replace(own, pool=self.pool)
 
@@ -157,7 +157,7 @@ def _refuse_secrets(options: Mapping[str, object], where: str) -> None:
 
 def _job_settings(raw: object, where: str) -> JobSettings:
     if not isinstance(raw, Mapping):
-        message = f"{where} is no table"
+        message = f"{where} must be a table"
         raise SettingsError(message)
     parts = dict(raw)
     if parts.get("schedule") is False:
@@ -170,7 +170,7 @@ def _job_settings(raw: object, where: str) -> JobSettings:
 def _table(raw: Mapping[str, object], name: str, where: str) -> Mapping[str, object]:
     part = raw.get(name, {})
     if not isinstance(part, Mapping):
-        message = f"{where}: [{name}] is no table"
+        message = f"{where}: [{name}] must be a table"
         raise SettingsError(message)
     return part
 
@@ -180,6 +180,14 @@ def _known(raw: Mapping[str, object], names: set[str], where: str) -> None:
     if unknown:
         message = f"{where}: unknown {', '.join(unknown)}; known: {', '.join(sorted(names))}"
         raise SettingsError(message)
+
+
+_TYPES: Final[Mapping[type, str]] = {
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    Mapping: "a table",
+}
 
 
 def _typed(raw: Mapping[str, object], defaults: object, where: str) -> None:
@@ -193,5 +201,5 @@ def _typed(raw: Mapping[str, object], defaults: object, where: str) -> None:
         if wanted is dict:
             wanted = Mapping
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-            message = f"{where}: {name} = {value!r} is no {wanted.__name__}"
+            message = f"{where}: {name} = {value!r} must be {_TYPES[wanted]}"
             raise SettingsError(message)

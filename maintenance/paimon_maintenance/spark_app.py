@@ -4,20 +4,19 @@
     --results   a folder that receives one JSON report a table, each as soon as it is there
     --lifeline  a pipe that the supervisor holds (`paimon_maintenance.engines.lifeline`): this process ends with it,
                 and the batch, which may hold secrets, is deleted as soon as it was read
+    --timezone  of the tables' writers (an IANA name), where it is not the machine's
 
-The batch never is an argument, because every user of the machine can read those.
+The batch is never an argument, because every user of the machine can read those.  It is a list of
+run requests (`paimon_maintenance.run.request.RunRequest`)::
 
-The batch::
+    [{"job": "compact", "warehouse": "s3://lake", "table": "db.a", "arguments": {"strategy": "full"},
+      "storage": {"s3.endpoint": "..."}, "guards": {"max_rewrite": "10 gb"}},
+     {"job": "compact", "warehouse": "s3://lake", "table": "db.b"}]
 
-    {"warehouse": "s3://lake", "storage": {"s3.endpoint": "..."}, "job": "compact",
-     "arguments": {"strategy": "full"}, "force": false, "timezone": null,
-     "tables": ["db.a", "db.b"],
-     "runs": [{"table": "db.c", "arguments": {"strategy": "minor"}}]}
-
-"tables" are runs with nothing of their own.  What stands beside "runs" holds for each of them,
-unless the run says otherwise.  A run may bring its "run_id".  A table that fails does not stop the others.  The report on a table
-is `DB.TABLE.json` (`DB.TABLE.N.json` for its Nth run in one batch, from the second on); its shape
-is that of `caretaker run --json` (docs/cli.md), and so is the exit code, over all tables.
+A table that fails does not stop the others.  The report on a table is `DB.TABLE.json`
+(`DB.TABLE.N.json` for its Nth run in one batch, from the second on), written with the options of
+its request's "storage".  Its shape is that of `caretaker run --json` (docs/cli.md), and so is the
+exit code, over all tables.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 if __name__ == "__main__":
     # spark-submit puts this file's folder first on the path, where module names are too common.
@@ -44,28 +44,17 @@ if __name__ == "__main__":
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.engines.lifeline import Supervised
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
-from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS, unsupervised
+from paimon_maintenance.job.job import unsupervised
 from paimon_maintenance.storage.options import options_of_environment
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.report import Report
-    from paimon_maintenance.run.runner import RunRequest, RunServices
+    from paimon_maintenance.run.request import RunRequest
+    from paimon_maintenance.run.runner import RunServices
 
 logger = logging.getLogger("paimon_maintenance.spark_app")
 
-_SHARED = (
-    "warehouse",
-    "storage",
-    "job",
-    "arguments",
-    "branch",
-    "force",
-    "dry_run",
-    "verify",
-    "max_attempts",
-    "guards",
-    "default_options",
-)
+Batch = Sequence[Mapping[str, object]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--lifeline", help="end with the process that holds this pipe")
+    parser.add_argument("--timezone", help="of the tables' writers, as in Europe/Berlin")
     parser.add_argument("--master", help="when not started by spark-submit")
     args = parser.parse_args(argv)
     logging.basicConfig(
@@ -88,14 +78,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         if supervised is not None:
             Path(args.batch).unlink()
         check = unsupervised if supervised is None else supervised.check
-        return int(run_batch(batch, args.results, master=args.master, check_supervised=check))
+        return int(
+            run_batch(
+                batch,
+                args.results,
+                timezone=args.timezone,
+                master=args.master,
+                check_supervised=check,
+            )
+        )
     except Exception as e:
         logger.exception("the batch failed as a whole")
         return int(exit_code_of(e))
 
 
-def read_batch(file: str) -> Mapping[str, object]:
-    """The batch in this file; InvalidArgument if it is none.
+def read_batch(file: str) -> Batch:
+    """The requests in this file, as JSON objects; InvalidArgument if it holds anything else.
 
     Messages never quote the file, which may hold secrets.
     """
@@ -112,22 +110,16 @@ def read_batch(file: str) -> Mapping[str, object]:
             f"there is no batch {file}",
             next_step="name a file that the driver can read; in cluster mode, ship it with --files",
         ) from e
-    if not isinstance(batch, dict) or not runs_of(batch):
-        raise InvalidArgument('the batch must be an object with a list of "tables" or "runs"')
-    return cast("Mapping[str, object]", batch)
-
-
-def runs_of(batch: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """All runs of the batch, the plain tables first."""
-    tables = cast("Sequence[str]", batch.get("tables") or ())
-    runs = cast("Sequence[Mapping[str, object]]", batch.get("runs") or ())
-    return [*({"table": table} for table in tables), *runs]
+    if not isinstance(batch, list) or not batch or not all(isinstance(r, dict) for r in batch):
+        raise InvalidArgument("the batch must be a list of run requests, each a JSON object")
+    return cast("Batch", batch)
 
 
 def run_batch(
-    batch: Mapping[str, object],
+    batch: Batch,
     results: str,
     *,
+    timezone: str | None = None,
     master: str | None = None,
     check_supervised: Callable[[], None] = unsupervised,
 ) -> ExitCode:
@@ -136,22 +128,21 @@ def run_batch(
     from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
 
-    zone = batch.get("timezone")
-    env = system_environment(str(zone) if zone else None)
+    env = system_environment(timezone)
     codes = []
     written: Counter[str] = Counter()
     engine = SparkEngine(master=master)
     services = RunServices(engine=engine, env=env, check_supervised=check_supervised)
     try:
-        for run in runs_of(batch):
-            request = _request(batch, run)
+        for parts in batch:
+            request = _request(parts)
             if isinstance(request, Exception):
-                report = _refused(batch, run, request, services)
+                report = _refused(parts, request, services)
             else:
                 engine.parallelism = cast("int | None", request.arguments.get("parallelism"))
                 report = run_table(request, services)
             written[report.table] += 1
-            _write(results, report, written[report.table], _text_map(batch.get("result_storage")))
+            _write(results, report, written[report.table], _storage(parts))
             codes.append(report.exit_code)
             logger.info("%s", "\n".join(report.lines()))
     finally:
@@ -159,68 +150,43 @@ def run_batch(
     return combined(codes)
 
 
-def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunRequest | Exception:
-    """What one run asks for, or why it cannot be asked."""
-    from paimon_maintenance.policy.limits import guards_of  # noqa: PLC0415 - needs the path
-    from paimon_maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - as above
-    from paimon_maintenance.registry import job_named  # noqa: PLC0415 - as above
-    from paimon_maintenance.run.runner import RunRequest  # noqa: PLC0415 - as above
+def _request(parts: Mapping[str, object]) -> RunRequest | Exception:
+    """One request of the batch, or why it cannot be read; the others run all the same."""
+    from paimon_maintenance.registry import job_named  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415 - as above
 
-    told = {name: run.get(name, batch.get(name)) for name in _SHARED}
     try:
-        job = job_named(str(told["job"]))
-        arguments = {
-            **cast("Mapping[str, object]", batch.get("arguments") or {}),
-            **cast("Mapping[str, object]", run.get("arguments") or {}),
-        }
-        return RunRequest(
-            job=job,
-            warehouse=str(told["warehouse"]),
-            table=str(run["table"]),
-            arguments=job.read_arguments(arguments),
-            branch=cast("str | None", told["branch"]),
-            file_io_options={**options_of_environment(), **_text_map(told["storage"])},
-            dry_run=bool(told["dry_run"]),
-            force=bool(told["force"]),
-            verify=told["verify"] is not False,
-            default_options=_text_map(told["default_options"]),
-            guards=guards_of(GuardPolicy(**cast("dict[str, Any]", told["guards"] or {}))),
-            max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
-            run_id=cast("str | None", run.get("run_id")),
-        )
-    except (InvalidArgument, KeyError) as e:
+        request = RunRequest.from_json(parts, job_named)
+    except InvalidArgument as e:
         return e
-    except (TypeError, ValueError) as e:  # the runs beside it are not to blame
-        return InvalidArgument(f"a run of the batch holds a value that cannot be read: {e}")
+    return replace(request, file_io_options=_storage(parts))
 
 
-def _refused(
-    batch: Mapping[str, object],
-    run: Mapping[str, object],
-    error: Exception,
-    services: RunServices,
-) -> Report:
+def _storage(parts: Mapping[str, object]) -> dict[str, str]:
+    """The options of the environment, then those of the request."""
+    storage = parts.get("storage")
+    own = {str(k): str(v) for k, v in storage.items()} if isinstance(storage, Mapping) else {}
+    return {**options_of_environment(), **own}
+
+
+def _refused(parts: Mapping[str, object], error: Exception, services: RunServices) -> Report:
     from paimon_maintenance.job.report import Report, Status  # noqa: PLC0415 - needs the path
 
     return Report(
-        job=str(run.get("job", batch.get("job"))),
-        table=str(run.get("table")),
-        warehouse=str(run.get("warehouse", batch.get("warehouse"))),
-        run_id=str(run.get("run_id") or services.env.new_uuid()),
+        job=str(parts.get("job")),
+        table=str(parts.get("table")),
+        warehouse=str(parts.get("warehouse")),
+        run_id=str(parts.get("run_id") or services.env.new_uuid()),
         status=Status.FAILED,
         error=error,
     )
-
-
-def _text_map(value: object) -> dict[str, str]:
-    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
 def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -> None:
     """Put the report where it was asked for; readers never see half of it."""
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - needs the path
 
-    io, root = open_file_io(results, {**options_of_environment(), **storage})
+    io, root = open_file_io(results, storage)
     name = f"{report.table.replace('/', '_')}{'' if nth == 1 else f'.{nth}'}.json"
     text = json.dumps(report.to_json(), ensure_ascii=False, default=str)
     io.overwrite(f"{root}/{name}", text.encode())

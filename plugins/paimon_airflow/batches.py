@@ -1,7 +1,7 @@
 """Which tables share a Spark application.
 
-Starting Spark costs 5 to 30 seconds, so one application maintains many tables; but one table's
-trouble delays the others of its batch, and batches run side by side, so a batch has a limit.
+Starting Spark costs 5 to 30 seconds, so one application maintains many tables. A slow table delays
+the others of its batch, and batches run in parallel, so the size of a batch is limited.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Batch:
 
     @property
     def label(self) -> str:
-        """What the UI calls the batch: its first tables and how much there is to read."""
+        """The batch in the UI: its first tables and the bytes to read."""
         return f"{names(self.tables)} ({size_text(self.bytes)})"
 
     def to_json(self) -> dict[str, object]:
-        """The batch as the planning task hands it to a mapped task."""
+        """The batch as the planning task passes it to a mapped task."""
         return {"label": self.label, "tables": list(self.tables), "bytes": self.bytes}
 
 
 def names(tables: Sequence[str]) -> str:
-    """The tables' names, all but the first three as a count."""
+    """The names of the first three tables, and how many more there are."""
     shown = ", ".join(tables[:_LABEL_NAMES])
     rest = len(tables) - _LABEL_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -87,7 +87,7 @@ def _first_fit(ordered: list[Expected], batch_bytes: int, batch_tables: int) -> 
 def parse_size(text: str) -> int:
     """The bytes that "20 gb", "512MB" or "1000" mean; ValueError for anything else."""
     if not re.match(SIZE_PATTERN, text):
-        message = f"not a size: {text!r}; write for instance 20 gb, 512 mb or a number of bytes"
+        message = f"{text!r} is not a size: write for instance 20 gb, 512 mb or a number of bytes"
         raise ValueError(message)
     number, unit = re.findall(r"[\d.]+|[a-z]+", text.lower() + " b")[:2]
     return int(float(number) * 1024 ** _UNITS[unit])

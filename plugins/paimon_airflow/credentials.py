@@ -1,11 +1,11 @@
-"""Credentials: the store's, from a connection of Airflow, and errors that say they were refused."""
+"""Credentials of the store from an Airflow connection, and errors that mean they were refused."""
 
 from __future__ import annotations
 
 import re
 
-# Codes of S3 and of what speaks its protocol, and errors of botocore before any request.  Jobs
-# raise StorageAccessDenied for these; the texts count where only a text comes back from Spark.
+# Error codes of S3 and compatible stores, and errors of botocore before any request.  Jobs raise
+# StorageAccessDenied for these; the texts matter where Spark only returns a text.
 _REFUSED = re.compile(
     r"\b(AccessDenied|AccessDeniedException|AccountProblem|AllAccessDisabled|ExpiredToken"
     r"|ExpiredTokenException|InvalidAccessKeyId|InvalidClientTokenId|InvalidSecurity|InvalidToken"
@@ -15,7 +15,7 @@ _REFUSED = re.compile(
     r"|SSOTokenLoadError|StorageAccessDenied|PermissionError)\b"
     r"|Unable to locate credentials|Partial credentials found"
 )
-# What a connection calls an option of the store.
+# Extras of a connection, and the options of the store that they set.
 _EXTRA_NAMES = {
     "aws_session_token": "s3.session-token",
     "endpoint_url": "s3.endpoint",
@@ -26,7 +26,7 @@ _EXTRA_NAMES = {
 def are_refused(text: str) -> bool:
     """Whether an error's text says that the store refused the credentials, or that there are none.
 
-    Another attempt ends the same way until somebody changes them.
+    A retry fails in the same way until somebody changes them.
     """
     return _REFUSED.search(text) is not None
 
@@ -35,8 +35,8 @@ def storage_of_connection(connection: str | None) -> dict[str, str]:
     """The options of the store that an Airflow connection holds; none without a connection.
 
     Login and password are S3's access key and secret key; extras may hold `aws_session_token`,
-    `endpoint_url`, `region_name`, and any option under its own name ("fsspec.token").  It is read
-    when a task runs and kept nowhere.  AirflowNotFoundException if there is no such connection.
+    `endpoint_url`, `region_name`, and any option under its own name ("fsspec.token").  A task reads
+    it when it runs; nothing stores it.  AirflowNotFoundException if there is no such connection.
     """
     if not connection:
         return {}

@@ -1,4 +1,4 @@
-"""What a run did to each table: small enough for XCom, complete enough for the final report."""
+"""The result of a run for each table: small enough for XCom, complete enough for the report."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WORDS: dict[Outcome, str] = {
     "planned": "planned",
     "nothing": "nothing to do",
 }
-# Errors that stay the same however often the task runs: what the table is, what was asked for,
-# or a defect of ours.  A lost reply of a commit wants a person to look before anything runs again.
+# Errors that no retry changes: the table, the request, or a defect of ours causes them.  After a lost
+# reply of a commit, a person must look before anything runs again.
 _PERMANENT = frozenset(
     {
         "AlreadyExists",
@@ -53,7 +53,7 @@ LONGEST_REPORT = 3900
 _REASON_WIDTH = 90
 """Characters of a line that Airflow's page shows without scrolling sideways."""
 _NAMED = 3
-"""As many names are told one by one."""
+"""Up to this many names are listed."""
 SPARK_LOST = "SparkApplicationLost"
 # The statuses of `paimon_maintenance.job.report`.
 _OUTCOMES: dict[str, Outcome] = {
@@ -66,10 +66,10 @@ _OUTCOMES: dict[str, Outcome] = {
 
 
 def retry_helps(error: str, text: str = "") -> bool:
-    """Whether the task should run again after an error of this class with this text.
+    """Whether a retry may succeed after an error of this class with this text.
 
-    It should after a conflict or a stale plan (a new plan sees the other commit), after trouble of
-    storage or network, and when the Spark application was lost; not when credentials are refused.
+    It may after a conflict or a stale plan (a new plan sees the other commit), after errors of storage
+    or network, and when the Spark application was lost; not when credentials are refused.
     """
     return error not in _PERMANENT and not are_refused(f"{error}: {text}")
 
@@ -79,8 +79,8 @@ class TableResult:
     """What happened to one table.
 
     `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
-    `fails` says of a refused table that it makes its task and the run fail, as one that failed does;
-    `changed` of one that did not end well that it may have been changed before.
+    `fails`: whether a refused table makes its task and the run fail, as a failed one does.
+    `changed`: whether a table that failed may have been changed before.
     """
 
     table: str
@@ -101,7 +101,7 @@ class TableResult:
 
     @property
     def wants_retry(self) -> bool:
-        """Whether running the job on this table again may end differently."""
+        """Whether running the job on this table again may succeed."""
         return self.outcome == "failed" and retry_helps(self.error or "", self.summary)
 
     def to_json(self) -> dict[str, object]:
@@ -127,21 +127,21 @@ class TableResult:
 
     def line(self) -> str:
         """The result on one line: "db.t  done  files 480 -> 12  snapshot 41  3.2 s"."""
-        told = [self.table, _WORDS[self.outcome]]
-        told += [_change(name, pair) for name, pair in self.figures.items()]
+        parts = [self.table, _WORDS[self.outcome]]
+        parts += [_change(name, pair) for name, pair in self.figures.items()]
         if self.summary:
-            told.append(self.summary)
+            parts.append(self.summary)
         if self.snapshot is not None:
-            told.append(f"snapshot {self.snapshot}")
+            parts.append(f"snapshot {self.snapshot}")
         if self.seconds:
-            told.append(f"{self.seconds:.1f} s")
-        return "  ".join(told)
+            parts.append(f"{self.seconds:.1f} s")
+        return "  ".join(parts)
 
 
 def from_report(
     report: Mapping[str, object], *, on_refused: OnRefused | None = None
 ) -> TableResult:
-    """The result that a report of `maintenance` comes down to (its `to_json`)."""
+    """The result from a report of `maintenance` (its `to_json`)."""
     error = cast("Mapping[str, object] | None", report.get("error"))
     units = cast("Sequence[Mapping[str, object]]", report.get("failed_units") or ())
     if error is None and units:
@@ -158,7 +158,7 @@ def from_report(
         error=str(error["type"]) if error else None,
         summary=_reason(error, len(units), report.get("changes"))
         if error
-        else _told(report.get("details")),
+        else _details(report.get("details")),
         seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
@@ -171,7 +171,7 @@ def from_report(
 def from_error(
     table: str, error: BaseException, *, on_refused: OnRefused | None = None
 ) -> TableResult:
-    """The result of a table on which something was raised before there was a report."""
+    """The result of a table whose run raised an error before there was a report."""
     from paimon_maintenance.job.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
 
     refused = is_refusal(error)
@@ -212,11 +212,11 @@ def _reason(error: Mapping[str, object], failed_units: int, changes: object = No
 
 
 def _done_before(changes: Mapping[str, object]) -> str:
-    """What a run that did not end well had changed before."""
+    """What a run that failed had changed before."""
     from paimon_maintenance.job.changes import text_of  # noqa: PLC0415 - only when a task runs
 
-    told = text_of(changes)
-    return f"before that: {told}" if told else "nothing of the table was changed"
+    text = text_of(changes)
+    return f"before that: {text}" if text else "nothing of the table was changed"
 
 
 def _part(part: Mapping[str, object]) -> str:
@@ -229,11 +229,11 @@ def _part(part: Mapping[str, object]) -> str:
         return f"{part['job']} skipped: {part.get('why')}"
     if part.get("status") != "success":
         return ""
-    return f"{part['job']}: {_told(part.get('details')) or 'done'}"
+    return f"{part['job']}: {_details(part.get('details')) or 'done'}"
 
 
-def _told(details: object) -> str:
-    """What only the job knows of, for people: "3 expired snapshots, 12 deleted files"."""
+def _details(details: object) -> str:
+    """The job's own figures for people: "3 expired snapshots, 12 deleted files"."""
     found = details.items() if isinstance(details, Mapping) else ()
     return ", ".join(text for name, value in found if (text := _detail(str(name), value)))
 
@@ -289,7 +289,7 @@ def lost(table: str, reason: str, *, snapshot: int | None = None) -> TableResult
 
 
 def count(results: Iterable[TableResult]) -> dict[Outcome, int]:
-    """How many tables ended how, failures first; outcomes that no table has are left out."""
+    """The number of tables by outcome, failures first; outcomes without a table are left out."""
     counts = dict.fromkeys(_ORDER, 0)
     for result in results:
         counts[result.outcome] += 1
@@ -302,21 +302,21 @@ def count_text(results: Iterable[TableResult]) -> str:
 
 
 def ordered(results: Iterable[TableResult]) -> list[TableResult]:
-    """Failures first, then what was done; by name within."""
+    """Failures first, then tables that changed; by name within."""
     return sorted(results, key=lambda result: (_ORDER[result.outcome], result.table))
 
 
 def table_lines(results: Sequence[TableResult]) -> list[str]:
-    """One aligned line a table, under a line of headings; columns that say nothing are left out."""
+    """One aligned line per table, under a line of headings; empty columns are left out."""
     names = list(dict.fromkeys(name for result in results for name in result.figures))
     rows: list[tuple[str, ...]] = [("table", "", *names, "snapshot", "seconds", "")]
     for result in results:
         figures = [_pair(name, result.figures.get(name)) for name in names]
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
-        # Why a table failed is too long for a cell: `detail_lines` has it, where it can be read.
-        told = "" if result.error or result.outcome == "nothing" else result.summary
-        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, told))
+        # Why a table failed is too long for a cell: `detail_lines` has it.
+        summary = "" if result.error or result.outcome == "nothing" else result.summary
+        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, summary))
     columns = list(zip(*rows, strict=True))
     rows = list(zip(*(c for i, c in enumerate(columns) if i < 2 or any(c[1:])), strict=True))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -330,7 +330,7 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
 
 
 def detail_lines(result: TableResult) -> list[str]:
-    """What stands below the table's line: why it failed and what to do, what its steps did."""
+    """The lines below the table's line: why it failed and what to do, what its steps did."""
     reason = f"{result.error}: {result.summary}" if result.error else ""
     wrapped = [
         line
@@ -362,12 +362,12 @@ def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -
 
 
 def failure_text(failures: Sequence[TableResult]) -> str:
-    """Why the run failed: each table with its reason, on lines of their own."""
+    """Why the run failed: one line per table with its reason."""
     return _reasons(failures, "failed")
 
 
 def refusal_text(refused: Sequence[TableResult]) -> str:
-    """Why tables were left out that are refused: each with its reason, on lines of their own."""
+    """Why tables were refused: one line per table with its reason."""
     return _reasons(refused, "refused")
 
 
@@ -380,7 +380,7 @@ def _reasons(results: Sequence[TableResult], what: str) -> str:
 def _how_to_skip(result: TableResult) -> str:
     if result.outcome != "refused" or not result.fails:
         return ""
-    return " (a refusal fails a run until the history knows it; policy: on_refused)"
+    return " (a refusal fails the run until the history knows it; see on_refused of the policy)"
 
 
 def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
@@ -394,12 +394,12 @@ def totals(results: Iterable[TableResult]) -> dict[str, list[int]]:
 
 
 def summary_of_changes(results: Sequence[TableResult]) -> str:
-    """What changed, in figures if there are any; "nothing was changed" only where that is known."""
+    """What changed, in figures if there are any; "nothing was changed" only if that is certain."""
     figures = change_text(totals(results))
     if figures:
         return figures
     if any(result.changed for result in results):
-        return "tables that did not end well may have been changed: see each of them"
+        return "tables that failed may have been changed: see each of them"
     done = any(result.outcome == "done" for result in results)
     return "no data was rewritten" if done else "nothing was changed"
 

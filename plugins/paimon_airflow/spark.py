@@ -1,4 +1,4 @@
-"""How a Spark application of ours is submitted: the binary, Python, packages, where results go.
+"""How our Spark applications are submitted: the binary, Python, packages, where results go.
 
 On a local master everything is this machine and this Python.  On a cluster the executors need
 pyarrow, numpy, fsspec, fastavro and pyroaring installed; `paimon_core` and `paimon_maintenance`,
@@ -21,7 +21,7 @@ from paimon_maintenance.engines.shipping import PACKAGES, package_folder
 APPLICATION = "spark_app.py"
 
 _QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
-# A local application has nobody to show its UI to, and must not depend on the host's name.
+# Nobody looks at the UI of a local application, and it must not depend on the host's name.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -38,7 +38,7 @@ _LONGEST_REASON = 300
 
 
 class SubmitError(Exception):
-    """The application cannot be submitted as things are set up; trying again does not help."""
+    """The application cannot be submitted with this setup; a retry does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def tracking(target: Target, submit: Mapping[str, object]) -> dict[str, object]:
 
 
 def environment(target: Target) -> dict[str, str] | None:
-    """Environment variables for spark-submit, or None where it is the cluster's business.
+    """Environment variables for spark-submit, or None where the cluster sets them.
 
     Without PYSPARK_PYTHON, workers start whatever `python3` is on the path, which may be another
     version without pyarrow.  Executors elsewhere have another file system: there only the driver's
@@ -113,7 +113,7 @@ def spark_submit() -> str:
         inside = Path(folder) / "bin" / "spark-submit"
         if inside.is_file():
             return str(inside)
-    message = "no spark-submit beside this Python, on the path or in pyspark: install pyspark"
+    message = "spark-submit is not beside this Python, on the PATH or in pyspark: install pyspark"
     raise SubmitError(message)
 
 
@@ -123,9 +123,9 @@ def application() -> str:
 
 
 def failure_reason(text: str) -> str:
-    """How the application ended and what to do, from what the provider says of its failure.
+    """How the application ended and what to do, from the provider's text about its failure.
 
-    The exit code decides: what Spark printed last is rarely about the reason.
+    The exit code decides: what Spark printed last rarely names the reason.
     """
     from paimon_maintenance.engines.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
     from paimon_maintenance.engines.spark_loss import (  # noqa: PLC0415 - as above
@@ -145,36 +145,40 @@ def failure_reason(text: str) -> str:
     if code == _NOT_FOUND or any(_NO_JAVA.search(line) for line in output):
         return "Spark did not start -> check that a JDK 17 or newer is installed on the worker"
     if code == ENDED_WITH_SUPERVISOR:
-        return "the Spark driver ended because the task that started it was gone -> run it again"
+        return "the Spark driver ended because the task that started it ended -> run it again"
     if code is not None and signal_of(code) is not None:
         return f"the Spark driver {how_it_ended(code)} -> {SparkLost.default_next_step}"
     lines = [line for line in output if _TELLING.search(line)] or output or text.splitlines()
     ended = (
         "the Spark application failed" if code is None else f"spark-submit ended with code {code}"
     )
-    said = lines[-1][:_LONGEST_REASON] if lines else ""
-    return f"{ended}: {said} -> see the task's log" if said else f"{ended} -> see the task's log"
+    last = lines[-1][:_LONGEST_REASON] if lines else ""
+    return f"{ended}: {last} -> see the task's log" if last else f"{ended} -> see the task's log"
 
 
 def write_private(file: Path, text: str) -> Path:
-    """The new file with this text, which nobody but its owner can read."""
+    """The new file with this text, which only its owner can read."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
         opened.write(text)
     return file
 
 
-def application_args(target: Target, batch: Path, results: str, lifeline: Path | None) -> list[str]:
+def application_args(
+    target: Target, batch: Path, results: str, lifeline: Path | None, timezone: str | None = None
+) -> list[str]:
     """The arguments of the application: where its batch, its results and its lifeline are.
 
     A driver on the cluster finds the batch, which is shipped to it, in its working folder.
     """
     args = ["--batch", str(batch) if target.driver_is_here else batch.name, "--results", results]
+    if timezone:
+        args += ["--timezone", timezone]
     return args if lifeline is None else [*args, "--lifeline", str(lifeline)]
 
 
 def shipped_files(target: Target, batch: Path, own: object) -> str | None:
-    """The files to ship with the application: those of the settings, and the batch if it must."""
+    """The files to ship with the application: those of the settings, and the batch if needed."""
     files = [str(own)] if own else []
     if not target.driver_is_here:
         files.append(str(batch))
@@ -189,6 +193,7 @@ def results_folder(target: Target, configured: str | None, scratch: Path, name: 
         return str(scratch / "results")
     message = (
         f"the driver runs on the cluster ({target.master}), so it cannot leave its results on this "
-        "worker: set `results` in caretaker.toml to a folder that both reach, for instance on S3"
+        "worker: set `results` in caretaker.toml (or of the task group) to a folder that both can "
+        "reach, for instance on S3"
     )
     raise SubmitError(message)

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from paimon_airflow import jobs, spark
+from paimon_airflow import jobs, spark, spark_runs
+from paimon_airflow.job_request import JobRequest
 from paimon_airflow.results import TableResult
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +62,9 @@ class Ran:
 
 
 @pytest.fixture
-def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran]:
+def run_dag(
+    airflow_database: None, spark_connection: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
     """Runs the DAG of a job to its end in this process; retries come at once."""
 
     def run(
@@ -70,6 +73,7 @@ def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran
         job: str = "compact",
         dag_id: str = "",
         retries: int = 0,
+        by_schedule: bool = False,
         **settings: str | int,
     ) -> Ran:
         folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
@@ -81,18 +85,42 @@ def run_dag(airflow_database: None, spark_connection: None) -> Callable[..., Ran
             "\n".join(["[caretaker]", *common, f"[jobs.{job}]", *own])
         )
         dag = runpy.run_path(str(file))[dag_id or f"caretaker_{job}"]
+        if by_schedule:
+            _make_scheduled_runs(monkeypatch)
         return _finished(dag.test(run_conf=dict(conf)))
 
     return run
 
 
-def _finished(run: Any) -> Ran:
+def _make_scheduled_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`DAG.test` only knows runs by hand: turn its runs into those of the scheduler."""
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.utils.types import DagRunType
+
+    create = SerializedDAG.create_dagrun
+
+    def scheduled(dag: Any, **parts: Any) -> Any:
+        run_id = parts["run_id"].replace("manual", "scheduled")
+        return create(dag, **{**parts, "run_type": DagRunType.SCHEDULED, "run_id": run_id})
+
+    monkeypatch.setattr(SerializedDAG, "create_dagrun", scheduled)
+
+
+@pytest.fixture
+def finished(airflow_database: None) -> Callable[..., Ran]:
+    """What became of a run of any DAG (`_finished`)."""
+    return _finished
+
+
+def _finished(run: Any, group: str = "") -> Ran:
+    """The run; `group` is the prefix of the report's id, as in "maintain_tables."."""
+    report_id = f"{group}report"
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 
     instances = sorted(run.get_task_instances(), key=lambda ti: (ti.task_id, ti.map_index))
     with create_session() as session:
-        query = XComModel.get_many(run_id=run.run_id, task_ids="report", key="return_value")
+        query = XComModel.get_many(run_id=run.run_id, task_ids=report_id, key="return_value")
         found = session.scalars(query).first()
         report = XComModel.deserialize_value(found) if found is not None else {}
     names = {
@@ -104,17 +132,17 @@ def _finished(run: Any) -> Ran:
         labels=[ti.rendered_map_index for ti in instances if ti.map_index >= 0],
         tries={names[ti]: ti.try_number for ti in instances},
         report=report,
-        shown=_shown(run),
+        shown=_shown(run, report_id),
     )
 
 
-def _shown(run: Any) -> str:
+def _shown(run: Any, report_id: str) -> str:
     """What the report task's page shows under Rendered Templates."""
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        ti = run.get_task_instance("report", session=session)
+        ti = run.get_task_instance(report_id, session=session)
         fields = RenderedTaskInstanceFields.get_templated_fields(ti, session=session) or {}
     return str(fields.get("report", ""))
 
@@ -134,10 +162,10 @@ class FakeLake:
     applications: list[list[str]] = field(default_factory=list)
     ran_in_process: list[str] = field(default_factory=list)
 
-    def list_tables(self, request: jobs.Request) -> list[str]:
+    def list_tables(self, request: JobRequest) -> list[str]:
         return sorted([*self.spark, *self.in_process, *(r.table for r in self.settled)])
 
-    def plan_tables(self, request: jobs.Request, tables: Sequence[str]) -> Iterator[jobs.Planned]:
+    def plan_tables(self, request: JobRequest, tables: Sequence[str]) -> Iterator[jobs.Planned]:
         for result in self.settled:
             yield jobs.Planned(table=result.table, where="nowhere", result=result)
         for table in self.in_process:
@@ -145,12 +173,12 @@ class FakeLake:
         for table, size in self.spark.items():
             yield jobs.Planned(table=table, where="spark", bytes=size)
 
-    def run_in_process(self, request: jobs.Request, tables: Sequence[str]) -> Iterator[TableResult]:
+    def run_in_process(self, request: JobRequest, tables: Sequence[str]) -> Iterator[TableResult]:
         for table in tables:
             self.ran_in_process.append(table)
             yield TableResult(table=table, outcome="done", snapshot=3)
 
-    def batch_json(self, request: jobs.Request, runs: Sequence[jobs.StartedRun]) -> str:
+    def batch_json(self, request: JobRequest, runs: Sequence[spark_runs.StartedRun]) -> str:
         tables = [run.table for run in runs]
         self.applications.append(tables)
         reports = {table: self._report(table) for table in tables}
@@ -204,8 +232,9 @@ def fake_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
 
     def install(**parts: Any) -> FakeLake:
         lake = FakeLake(**parts)
-        for name in ("list_tables", "plan_tables", "run_in_process", "batch_json"):
+        for name in ("list_tables", "plan_tables", "run_in_process"):
             monkeypatch.setattr(jobs, name, getattr(lake, name))
+        monkeypatch.setattr(spark_runs, "batch_json", lake.batch_json)
         return lake
 
     return install

@@ -105,20 +105,20 @@ def test_patterns_that_match_nothing_fail_at_once(run_dag, warehouse):
 
 
 def test_a_misspelt_param_never_becomes_a_run(warehouse):
-    from paimon_airflow import jobs
+    from paimon_airflow.job_request import request_from
     from paimon_core.errors import InvalidArgument
 
     params = {"warehouse": str(warehouse), "tables": ["db.*"], "dryrun": True}
     with pytest.raises(InvalidArgument, match=r"no param 'dryrun'.*dry_run"):
-        jobs.request_from("expire_snapshots", params, storage={}, timezone=None)
+        request_from("expire_snapshots", params, storage={}, timezone=None)
 
 
 def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse):
-    from paimon_airflow import jobs
+    from paimon_airflow.job_request import request_from
 
     def asked(job, **params):
         params |= {"warehouse": str(warehouse), "tables": ["db.*"]}
-        return jobs.request_from(job, params, storage={}, timezone=None)
+        return request_from(job, params, storage={}, timezone=None)
 
     assert asked("reset_consumer", consumer_id="c", next_snapshot=4).arguments == {
         "consumer_id": "c",
@@ -130,9 +130,10 @@ def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse)
 
 def test_a_table_with_nothing_to_do_says_why(warehouse):
     from paimon_airflow import jobs
+    from paimon_airflow.job_request import request_from
 
     params = {"warehouse": str(warehouse), "tables": ["db.orders"]}
-    request = jobs.request_from("expire_snapshots", params, storage={}, timezone=None)
+    request = request_from("expire_snapshots", params, storage={}, timezone=None)
     (plan,) = jobs.plan_tables(request, ["db.orders"])
     assert plan.result is not None
     assert plan.result.outcome == "nothing"
@@ -142,6 +143,7 @@ def test_a_table_with_nothing_to_do_says_why(warehouse):
 def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
     """Arguments reach the job, without Airflow in between."""
     from paimon_airflow import jobs
+    from paimon_airflow.job_request import request_from
 
     params = {
         "warehouse": str(warehouse),
@@ -150,7 +152,7 @@ def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
         "batch_size": "1 gb",
         "strategy": "full",
     }
-    request = jobs.request_from("compact", params, storage={}, timezone=None)
+    request = request_from("compact", params, storage={}, timezone=None)
     assert jobs.list_tables(request) == ["db.orders"]
     (plan,) = jobs.plan_tables(request, ["db.orders"])
     assert plan.where == "spark"

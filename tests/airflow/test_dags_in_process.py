@@ -28,7 +28,8 @@ def snapshots(lake: Lake, name: str) -> list[int]:
 
 
 def test_snapshots_of_many_tables_expire_in_one_task_and_one_is_broken(run_dag, lake):
-    conf = {"warehouse": str(lake.warehouse), "retain_max": 4}
+    tables = {"tables": ["*.*"], "dry_run": False}
+    conf = {"warehouse": str(lake.warehouse), "retain_max": 4, **tables}
     ran = run_dag(conf, job="expire_snapshots")
     assert ran.tasks == {"plan": "success", "in_process": "success", "report": "failed"}
     assert {name: snapshots(lake, f"db.{name}") for name in "ab"} == {
@@ -76,3 +77,22 @@ def test_a_tag_over_many_tables_of_which_one_has_it_already(run_dag, lake):
     assert again.tries["plan"] == 1
     assert again.report["failed"]["db.a"].startswith("AlreadyExists")
     assert [lake.table(f"db.{name}").tags.names() for name in "ab"] == [["before"], ["before"]]
+
+
+def test_the_schedule_expires_and_the_form_as_it_opens_does_nothing(run_dag, lake, monkeypatch):
+    monkeypatch.setenv("CARETAKER_WAREHOUSE", str(lake.warehouse))
+    by_hand = run_dag({}, job="expire_tags")
+    assert by_hand.tasks == {
+        "plan": "failed",
+        "in_process": "upstream_failed",
+        "report": "failed",
+    }
+    # Only a dry run, until somebody switches that off.
+    tables = run_dag({"tables": ["db.a"], "retain_max": 4}, job="expire_snapshots")
+    assert tables.report["counts"] == {"planned": 1}
+    assert snapshots(lake, "db.a") == list(range(1, 11))
+    lake.change_options("db.a", "snapshot.num-retained.max", "4")
+    ran = run_dag({}, job="expire_snapshots", by_schedule=True)
+    assert ran.tasks == {"plan": "success", "in_process": "success", "report": "failed"}
+    assert ran.report["failed"].keys() == {"db.strange"}
+    assert snapshots(lake, "db.a") == [7, 8, 9, 10]

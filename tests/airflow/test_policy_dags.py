@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lakes import Lake
 
-from paimon_airflow import jobs
-from paimon_dags.job_shape import job_shapes
+from paimon_airflow import jobs, spark_runs
+from paimon_airflow.job_request import JobRequest, request_from
+from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
-from paimon_dags.shape import DagShape, Kind
 from paimon_maintenance.history.store import open_history
+
+pytestmark = pytest.mark.airflow
 
 POLICY = """
 version: 1
@@ -44,41 +47,45 @@ def policy(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def shapes(policy) -> dict[str, DagShape]:
-    found = job_shapes(Settings(warehouse="/lake", policy=policy))
-    return {shape.dag_id: shape for shape in found}
+def dags(policy) -> dict[str, Any]:
+    return {dag.dag_id: dag for dag in job_dags(Settings(warehouse="/lake", policy=policy))}
 
 
-def test_each_schedule_of_a_job_is_a_dag_and_the_jobs_own_run_by_hand(shapes):
-    made = {dag_id: s.schedule for dag_id, s in shapes.items() if s.policy_schedule}
+def test_each_schedule_of_a_job_is_a_dag_and_the_jobs_own_run_by_hand(dags):
+    made = {i: d.schedule for i, d in dags.items() if d.task_dict["plan"].schedule}
     assert made == {
         "caretaker_policy_maintain__5-x-x-x-x": "5 * * * *",
         "caretaker_policy_compact__xby30-x-x-x-x": "*/30 * * * *",
         "caretaker_policy_maintain__daily": "@daily",
     }
-    assert {s.schedule for s in shapes.values() if not s.policy_schedule} == {None}
-    assert [s.kind for s in shapes["caretaker_policy_compact__xby30-x-x-x-x"].steps] == [
-        Kind.PLAN,
-        Kind.IN_PROCESS,
-        Kind.ON_SPARK,
-        Kind.REPORT,
+    for dag_id, schedule in made.items():
+        assert dags[dag_id].task_dict["plan"].schedule == schedule
+    assert {d.schedule for i, d in dags.items() if i not in made} == {None}
+    assert dags["caretaker_policy_compact__xby30-x-x-x-x"].task_ids == [
+        "plan",
+        "in_process",
+        "on_spark",
+        "report",
     ]
 
 
-def test_its_form_is_about_tables_and_its_page_names_the_file(shapes, policy):
-    dag = shapes["caretaker_policy_maintain__daily"]
-    assert dag.arguments == ()
-    assert dag.field("tables").default == ["*.*", "archive.*"]
-    assert f"`{policy}` names this schedule" in dag.docs
-    beside = f"`{policy}` hold for whatever is left empty in the form"
-    assert beside in shapes["caretaker_compact"].docs
+def test_its_form_is_about_tables_and_its_page_names_the_file(dags, policy):
+    dag = dags["caretaker_policy_maintain__daily"]
+    assert list(dag.params) == [
+        *("warehouse", "tables", "dry_run", "including", "excluding"),
+        *("max_rewrite", "force", "batch_size"),
+    ]
+    assert dag.params.get_param("tables").description.endswith(": *.*, archive.*.")
+    assert f"`{policy}` names this schedule" in dag.doc_md
+    beside = f"`{policy}` apply to whatever is left empty in the form"
+    assert beside in dags["caretaker_compact"].doc_md
 
 
 def test_a_schedule_of_the_settings_still_counts(policy):
     raw = {"caretaker": {"policy": policy}, "jobs": {"compact": {"schedule": "@weekly"}}}
-    shapes = {s.dag_id: s for s in job_shapes(settings_from(raw, environ={}))}
-    assert shapes["caretaker_compact"].schedule == "@weekly"
-    assert shapes["caretaker_expire_snapshots"].schedule is None
+    dags = {dag.dag_id: dag for dag in job_dags(settings_from(raw, environ={}))}
+    assert dags["caretaker_compact"].schedule == "@weekly"
+    assert dags["caretaker_expire_snapshots"].schedule is None
 
 
 def test_the_environment_names_the_policy_too():
@@ -95,10 +102,10 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def request(lake: Lake, policy: str, job: str = "compact", **parts: object) -> jobs.Request:
+def request(lake: Lake, policy: str, job: str = "compact", **parts: object) -> JobRequest:
     params = {"warehouse": str(lake.warehouse), "tables": ["*.*"], "batch_size": "1 gb"}
     given = {k: v for k, v in parts.items() if k != "schedule"}
-    return jobs.request_from(
+    return request_from(
         job,
         {**params, **given},
         storage={},
@@ -122,28 +129,30 @@ def test_a_run_takes_the_tables_that_have_its_schedule(lake, policy):
 
 def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
     asked = request(lake, policy, where="k > 1", max_rewrite="1.5 kb")
-    runs = jobs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
-    again = jobs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    runs = spark_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    again = spark_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
     assert runs == again, "another try must know the runs of the application that it finds"
-    (run,) = json.loads(jobs.batch_json(asked, runs))["runs"]
+    (run,) = json.loads(spark_runs.batch_json(asked, runs))
     assert run == {
+        "job": "compact",
+        "warehouse": str(lake.warehouse),
         "table": "sales.a",
+        "storage": {},
         "run_id": runs[0].run_id,
         "arguments": {"strategy": "minor", "where": "k > 1"},
         "default_options": {
             "snapshot.num-retained.min": "1",
             "snapshot.num-retained.max": "4",
         },
-        "guards": {"max_deleted_share": 0.9, "max_rewrite": "1536 b"},
+        "guards": {"max_deleted_share": 0.9, "max_rewrite": 1536},
     }
 
 
-@pytest.mark.airflow
 @pytest.mark.slow
 def test_maintenance_by_policy_and_its_history(run_dag, lake, policy, monkeypatch, tmp_path):
     monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
     ran = run_dag(
-        {"warehouse": str(lake.warehouse)},
+        {"warehouse": str(lake.warehouse), "tables": ["*.*"], "dry_run": False},
         job="maintain",
         dag_id="caretaker_policy_maintain__5-x-x-x-x",
         policy=policy,

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from paimon_airflow import jobs
-from paimon_dags.job_shape import job_shapes
+from paimon_airflow import spark_runs
+from paimon_airflow.job_request import JobRequest, request_from
+from paimon_dags.job_dags import job_dag, job_dags
+from paimon_dags.pages import all_pages
 from paimon_dags.settings import JobSettings, Settings
-from paimon_dags.shape import DagShape
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.parser import build_parser
 from paimon_maintenance.cli.request import requests_of
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.load import load_policy
 from paimon_maintenance.registry import JOBS, job_named
-from paimon_maintenance.run.runner import RunRequest
-from paimon_maintenance.spark_app import _request
+from paimon_maintenance.run.request import RunRequest
+
+pytestmark = pytest.mark.airflow
 
 TABLE = "db.t"
 EVERY_JOB = pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
@@ -80,16 +85,21 @@ def by_command_line(job: Job, folder: Path, policy: str, *typed: str) -> RunRequ
     return request
 
 
-def shape_of(job: Job, policy: str) -> DagShape:
-    shapes = job_shapes(Settings(policy=policy))
-    return next(s for s in shapes if s.dag_id == f"caretaker_{job.name}")
+def dag_of(job: Job, policy: str) -> Any:
+    (page,) = all_pages([job.name])
+    return job_dag(page, Settings(policy=policy), load_policy(policy))
 
 
-def by_form(job: Job, folder: Path, policy: str, **typed: object) -> jobs.Request:
+def arguments_in_form(job: Job, policy: str) -> dict[str, Any]:
+    params = dag_of(job, policy).params
+    return {argument.name: params.get_param(argument.name) for argument in job.arguments}
+
+
+def by_form(job: Job, folder: Path, policy: str, **typed: object) -> JobRequest:
     """As the task gets it when the form was opened, filled in so far, and sent."""
-    untouched = {field.name: field.default for field in shape_of(job, policy).fields}
+    untouched = dag_of(job, policy).params.dump()
     params = {**untouched, "warehouse": str(folder), "tables": [TABLE], "dry_run": False, **typed}
-    return jobs.request_from(job.name, params, storage={}, timezone=None, policy=policy)
+    return request_from(job.name, params, storage={}, timezone=None, policy=policy)
 
 
 def assert_same(one: RunRequest, other: RunRequest) -> None:
@@ -101,7 +111,7 @@ def assert_same(one: RunRequest, other: RunRequest) -> None:
 def test_an_untouched_form_leaves_every_argument_to_the_policy(job, tmp_path):
     given = {a.name: samples(a)[0] for a in job.arguments}
     policy = policy_file(tmp_path, job, given)
-    run = jobs._run_request(by_form(job, tmp_path, policy), TABLE)
+    run = by_form(job, tmp_path, policy).for_table(TABLE)
     read = job.read_arguments(given)
     for argument in job.arguments:
         assert run.arguments[argument.name] == read[argument.name], argument.name
@@ -116,7 +126,7 @@ def test_what_is_typed_beats_the_policy_on_the_command_line_in_the_form_and_on_s
         if isinstance(typed, bool) and not argument.default:
             continue  # the command line has no word that takes back such a switch
         asked = by_form(job, tmp_path, policy, **{argument.name: typed})
-        run = jobs._run_request(asked, TABLE)
+        run = asked.for_table(TABLE)
         value, read = run.arguments[argument.name], argument.read(typed)
         if isinstance(read, dict):
             assert isinstance(value, dict)
@@ -126,25 +136,21 @@ def test_what_is_typed_beats_the_policy_on_the_command_line_in_the_form_and_on_s
         else:
             assert value == read, argument.name
         assert_same(run, by_command_line(job, tmp_path, policy, *words(argument, typed)))
-        started = jobs.StartedRun(table=TABLE, run_id="r", snapshot_before=None)
-        batch = json.loads(jobs.batch_json(asked, [started]))
-        on_spark = _request(batch, batch["runs"][0])
-        assert isinstance(on_spark, RunRequest), on_spark
-        for name in ("arguments", "default_options", "guards"):
-            assert getattr(on_spark, name) == getattr(run, name), (argument.name, name)
+        started = spark_runs.StartedRun(table=TABLE, run_id="r", snapshot_before=None)
+        (on_spark,) = json.loads(spark_runs.batch_json(asked, [started]))
+        assert RunRequest.from_json(on_spark, job_named) == replace(run, run_id="r"), argument.name
 
 
 @EVERY_JOB
 def test_every_field_says_what_the_policy_says(job, tmp_path):
     policy = policy_file(tmp_path, job, {a.name: samples(a)[0] for a in job.arguments})
-    for field in shape_of(job, policy).fields:
-        if field.argument:
-            assert field.default is None, field.name
-            assert not field.required, field.name
-            assert "as the policy says (" in field.help, field.name
-            assert "for db.*" in field.help, field.name
-            shown = field.schema.get("values_display", {"null": "as the policy says"})
-            assert str(shown["null"]).startswith("as the policy says"), field.name
+    for name, param in arguments_in_form(job, policy).items():
+        assert param.value is None, name
+        assert "null" in param.schema["type"], name
+        assert "as the policy says (" in param.description, name
+        assert "for db.*" in param.description, name
+        shown = param.schema.get("values_display", {"null": "as the policy says"})
+        assert str(shown["null"]).startswith("as the policy says"), name
 
 
 @EVERY_JOB
@@ -158,12 +164,12 @@ def test_defaults_of_a_dag_come_below_the_policy_and_above_those_of_the_job(job,
             "timezone": None,
             "defaults": {**default, "max_rewrite": "1.5 kb"},
         }
-        ruled = jobs._run_request(jobs.request_from(job.name, policy=policy, **common), TABLE)
+        ruled = request_from(job.name, policy=policy, **common).for_table(TABLE)
         if argument.kind is not Kind.OPTIONS:
             read = argument.read(samples(argument)[0])
             assert ruled.arguments[argument.name] == read, argument.name
         assert ruled.guards.max_rewrite_bytes == 10 * 1024**3
-        free = jobs._run_request(jobs.request_from(job.name, policy=None, **common), TABLE)
+        free = request_from(job.name, policy=None, **common).for_table(TABLE)
         assert free.arguments[argument.name] == argument.read(default[argument.name])
         assert free.guards.max_rewrite_bytes == 1536
 
@@ -171,16 +177,13 @@ def test_defaults_of_a_dag_come_below_the_policy_and_above_those_of_the_job(job,
 def test_a_quarantine_of_the_policy_is_not_beaten_by_an_untouched_form(tmp_path):
     job = job_named("remove_orphan_files")
     policy = policy_file(tmp_path, job, {"mode": "quarantine"})
-    assert (
-        jobs._run_request(by_form(job, tmp_path, policy), TABLE).arguments["mode"] == "quarantine"
-    )
-    dag = shape_of(job, policy)
-    mode = dag.field("mode")
+    assert by_form(job, tmp_path, policy).for_table(TABLE).arguments["mode"] == "quarantine"
+    mode = dag_of(job, policy).params.get_param("mode")
     assert mode.schema["values_display"] == {
         "null": "as the policy says (quarantine for db.*), else quarantine"
     }
     asked = by_form(job, tmp_path, policy, mode="delete")
-    assert jobs._run_request(asked, TABLE).arguments["mode"] == "delete"
+    assert asked.for_table(TABLE).arguments["mode"] == "delete"
 
 
 DELETING = {
@@ -192,19 +195,26 @@ DELETING = {
 
 
 @EVERY_JOB
-def test_by_hand_a_deleting_job_opens_without_tables_and_with_dry_run_on(job, tmp_path):
-    dag = shape_of(job, policy_file(tmp_path, job, {}))
-    assert dag.schedule is None
-    assert dag.field("tables").default is None
-    assert dag.field("dry_run").default is (job.name in DELETING)
+def test_a_deleting_job_opens_without_tables_and_with_dry_run_on(job, tmp_path):
+    (page,) = all_pages([job.name])
+    by_policy, by_page = dag_of(job, policy_file(tmp_path, job, {})), job_dag(page, Settings())
+    assert by_policy.schedule is None
+    assert by_policy.params.get_param("tables").value is None
+    deletes = job.name in DELETING
+    for dag in (by_policy, by_page):
+        assert dag.params.get_param("dry_run").value is deletes
+        if deletes:
+            assert dag.params.get_param("tables").value is None
+    # A run by the schedule goes on as if there were no form.
+    scheduled = {"tables": ["*.*"], "dry_run": False} if by_page.schedule and deletes else {}
+    assert by_page.task_dict["plan"].scheduled == scheduled
 
 
 def test_by_hand_orphans_are_put_aside_and_on_a_schedule_they_go():
     by_hand = Settings(jobs={"remove_orphan_files": JobSettings(schedule="")})
     for settings, own in ((by_hand, {"mode": "quarantine"}), (Settings(), {})):
-        dags = {s.dag_id: s for s in job_shapes(settings)}
-        assert dags["caretaker_remove_orphan_files"].defaults == own
-    assert dags["caretaker_remove_orphan_files"].field("dry_run").default is False
+        (page,) = all_pages(["remove_orphan_files"])
+        assert job_dag(page, settings).task_dict["plan"].defaults == own
 
 
 def test_a_wrong_default_in_the_settings_is_named():
@@ -212,4 +222,4 @@ def test_a_wrong_default_in_the_settings_is_named():
 
     wrong = Settings(jobs={"compact": JobSettings(defaults={"strategy": "most"})})
     with pytest.raises(SettingsError, match=r"\[jobs.compact\] defaults: .*'most' is not one of"):
-        list(job_shapes(wrong))
+        list(job_dags(wrong))

@@ -8,6 +8,7 @@ import pytest
 from lakes import Lake
 
 from paimon_airflow import jobs
+from paimon_airflow.job_request import request_from
 from paimon_airflow.results import (
     TableResult,
     from_report,
@@ -34,7 +35,7 @@ def planned(lake: Lake, run_id: str, **parts: object) -> TableResult:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AIRFLOW_CTX_DAG_RUN_ID", run_id)
         patched.setenv("AIRFLOW_CTX_DAG_ID", "caretaker_create_tag")
-        request = jobs.request_from("create_tag", params, storage={}, timezone=None, **parts)
+        request = request_from("create_tag", params, storage={}, timezone=None, **parts)
         (result,) = [p.result for p in jobs.plan_tables(request, ["db.strange"])]
     assert result is not None
     return result

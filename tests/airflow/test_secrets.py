@@ -172,8 +172,7 @@ def stored_by_airflow() -> str:
 def test_a_serialised_dag_names_the_connection_and_holds_no_secret(lake: str, tmp_path: Path):
     from airflow.serialization.serialized_objects import DagSerialization
 
-    from paimon_dags.airflow_dag import airflow_dag
-    from paimon_dags.job_shape import job_shapes
+    from paimon_dags.job_dags import job_dags
 
     settings = settings_from(
         {
@@ -182,8 +181,8 @@ def test_a_serialised_dag_names_the_connection_and_holds_no_secret(lake: str, tm
         },
         environ={},
     )
-    for shape in job_shapes(settings):
-        written = json.dumps(DagSerialization.to_dict(airflow_dag(shape, settings)))
+    for dag in job_dags(settings):
+        written = json.dumps(DagSerialization.to_dict(dag))
         assert NEEDLE not in written
 
 
@@ -231,6 +230,8 @@ def test_the_batch_travels_as_a_file_to_a_driver_on_the_cluster(tmp_path: Path):
     args = spark.application_args(local, batch, "/r", tmp_path / "lifeline")
     assert args[:2] == ["--batch", str(batch)]
     assert args[-2:] == ["--lifeline", str(tmp_path / "lifeline")]
+    args = spark.application_args(yarn, batch, "/r", None, "Europe/Berlin")
+    assert args[-2:] == ["--timezone", "Europe/Berlin"]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ FAILED = "Cannot execute: spark-submit --master local[2] app.py. Error code is: 
             "spark.driver.memory",
         ),
         (1, "JAVA_HOME is not set", "Spark did not start", "JDK 17"),
-        (75, "", "the task that started it was gone", "run it again"),
+        (75, "", "the task that started it ended", "run it again"),
         (
             2,
             "ValueError: no such thing\nINFO Shutdown hook called",

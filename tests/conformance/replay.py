@@ -55,7 +55,8 @@ from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.times import machine_zone
 from paimon_maintenance.run.environment import system_environment
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 Step = dict[str, Any]
 Result = dict[str, Any]

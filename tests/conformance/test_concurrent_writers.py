@@ -14,7 +14,8 @@ from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.environment import system_environment
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 
 ROUNDS = 50
 ROWS = 10

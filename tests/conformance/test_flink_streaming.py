@@ -14,7 +14,8 @@ import pytest
 
 from oracle import FlinkSql
 from paimon_maintenance.jobs.compact.definition import COMPACT
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 
 SECONDS = int(os.environ.get("CARETAKER_FLINK_SECONDS", "20"))
 RATE = 200

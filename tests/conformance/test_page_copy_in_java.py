@@ -16,7 +16,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write import page_writer
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 
 LONG = "x" * 5000
 """Too long for a footer's statistics."""

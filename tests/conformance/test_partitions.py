@@ -21,7 +21,8 @@ from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 
 NOW = "2024-02-10T12:00:00"
 

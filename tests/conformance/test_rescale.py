@@ -12,7 +12,8 @@ from replay import run_step
 from oracle import Oracle, OracleError
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 
 COLUMNS = [
     {"name": "id", "type": "BIGINT NOT NULL"},

@@ -37,7 +37,8 @@ from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import JOBS, job_named
-from paimon_maintenance.run.runner import RunRequest, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 

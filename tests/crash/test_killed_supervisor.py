@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.airflow, pytest.
 TASK = """\
 import json, sys
 from types import SimpleNamespace
-from paimon_airflow import jobs
-from paimon_airflow.operators import RunOnSpark
+from paimon_airflow.job_request import request_from
+from paimon_airflow.spark_operator import RunOnSpark
 
 batch = {"label": "db.t", "tables": ["db.t"]}
 step = RunOnSpark(task_id="on_spark", job="compact", batch=batch)
 params = {"warehouse": sys.argv[1], "tables": ["db.t"], "strategy": "full"}
-request = jobs.request_from("compact", params, storage={}, timezone=None)
+request = request_from("compact", params, storage={}, timezone=None)
 ti = SimpleNamespace(dag_id="d", run_id="r", task_id="on_spark", map_index=0, max_tries=0)
 for result in step.work(request, ["db.t"], {"ti": ti}):
     print("RESULT", json.dumps(result.to_json()), flush=True)

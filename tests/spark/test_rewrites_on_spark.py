@@ -15,7 +15,8 @@ from paimon_maintenance.engines.spark import SparkEngine
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage import bulk
 
 pytestmark = pytest.mark.spark

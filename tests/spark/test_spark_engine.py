@@ -27,7 +27,8 @@ from paimon_maintenance.engines.spark import SparkEngine, Started, UnitLost
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 pytestmark = pytest.mark.spark
 
@@ -300,16 +301,16 @@ def test_a_batch_of_tables_in_one_application(lake, tmp_path):
     batch = tmp_path / "batch.json"
     batch.write_text(
         json.dumps(
-            {
-                "warehouse": str(lake.warehouse),
-                "job": "compact",
-                "tables": ["db.agg", "db.t"],
-                "runs": [
+            [
+                {"job": "compact", "warehouse": str(lake.warehouse), **request}
+                for request in (
+                    {"table": "db.agg"},
+                    {"table": "db.t"},
                     {"table": "db.log", "arguments": {"strategy": "minor"}},
                     {"table": "db.nothing"},
                     {"table": "db.log", "arguments": {"wrong": 1}},
-                ],
-            }
+                )
+            ]
         )
     )
     results = tmp_path / "results"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.cli.output import Output
@@ -19,7 +19,7 @@ from paimon_maintenance.rules.tables import is_pattern
 
 if TYPE_CHECKING:
     from paimon_core.environment import Environment
-    from paimon_maintenance.run.runner import RunRequest
+    from paimon_maintenance.run.request import RunRequest
 
 
 def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
@@ -39,8 +39,10 @@ def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
     return raw
 
 
-def requests_of(job: Job, args: argparse.Namespace, output: Output) -> Iterator[RunRequest]:
-    """A request for each table that is meant, in order.
+def requests_of(
+    job: Job, args: argparse.Namespace, output: Output, **how: Any
+) -> Iterator[RunRequest]:
+    """A request for each table that is meant, in order; `how` are its fields on how to run.
 
     What was typed comes before the policy (`paimon_maintenance.policy.resolve`).  Of many tables, those for which
     the policy switches the job off are left out.
@@ -56,7 +58,7 @@ def requests_of(job: Job, args: argparse.Namespace, output: Output) -> Iterator[
             output.note(f"{name}: the policy switches {job.name} off")
             continue
         yield resolve(job, table, typed=typed, limits=limits).request(
-            warehouse=warehouse, table=name, branch=args.branch, storage=storage
+            warehouse=warehouse, table=name, branch=args.branch, storage=storage, **how
         )
 
 

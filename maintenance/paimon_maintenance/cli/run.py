@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_maintenance.cli.output import Output, error_line
@@ -30,7 +29,17 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - fast start
 
     job = job_named(args.job)
-    requests = list(requests_of(job, args, output))
+    requests = list(
+        requests_of(
+            job,
+            args,
+            output,
+            dry_run=args.dry_run,
+            force=args.force,
+            verify=not args.no_verify,
+            max_attempts=args.max_attempts or DEFAULT_MAX_ATTEMPTS,
+        )
+    )
     many = is_pattern(args.table)
     metrics = Metrics()
     env = environment_of(args)
@@ -39,14 +48,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     reports: list[Report] = []
     codes: list[ExitCode | None] = []
     try:
-        for meant in requests:
-            request = replace(
-                meant,
-                dry_run=args.dry_run,
-                force=args.force,
-                verify=not args.no_verify,
-                max_attempts=args.max_attempts or DEFAULT_MAX_ATTEMPTS,
-            )
+        for request in requests:
             table = request.table
             engine = _at_most(engine, request.arguments.get("parallelism"))
             with progress_for(table) as bars:

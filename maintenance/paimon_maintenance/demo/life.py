@@ -24,7 +24,8 @@ from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.plan import human_bytes
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.environment import system_environment
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 TABLE: Final = lake.ORDERS
 READER: Final = "nightly-report"

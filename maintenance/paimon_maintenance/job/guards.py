@@ -15,11 +15,12 @@ newest snapshot needs may be deleted.  Decision 0021 has the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from paimon_core.errors import GuardTripped
+from paimon_core.errors import GuardTripped, InvalidArgument
+from paimon_core.options import parse_memory_size
 from paimon_maintenance.job.plan import Effect, Loss, Lost, Plan, human_bytes
 
 DEFAULT_MAX_DELETED_SHARE: Final = 0.5
@@ -49,6 +50,35 @@ class Guards:
     max_deleted_files: int | None = None
     max_deleted_bytes: int | None = None
     max_rewrite_bytes: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The limits that are not the defaults, under the policy's names; sizes in bytes."""
+        limits: dict[str, object] = {
+            "max_deleted_share": self.max_deleted_share,
+            "max_deleted_snapshots": self.max_deleted_snapshots,
+            "max_deleted_files": self.max_deleted_files,
+            "max_deleted_bytes": self.max_deleted_bytes,
+            "max_rewrite": self.max_rewrite_bytes,
+        }
+        default = {"max_deleted_share": DEFAULT_MAX_DELETED_SHARE}
+        return {name: limit for name, limit in limits.items() if limit != default.get(name)}
+
+    @classmethod
+    def from_json(cls, limits: Mapping[str, object]) -> Guards:
+        """The guards that these limits mean, under the policy's names; None: the default.
+
+        Sizes are bytes or texts such as "500 gb".  InvalidArgument names a limit that is unknown or
+        cannot be read.
+        """
+        unknown = sorted(limits.keys() - _READERS.keys())
+        if unknown:
+            raise InvalidArgument(
+                f"there is no guard {', '.join(map(repr, unknown))} (known: {', '.join(_READERS)})"
+            )
+        read = {name: _read(name, value) for name, value in limits.items() if value is not None}
+        if "max_rewrite" in read:
+            read["max_rewrite_bytes"] = read.pop("max_rewrite")
+        return cls(**read)
 
     def check(self, plan: Plan, *, force: bool) -> None:
         """Raise GuardTripped if the plan does too much and `force` is not set."""
@@ -98,6 +128,36 @@ class Guards:
                 f"the plan rewrites {human_bytes(effect.rewritten_bytes)}, more than the allowed "
                 f"{human_bytes(limit)} (--max-rewrite)"
             )
+
+
+def _share(raw: object) -> float:
+    return float(str(raw))
+
+
+def _count(raw: object) -> int:
+    return int(str(raw))
+
+
+def _size(raw: object) -> int:
+    return parse_memory_size(str(raw))
+
+
+_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "max_deleted_share": _share,
+    "max_deleted_snapshots": _count,
+    "max_deleted_files": _count,
+    "max_deleted_bytes": _size,
+    "max_rewrite": _size,
+}
+
+
+def _read(name: str, raw: object) -> Any:
+    try:
+        return _READERS[name](raw)
+    except ValueError as e:  # InvalidArgument is one
+        reason = e.message if isinstance(e, InvalidArgument) else str(e)
+        word = "--max-rewrite" if name == "max_rewrite" else name
+        raise InvalidArgument(f"argument {word}: {reason}") from e
 
 
 def _check_needed(plan: Plan) -> None:

@@ -159,6 +159,11 @@ class Job:
     `needs_line`: whether it refuses a table whose line of snapshots has a gap.
     `by_age`: whether it deletes by age (files, snapshots, tags, partitions, rows), so that it is
     refused where this machine's clock and the store's disagree.
+    `rewrites`: whether it may rewrite data files, which is work for Spark; False for a job that only
+    changes metadata or deletes.
+    `retry_safe`: whether a scheduler may run it again by itself after a failure, on a table that may
+    have changed since.  False unless the job says so.
+    `required`: the arguments without which the job cannot run.
     """
 
     name: str
@@ -175,6 +180,9 @@ class Job:
     exclusive: bool = False
     needs_line: bool = True
     by_age: bool = False
+    rewrites: bool = True
+    retry_safe: bool = False
+    required: tuple[str, ...] = ()
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """Typed values of all arguments; InvalidArgument names what is wrong."""

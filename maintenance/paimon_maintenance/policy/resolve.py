@@ -23,12 +23,11 @@ from paimon_maintenance.job.arguments import Kind, with_underscores
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.policy.limits import guards_of
 from paimon_maintenance.policy.model import MAINTAIN, GuardPolicy, TablePolicy
 from paimon_maintenance.registry import JOBS
 
 if TYPE_CHECKING:
-    from paimon_maintenance.run.runner import RunRequest
+    from paimon_maintenance.run.request import RunRequest
 
 _STEP_ARGUMENTS = "step_arguments"
 _NONE: Mapping[str, object] = {}
@@ -39,16 +38,14 @@ _NO_LIMITS = GuardPolicy()
 class Resolved:
     """What a run is given.
 
-    `raw` are the arguments that somebody gave, as JSON values under the job's own names, and `limits`
-    the guards as they were written, for processes that read them again; `arguments` and `guards` are
-    the typed values of all of them.
+    `raw` are the arguments that somebody gave, as JSON values under the job's own names; `arguments`
+    are the typed values of all of them.
     """
 
     job: Job
     raw: Mapping[str, object]
     arguments: Mapping[str, object]
     default_options: Mapping[str, str]
-    limits: GuardPolicy
     guards: Guards
     on_refused: OnRefused | None
 
@@ -62,7 +59,7 @@ class Resolved:
         **how: Any,
     ) -> RunRequest:
         """The request for the runner; `how` are its fields on how to run (`dry_run`, `force`)."""
-        from paimon_maintenance.run.runner import RunRequest  # noqa: PLC0415 - pyarrow
+        from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415 - pyarrow
 
         return RunRequest(
             job=self.job,
@@ -102,8 +99,7 @@ def resolve(
         raw=raw,
         arguments=job.read_arguments(raw),
         default_options=policy.options,
-        limits=limits,
-        guards=guards_of(limits),
+        guards=Guards.from_json(limits.to_json()),
         on_refused=own.on_refused,
     )
 

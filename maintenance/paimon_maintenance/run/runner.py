@@ -10,15 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
-from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import lacking
-from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.entry import (
     Actor,
@@ -32,11 +28,7 @@ from paimon_maintenance.history.lost_runs import settle_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.engine import Engine
-from paimon_maintenance.job.exit_codes import OnRefused
-from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import (
-    DEFAULT_MAX_ATTEMPTS,
-    Job,
     Progress,
     Quiet,
     RunContext,
@@ -47,66 +39,12 @@ from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size
 from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import Outcome, run_job
 from paimon_maintenance.run.metrics import Metrics
+from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.storage.ledger import Ledger
 from paimon_maintenance.verify.check import Scope, check_table
 from paimon_maintenance.verify.findings import Finding, Severity
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_LEASE_WAIT_MILLIS = 300_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """One job on one table.
-
-    `arguments` are typed values (`Job.read_arguments`).  `default_options` are table options that
-    hold where the table sets none.  `file_io_options` configure the store.
-    `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
-    the run waits for another job that removes history or files of the table.  `on_refused` is the
-    policy's word on what a refused table means for a run over many.  `run_id`: given by whoever
-    wrote the run's start into the history; None: a fresh one.
-    """
-
-    job: Job
-    warehouse: str
-    table: str
-    arguments: Mapping[str, object]
-    branch: str | None = None
-    file_io_options: Mapping[str, str] | None = None
-    default_options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    force: bool = False
-    verify: bool = True
-    guards: Guards = field(default_factory=Guards)
-    max_attempts: int = DEFAULT_MAX_ATTEMPTS
-    lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
-    on_refused: OnRefused | None = None
-    run_id: str | None = None
-
-    def open(self, ledger: Ledger | None = None) -> FileStoreTable:
-        """The table under its newest schema, with the run's own options on top.
-
-        What is changed through it is noted in the ledger, if one is given.
-        """
-        options = self.arguments.get("options")
-        dynamic = (
-            {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
-        )
-        opened = open_table(
-            self.warehouse,
-            self.table,
-            branch=self.branch,
-            dynamic_options={**self.job.table_options, **dynamic},
-            file_io_options=self.file_io_options,
-            watch=None if ledger is None else partial(ledger.watch, branch=self.branch),
-        )
-        supplied = lacking(opened.options, self.default_options)
-        if dynamic or supplied:
-            check_dynamic_options(opened.schemas.get(opened.schema.id), {**supplied, **dynamic})
-        if not supplied:
-            return opened
-        return replace(opened, dynamic_options={**supplied, **opened.dynamic_options}).refreshed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,4 +42,5 @@ ANALYZE: Final = Job(
         "caretaker run analyze 'db.*' -w /lake --engine local",
     ),
     load=steps_of("paimon_maintenance.jobs.analyze.steps:STEPS"),
+    retry_safe=True,
 )

@@ -81,4 +81,5 @@ COMPACT = Job(
     by_age=True,  # rows of tables with record-level.expire-time
     table_options={"write-only": "false"},
     replans=True,
+    retry_safe=True,
 )

@@ -26,4 +26,6 @@ COMPACT_MANIFEST: Final = Job(
     arguments=(OPTIONS,),
     examples=("caretaker run compact_manifest db.orders -w /lake",),
     load=steps_of("paimon_maintenance.jobs.compact_manifest.steps:STEPS"),
+    rewrites=False,
+    retry_safe=True,
 )

@@ -55,6 +55,8 @@ EXPIRE_CONSUMERS: Final = Job(
     load=steps_of("paimon_maintenance.jobs.consumers.steps:EXPIRE"),
     needs_line=False,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 RESET_CONSUMER: Final = Job(
     name="reset_consumer",
@@ -66,6 +68,9 @@ RESET_CONSUMER: Final = Job(
     examples=("caretaker run reset_consumer db.orders -w /lake --consumer-id j --next-snapshot 4",),
     load=steps_of("paimon_maintenance.jobs.consumers.steps:RESET"),
     needs_line=False,
+    rewrites=False,
+    retry_safe=True,
+    required=("consumer_id",),
 )
 CLEAR_CONSUMERS: Final = Job(
     name="clear_consumers",
@@ -77,5 +82,6 @@ CLEAR_CONSUMERS: Final = Job(
     examples=("caretaker run clear_consumers db.orders -w /lake --including-consumers 'test-.*'",),
     load=steps_of("paimon_maintenance.jobs.consumers.steps:CLEAR"),
     needs_line=False,
+    rewrites=False,
 )
 CONSUMER_JOBS: Final = (EXPIRE_CONSUMERS, RESET_CONSUMER, CLEAR_CONSUMERS)

@@ -60,4 +60,6 @@ EXPIRE_CHANGELOGS: Final = Job(
     load=steps_of("paimon_maintenance.jobs.expire_changelogs.steps:STEPS"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )

@@ -60,4 +60,6 @@ EXPIRE_SNAPSHOTS = Job(
     load=steps_of("paimon_maintenance.jobs.expire_snapshots.steps:STEPS"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )

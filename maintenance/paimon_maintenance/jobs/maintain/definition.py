@@ -76,6 +76,7 @@ def maintain_job(jobs: Mapping[str, Job]) -> Job:
         ),
         load=partial(_load, jobs),
         by_age=True,
+        retry_safe=True,
     )
 
 

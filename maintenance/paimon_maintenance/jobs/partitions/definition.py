@@ -82,6 +82,8 @@ EXPIRE_PARTITIONS: Final = Job(
     examples=("caretaker plan expire_partitions db.events -w /lake --expiration-time '90 d'",),
     load=steps_of("paimon_maintenance.jobs.partitions.expire:EXPIRE"),
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 DROP_PARTITION: Final = Job(
     name="drop_partition",
@@ -95,6 +97,8 @@ DROP_PARTITION: Final = Job(
     arguments=(PARTITIONS,),
     examples=("caretaker run drop_partition db.events -w /lake --partition dt=20240101",),
     load=steps_of("paimon_maintenance.jobs.partitions.drop:DROP"),
+    rewrites=False,
+    required=("partitions",),
 )
 MARK_PARTITION_DONE: Final = Job(
     name="mark_partition_done",
@@ -107,5 +111,8 @@ MARK_PARTITION_DONE: Final = Job(
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=steps_of("paimon_maintenance.jobs.partitions.done:DONE"),
     needs_line=False,
+    rewrites=False,
+    retry_safe=True,
+    required=("partitions",),
 )
 PARTITION_JOBS: Final = (EXPIRE_PARTITIONS, DROP_PARTITION, MARK_PARTITION_DONE)

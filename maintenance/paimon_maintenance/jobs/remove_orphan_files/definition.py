@@ -73,6 +73,8 @@ REMOVE_ORPHAN_FILES: Final = Job(
     load=steps_of("paimon_maintenance.jobs.remove_orphan_files.steps:STEPS"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 RESTORE_ORPHAN_FILES: Final = Job(
     name="restore_orphan_files",
@@ -85,6 +87,9 @@ RESTORE_ORPHAN_FILES: Final = Job(
     load=steps_of("paimon_maintenance.jobs.remove_orphan_files.quarantine:RESTORE"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
+    retry_safe=True,
+    required=("quarantine",),
 )
 PURGE_ORPHAN_FILES: Final = Job(
     name="purge_orphan_files",
@@ -96,5 +101,8 @@ PURGE_ORPHAN_FILES: Final = Job(
     examples=("caretaker run purge_orphan_files db.orders -w /lake --quarantine ID",),
     load=steps_of("paimon_maintenance.jobs.remove_orphan_files.quarantine:PURGE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("quarantine",),
 )
 ORPHAN_JOBS: Final = (REMOVE_ORPHAN_FILES, RESTORE_ORPHAN_FILES, PURGE_ORPHAN_FILES)

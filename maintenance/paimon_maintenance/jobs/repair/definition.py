@@ -55,6 +55,7 @@ REPAIR: Final = Job(
     load=steps_of("paimon_maintenance.jobs.repair.steps:REPAIR"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
 )
 REMOVE_UNEXISTING_FILES: Final = Job(
     name="remove_unexisting_files",
@@ -72,5 +73,6 @@ REMOVE_UNEXISTING_FILES: Final = Job(
     arguments=(),
     examples=("caretaker plan remove_unexisting_files db.orders -w /lake",),
     load=steps_of("paimon_maintenance.jobs.repair.lost_files:STEPS"),
+    rewrites=False,
 )
 REPAIR_JOBS: Final = (REPAIR, REMOVE_UNEXISTING_FILES)

@@ -110,4 +110,5 @@ SORT_COMPACT = Job(
         "caretaker run sort_compact db.visits -w /lake --order-by city,age --partition dt=20240101",
     ),
     load=steps_of("paimon_maintenance.jobs.sort_compact.steps:STEPS"),
+    retry_safe=True,
 )

@@ -92,6 +92,9 @@ CREATE_TAG: Final = Job(
     arguments=(TAG, SNAPSHOT, TIMESTAMP, WATERMARK, TIME_RETAINED),
     examples=("caretaker run create_tag db.orders -w /lake --tag before-migration",),
     load=steps_of("paimon_maintenance.jobs.tags.create:CREATE"),
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 REPLACE_TAG: Final = Job(
     name="replace_tag",
@@ -103,6 +106,9 @@ REPLACE_TAG: Final = Job(
     examples=("caretaker run replace_tag db.orders -w /lake --tag stable --snapshot 42",),
     load=steps_of("paimon_maintenance.jobs.tags.create:REPLACE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 RENAME_TAG: Final = Job(
     name="rename_tag",
@@ -114,6 +120,9 @@ RENAME_TAG: Final = Job(
     examples=("caretaker run rename_tag db.orders -w /lake --tag a --target-tag b",),
     load=steps_of("paimon_maintenance.jobs.tags.create:RENAME"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag", "target_tag"),
 )
 DELETE_TAG: Final = Job(
     name="delete_tag",
@@ -125,6 +134,9 @@ DELETE_TAG: Final = Job(
     examples=("caretaker plan delete_tag db.orders -w /lake --tag before-migration",),
     load=steps_of("paimon_maintenance.jobs.tags.remove:DELETE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("tag",),
 )
 EXPIRE_TAGS: Final = Job(
     name="expire_tags",
@@ -137,6 +149,8 @@ EXPIRE_TAGS: Final = Job(
     load=steps_of("paimon_maintenance.jobs.tags.remove:EXPIRE"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     name="trigger_tag_automatic_creation",
@@ -153,6 +167,8 @@ TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     load=steps_of("paimon_maintenance.jobs.tags.automatic:AUTOMATIC"),
     exclusive=True,
     by_age=True,
+    rewrites=False,
+    retry_safe=True,
 )
 TAG_JOBS: Final = (
     CREATE_TAG,

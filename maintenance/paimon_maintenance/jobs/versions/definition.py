@@ -89,6 +89,7 @@ ROLLBACK: Final = Job(
     load=steps_of("paimon_maintenance.jobs.versions.rollback:ROLLBACK"),
     exclusive=True,
     needs_line=False,
+    rewrites=False,
 )
 ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
@@ -107,6 +108,7 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
     load=steps_of("paimon_maintenance.jobs.versions.as_latest:AS_LATEST"),
     exclusive=True,
+    rewrites=False,
 )
 CREATE_BRANCH: Final = Job(
     name="create_branch",
@@ -120,6 +122,9 @@ CREATE_BRANCH: Final = Job(
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:CREATE"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("branch_name",),
 )
 RENAME_BRANCH: Final = Job(
     name="rename_branch",
@@ -131,6 +136,9 @@ RENAME_BRANCH: Final = Job(
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:RENAME"),
     exclusive=True,
+    rewrites=False,
+    retry_safe=True,
+    required=("branch_name", "target_branch"),
 )
 DELETE_BRANCH: Final = Job(
     name="delete_branch",
@@ -143,6 +151,8 @@ DELETE_BRANCH: Final = Job(
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:DELETE"),
     exclusive=True,
+    rewrites=False,
+    required=("branch_name",),
 )
 FAST_FORWARD: Final = Job(
     name="fast_forward",
@@ -164,6 +174,8 @@ FAST_FORWARD: Final = Job(
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=steps_of("paimon_maintenance.jobs.versions.fast_forward:STEPS"),
     exclusive=True,
+    rewrites=False,
+    required=("branch_name",),
 )
 VERSION_JOBS: Final = (
     ROLLBACK,

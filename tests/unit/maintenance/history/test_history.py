@@ -20,7 +20,8 @@ from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
 from paimon_maintenance.history.store import SqlHistory, open_history, state_folder
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 ROOT = Path(__file__).resolve().parents[4]
 ENTRY = Entry(

@@ -19,7 +19,8 @@ from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.commit_user import commit_user, is_of_run, pattern_of_run
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 from paimon_maintenance.storage.process_identity import has_ended, process_identity, this_process
 
 NOW = 1_700_000_000_000
@@ -28,7 +29,8 @@ RUN = """\
 import os, sys
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 warehouse, url, job, when = sys.argv[1:]
 

@@ -11,7 +11,8 @@ from replay import ENV, run_step
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import plan_table, run_table
 
 
 @pytest.fixture

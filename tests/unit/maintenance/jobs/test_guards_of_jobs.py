@@ -17,7 +17,8 @@ from paimon_maintenance.job.guards import FREE, Guards
 from paimon_maintenance.job.plan import Loss, Lost
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import plan_table, run_table
 
 
 def request(lake: Lake, job: str, guards: Guards, arguments: dict[str, object]) -> RunRequest:

@@ -102,16 +102,16 @@ def test_guards_of_the_policy(policy, lake, monkeypatch):
 
 
 def test_batches_of_a_spark_application_take_a_policys_words(lake, tmp_path):
-    batch = {
-        "warehouse": str(lake.warehouse),
+    common = {
         "job": "expire_snapshots",
-        "runs": [
-            {"table": "db.t", "default_options": {"snapshot.num-retained.max": "3"}},
-            {"table": "db.own", "default_options": {"snapshot.num-retained.max": "3"}},
-            {"table": "db.bad", "guards": {"max_deleted_share": "half"}},
-        ],
+        "warehouse": str(lake.warehouse),
         "arguments": {"retain_min": 1},
     }
+    batch = [
+        {**common, "table": "db.t", "default_options": {"snapshot.num-retained.max": "3"}},
+        {**common, "table": "db.own", "default_options": {"snapshot.num-retained.max": "3"}},
+        {**common, "table": "db.bad", "guards": {"max_deleted_share": "half"}},
+    ]
     assert run_batch(batch, str(tmp_path / "results")) == 2
     refused = json.loads((tmp_path / "results" / "db.bad.json").read_text())
     assert refused["error"]["type"] == "InvalidArgument"
@@ -136,11 +136,11 @@ def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monk
             """Nothing was started."""
 
     monkeypatch.setattr("paimon_maintenance.engines.spark.SparkEngine", lambda **_: Engine())
-    batch = {
-        "warehouse": str(lake.warehouse),
-        "job": "compact",
-        "runs": [{"table": "db.t", "arguments": {"parallelism": 3}}, {"table": "db.own"}],
-    }
+    common = {"job": "compact", "warehouse": str(lake.warehouse)}
+    batch = [
+        {**common, "table": "db.t", "arguments": {"parallelism": 3}},
+        {**common, "table": "db.own"},
+    ]
     assert run_batch(batch, str(tmp_path / "results")) == 0
     assert asked == [3, None]
     assert _at_most(LocalEngine(), 3) == LocalEngine(threads=3)

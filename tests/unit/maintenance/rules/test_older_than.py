@@ -14,7 +14,8 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
 from paimon_maintenance.run.environment import system_environment
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table
 
 NOW = 1_760_000_000_000
 ENV = replace(

@@ -23,7 +23,8 @@ from paimon_maintenance.jobs.sort_compact.plan import SortPlan
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import MAX_ROUNDS
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.lease import hold_lease
 
 COMPACTIONS: dict[str, dict[str, object]] = {"compact": {}, "maintain": {"compact": "full"}}

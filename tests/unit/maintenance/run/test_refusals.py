@@ -14,7 +14,8 @@ from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.exit_codes import ExitCode, OnRefused, refusal_fails
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import pin_is_gone
 from paimon_maintenance.run.metrics import Metrics
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 
 class Meddling(LocalEngine):

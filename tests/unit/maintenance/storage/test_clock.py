@@ -25,7 +25,8 @@ from paimon_maintenance.jobs.remove_orphan_files.candidates import find_candidat
 from paimon_maintenance.registry import JOBS, job_named
 from paimon_maintenance.run import environment
 from paimon_maintenance.run.environment import system_environment
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 from paimon_maintenance.storage.clock import check_clock
 
 MINUTE = 60_000

@@ -22,7 +22,8 @@ from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.ledger import Ledger
 
 REFERENCE = re.compile(

@@ -27,7 +27,8 @@ from paimon_maintenance.jobs.analyze import steps
 from paimon_maintenance.jobs.analyze.columns import Gatherer
 from paimon_maintenance.jobs.analyze.distinct import EXACT, DistinctCounter
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 
 def request(warehouse: Path, **arguments: object) -> RunRequest:

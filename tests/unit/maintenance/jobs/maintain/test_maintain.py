@@ -19,7 +19,8 @@ from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import plan_table, run_table
 from paimon_maintenance.verify.check import check_table
 
 ORDER = [

@@ -33,7 +33,8 @@ from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import plan_table, run_table
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Problem
 

@@ -34,7 +34,8 @@ from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.rescale import execute as execution
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 RESCALE = job_named("rescale")
 SHUFFLES = [(5, 10), (6, 4), (5, 7), (1, 9)]

@@ -24,7 +24,8 @@ from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.sort_compact import execute as execution
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, plan_table, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 JOB = job_named("sort_compact")
 SCHEMA = pa.schema([("x", pa.int32()), ("y", pa.int64()), ("s", pa.string()), ("dt", pa.string())])

@@ -20,7 +20,8 @@ from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 JOB = job_named("sort_compact")
 
