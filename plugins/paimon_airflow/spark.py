@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paimon_maintenance.engines.shipping import PACKAGES, package_folder
+from paimon_maintenance.engines.shipping import package_folder, package_parents
 
 APPLICATION = "spark_app.py"
 
@@ -89,8 +89,7 @@ def environment(target: Target) -> dict[str, str] | None:
     """
     if not target.driver_is_here:
         return None
-    folders = [str(package_folder(package).parent) for package in PACKAGES]
-    paths = [*dict.fromkeys(folders), os.environ.get("PYTHONPATH", "")]
+    paths = [*package_parents(), os.environ.get("PYTHONPATH", "")]
     variables = {
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -36,6 +36,11 @@ def package_folder(name: str) -> Path:
     raise ModuleNotFoundError(message, name=name)
 
 
+def package_parents() -> list[str]:
+    """The folders that must be on the path of a Python that imports our packages."""
+    return list(dict.fromkeys(str(package_folder(package).parent) for package in PACKAGES))
+
+
 def _sources() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         folder = package_folder(package)

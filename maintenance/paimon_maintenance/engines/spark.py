@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from paimon_core.errors import MaintenanceError, PaimonError
 from paimon_maintenance.engines.packing import pack, task_count
+from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark_loss import (
     SparkLost,
     UnitLost,
@@ -225,8 +226,6 @@ def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
 
     The folder has to stay while the session lives: executors fetch from it when they start.
     """
-    from paimon_maintenance.engines.shipping import write_packages  # noqa: PLC0415 - only for clusters
-
     folder = tempfile.TemporaryDirectory(prefix="caretaker-")
     session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
     return folder
@@ -251,10 +250,8 @@ def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
 def prepare_workers() -> None:
     """Let workers run this Python and find these packages, unless the environment says how."""
     os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
-    root = str(Path(__file__).resolve().parent.parent)
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    if root not in known:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*package_parents(), *known]))
 
 
 def _slots(session: SparkSession) -> int:
