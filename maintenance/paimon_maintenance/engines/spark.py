@@ -217,6 +217,9 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
     except (PySparkException, OSError, RuntimeError) as e:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
+    if submitted and _is_local(session.sparkContext.master):
+        # The JVM was started before this process could set the workers' path.
+        session.sparkContext.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     elsewhere = not submitted and not _is_local(master)
     return Started(session, owned=True, shipped=_ship(session) if elsewhere else None)
 
