@@ -42,7 +42,7 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
             table=table.name,
             snapshot=made.id,
         )
-    if there is None and not any(i < base.id for i in table.snapshots.ids()):
+    if not is_replaced(table, base):
         _check_branch(table, made)
         return True  # the base has expired, as it may once another follows
     log.warning(
@@ -53,6 +53,14 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
     )
     take_back(table, made, f"snapshot {base.id}, on which it builds, was removed meanwhile")
     return False
+
+
+def is_replaced(table: FileStoreTable, base: Snapshot) -> bool:
+    """Whether a rollback removed the snapshot, and not the expiry of the oldest ones."""
+    there = table.snapshots.get_or_none(base.id)
+    if there is not None:
+        return there.identity != base.identity
+    return any(i < base.id for i in table.snapshots.ids())
 
 
 def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.base import stands
+from paimon_core.commit.base import is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.manifest_changes import Changes, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
@@ -158,7 +158,9 @@ def commit_changes(
                 log.info("table=%s snapshot=%d own commit found", table.name, own.id)
                 return own
             if own is not None:
-                latest = table.snapshots.latest()
+                latest, doubt = table.snapshots.latest(), None  # it was taken back
+            if doubt is not None:
+                doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the number is taken, and not by us
             changes = provide(latest)
@@ -221,7 +223,7 @@ class _Doubt:
     cause: Exception
 
     def error(
-        self, table: FileStoreTable, request: CommitRequest, attempt: int, reason: Exception
+        self, table: FileStoreTable, request: CommitRequest, attempt: int, reason: object
     ) -> CommitStateUnknown:
         return CommitStateUnknown(
             f"the outcome of snapshot {self.snapshot} of table {table.name} by user {request.user} "
@@ -229,6 +231,17 @@ class _Doubt:
             table=table.name,
             snapshot=self.snapshot,
         )
+
+    def check_base(
+        self, table: FileStoreTable, request: CommitRequest, attempt: int, base: Snapshot | None
+    ) -> None:
+        """CommitStateUnknown if a rollback removed the base, and perhaps the snapshot with it.
+
+        Its files may be deleted then, or kept by a safety tag: they must be neither committed again
+        nor deleted here.
+        """
+        if base is not None and is_replaced(table, base):
+            raise self.error(table, request, attempt, f"snapshot {base.id}, its base, was removed")
 
 
 def _check(
@@ -298,6 +311,8 @@ def _give_up(
     try:
         latest = table.snapshots.latest()
         own = _find_own(table, request, base, latest)
+        if own is None and doubt is not None:
+            doubt.check_base(table, request, attempt, base)
     except CommitStateUnknown:
         raise
     except Exception as e:

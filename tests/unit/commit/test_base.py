@@ -150,3 +150,39 @@ def test_a_first_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
     with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
         commit(branch)
     assert table.branches.names() == []
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_commit_whose_reply_was_lost_and_that_was_rolled_back_is_not_made_again(
+    lake: Lake, once: Callable[..., None], others: int
+) -> None:
+    """A rollback deletes the files of what it removes, and a tag of it may need them."""
+
+    def roll_back() -> None:
+        remove(lake, 6, 5)
+        for number in range(others):
+            lake.append({"k": [70 + number], "v": ["theirs"]})
+        raise TimeoutError("the reply is lost")
+
+    once(after=roll_back)
+    with pytest.raises(CommitStateUnknown, match=r"snapshot 6 .*unknown"):
+        commit(lake.table())
+    snapshots = lake.table().snapshots
+    assert snapshots.ids() == list(range(1, 5 + others))
+    assert "me" not in {snapshots.get(number).commit_user for number in snapshots.ids()}
+
+
+def test_a_lost_reply_is_tried_again_where_nothing_was_rolled_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = SnapshotStore.try_commit
+    lost = [1]
+
+    def try_commit(self: SnapshotStore, snapshot: Snapshot) -> bool:
+        if lost and lost.pop():
+            lake.append({"k": [77], "v": ["theirs"]})  # takes the number
+            raise TimeoutError("the reply is lost")
+        return plain(self, snapshot)
+
+    monkeypatch.setattr(SnapshotStore, "try_commit", try_commit)
+    assert commit(lake.table()).id == 7
