@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,23 @@ def test_every_rule_of_java_that_is_cited_exists() -> None:
 
 def test_nothing_cites_rules_that_only_their_authors_can_read() -> None:
     assert [name for name, body in _texts() if OLD_CITATION.search(body)] == []
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+
+
+@pytest.mark.parametrize("package", ["paimon_core", "paimon_maintenance"])
+def test_the_picture_of_a_package_has_the_layers_of_its_contract(package: str) -> None:
+    layers = next(
+        contract["layers"]
+        for contract in CONTRACTS["contracts"]
+        if contract.get("containers") == [package]
+    )
+    rows = [re.findall(r"\w+", layer) for layer in layers]
+    picture = re.search(
+        rf"^## {package}\n.*?^```\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL
+    )
+    assert picture is not None
+    lines = [re.findall(r"[\w]+", line) for line in picture[1].splitlines()]
+    assert [line[: len(row)] for row, line in zip(rows, lines, strict=True)] == rows

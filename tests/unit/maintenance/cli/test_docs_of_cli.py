@@ -1,7 +1,8 @@
-"""docs/cli.md says what the program does."""
+"""docs/cli.md and docs/jobs.md say what the program does."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from paimon_maintenance.cli.parser import build_parser
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact.definition import COMPACT
+from paimon_maintenance.registry import JOBS
 from paimon_maintenance.verify.findings import Problem
 
-TEXT = (Path(__file__).parents[4] / "docs" / "cli.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[4] / "docs"
+TEXT = (DOCS / "cli.md").read_text(encoding="utf-8")
+LISTED_JOBS = (DOCS / "jobs.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("code", ExitCode)
@@ -33,3 +37,8 @@ def test_commands_are_documented():
 def test_arguments_of_compact_are_documented():
     for argument in COMPACT.arguments:
         assert f"`{argument.option} " in TEXT
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_jobs_are_listed(name):
+    assert re.search(rf"^\|.*`{name}`", LISTED_JOBS, re.MULTILINE)
