@@ -130,6 +130,19 @@ def test_its_recheck_drops_a_consumer_that_has_moved_on(lake: Lake) -> None:
     assert steps.recheck(table, plan).work == ()
 
 
+@pytest.mark.airflow
+@pytest.mark.usefixtures("new_job")
+def test_its_dag_runs_by_hand_without_spark_and_without_retries() -> None:
+    from paimon_dags.job_dags import job_dags
+    from paimon_dags.settings import Settings
+
+    dag = {dag.dag_id: dag for dag in job_dags(Settings(warehouse="/lake"))}[f"caretaker_{JOB}"]
+    assert dag.schedule is None
+    assert set(dag.task_dict) == {"plan", "in_process", "report"}
+    assert dag.task_dict["in_process"].retries == 0
+    assert dag.params.get_param("dry_run").value is True
+
+
 def test_the_merge_engine_of_the_page_is_the_one_that_is_tested() -> None:
     name = "tests/made_up_engine.py"
     assert BLOCKS[name] == (ROOT / name).read_text("utf-8")
