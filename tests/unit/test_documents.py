@@ -22,6 +22,7 @@ DOCUMENTS = sorted(
 )
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+SECTION = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 PATH = re.compile(r"`((?:tests|benchmarks|docs|paimon_core|maintenance|plugins|dags)/[\w./-]+)`")
 # Made by whoever follows the text, or standing for any name.
 NOT_THERE = {"docker/.env", "maintenance/paimon_maintenance/jobs/JOB/definition.py"}
@@ -33,6 +34,27 @@ def test_what_a_document_names_is_there(file: Path) -> None:
     broken = [link for link in LINK.findall(text) if not (file.parent / link).exists()]
     broken += [p for p in PATH.findall(text) if p not in NOT_THERE and not (ROOT / p).exists()]
     assert broken == []
+
+
+def anchors(text: str) -> set[str]:
+    """What a link can name behind its `#`: headings as GitHub spells them, and ids."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r"<a id=\"(\w+)\">", text))
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_the_section_that_a_link_names_is_there(file: Path) -> None:
+    text = file.read_text("utf-8")
+    targets = [
+        (file.parent / name if name else file, anchor) for name, anchor in SECTION.findall(text)
+    ]
+    assert [
+        f"{target.name}#{anchor}"
+        for target, anchor in targets
+        if anchor not in anchors(target.read_text("utf-8"))
+    ] == []
 
 
 def test_every_decision_has_a_number_of_its_own_and_is_listed() -> None:
