@@ -10,7 +10,7 @@ Each plan says what is lost by kind, and of how much (`Effect.losses`).  A kind 
 
 The free counts keep ordinary runs green: a young table loses most of its few files, and an hourly
 expiry leaves one snapshot of two hundred.  No flag overrides the last guard: nothing that the
-newest snapshot needs may be deleted.  Decision 0021 has the reasons.
+newest snapshot needs may be deleted.  Decision 0023 has the reasons.
 """
 
 from __future__ import annotations
