@@ -6,10 +6,10 @@ manifests) or can be repeated safely (hints).
 
 ========================  =======================================================================
 `create_if_absent`        snapshots, schemas, tags: all or nothing, and only one creator wins
-`overwrite`               hints and consumers: readers see all of the old or all of the new content
-`write_bytes`             manifests; `open_output` data files: names used only once `delete`,
-`delete_dir`    a missing file or folder is not an error ========================
-=======================================================================
+`overwrite`               hints and consumers: readers see all of the old or the new content
+`write_bytes`             manifests; `open_output` data files: names used only once
+`delete`, `delete_dir`    a missing file or folder is not an error
+========================  =======================================================================
 
 Errors are OSError and its subclasses: FileNotFoundError for missing files, FileExistsError for
 files that must not exist.  Paths are absolute, in the form of the table's root ("/w/db.db/t",
@@ -82,9 +82,9 @@ class FileIO(Protocol):
 
         Of any number of concurrent processes, exactly one gets True, and readers never see part of
         the content, not even after a crash.  An existing file stays untouched.  OSError means that
-        the outcome is unknown; UnsupportedFeature that the store has no such operation. A store may
-        also return True when the file already holds exactly `data`, because it cannot tell a retry
-        of its own request from another process's request.  Callers that must know who won put
+        the outcome is unknown; UnsupportedFeature that the store has no such operation.  A store
+        may also return True when the file already holds exactly `data`, because it cannot tell a
+        retry of its own request from another process's request.  Callers that must know who won put
         something unique into the content, as snapshots do.
         """
 
@@ -117,7 +117,10 @@ class FileIO(Protocol):
         """
 
     def make_dirs(self, path: str) -> None:
-        """Create the folder and its parents; a no-op on object stores other than S3."""
+        """Create the folder and its parents.
+
+        Object stores other than S3 have no folders and do nothing.
+        """
 
 
 def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> list[T]:

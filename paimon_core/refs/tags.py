@@ -174,7 +174,7 @@ def _checked(name: str) -> str:
 
 
 def _nanos_of_date(value: object) -> int:
-    """Parse a Jackson LocalDateTime: [year, month, day, hour, minute, second?, nanosecond?] or text."""
+    """Parse Jackson's LocalDateTime: text or [year, month, day, hour, minute, second?, nanosecond?]."""
     if isinstance(value, str):
         moment, _, fraction = value.partition(".")
         date = datetime.fromisoformat(moment).replace(tzinfo=UTC)
