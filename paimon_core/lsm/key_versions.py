@@ -91,7 +91,7 @@ class Versions:
         return np.where(places >= self.starts, places, NO_PLACE)
 
     def first_where(self, mask: BoolArray, after: Rows | None = None) -> Rows:
-        """Return the first place of each group (after `after`) where the mask is true, or NO_PLACE."""
+        """Return each group's first place (after `after`) where the mask is true, or NO_PLACE."""
         hits = np.flatnonzero(mask)
         begin = self.starts if after is None else np.maximum(after + 1, self.starts)
         found = np.searchsorted(hits, begin)
