@@ -11,6 +11,6 @@
     bsi            which rows are less, equal, greater?            numbers and times up to 64 bits
     range-bitmap   the same, over a sorted dictionary              up to 64 bits, and strings
 
-The table option `file-index.KIND.columns` selects the indexed columns; `m[key]` is the value of a map
-column at that key.  Indexes are optional: files without an answer are read.
+The table option `file-index.KIND.columns` selects the indexed columns; `m[key]` is the value
+of a map column at that key.  Indexes are optional: files without an answer are read.
 """
