@@ -3,25 +3,25 @@
 ::
 
     PaimonError
-    |-- InvalidArgument            the caller asked for something that cannot be (usage)
+    |-- InvalidArgument            the argument is invalid (usage)
     |-- CatalogError
     |   |-- NotFound               database, table, snapshot, tag, branch, consumer
     |   `-- AlreadyExists
     |-- SchemaError                a schema or schema change that Java Paimon refuses too
     |-- CorruptTable               metadata or data contradicts itself, or cannot be decoded
-    |-- UnsupportedFeature         the table uses something that this version does not know
-    |-- StorageError               the store did not answer, or refused, and why
-    |   `-- StorageAccessDenied    it refused these credentials: another attempt will not help
+    |-- UnsupportedFeature         the table uses something that this version does not support
+    |-- StorageError               the store did not answer, or refused the request
+    |   `-- StorageAccessDenied    it refused the credentials: a retry will not help
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan again
-    |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
-    |       `-- CommitRemoved      the commit was there, and a rollback removed it again
+    |   `-- CommitStateUnknown     the reply was lost: the commit may or may not exist
+    |       `-- CommitRemoved      the commit succeeded, but a rollback removed it
     `-- MaintenanceError
         |-- ClockSkew              this machine's clock and the store's disagree
         |-- GuardTripped           the plan would do more than the guards allow
-        |-- LeaseHeld              another job of ours removes history or files of the table
-        |-- LeaseLost              the job stalled, and another one took its lease over
-        `-- StalePlan              the table moved on since the plan was made
+        |-- LeaseHeld              another Caretaker job removes history or files of the table
+        |-- LeaseLost              the job stalled, and another one took over its lease
+        `-- StalePlan              the table has changed since the plan was made
 
 A message says what is wrong and where (table, file, snapshot); `next_step` tells the operator what
 to do and ends the printed text.  Neither says what a run has changed so far: only the run's report

@@ -4,7 +4,7 @@
 
     root/                                 warehouse/db.db/t
       schema/schema-0                     \
-      snapshot/snapshot-1 LATEST EARLIEST  |  these six of a branch B lie under
+      snapshot/snapshot-1 LATEST EARLIEST  |  for a branch B, these six are under
       changelog/changelog-1 LATEST ...     |  root/branch/branch-B/ instead
       tag/tag-NAME                         |
       consumer/consumer-ID                /

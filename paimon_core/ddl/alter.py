@@ -293,7 +293,7 @@ def _with_default(field: DataField, default_value: str | None) -> DataField:
 
 
 def _no_column(path: Path) -> SchemaError:
-    return SchemaError(f"there is not a column {described(path)}")
+    return SchemaError(f"the column {described(path)} does not exist")
 
 
 def _insertion(siblings: list[DataField], position: Position) -> int:
@@ -304,7 +304,7 @@ def _insertion(siblings: list[DataField], position: Position) -> int:
             return len(siblings)
     reference = index_of(siblings, position.reference or "")
     if reference is None:
-        raise SchemaError(f"there is not a column {position.reference!r} to move a column next to")
+        raise SchemaError(f"the reference column {position.reference!r} does not exist")
     return reference + 1 if position.place is Place.AFTER else reference
 
 

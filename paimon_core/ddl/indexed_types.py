@@ -44,7 +44,7 @@ def check_indexed_types(schema: TableSchema) -> None:
             column = schema.row_type.get(of_map[1] if of_map else name)
             if column is None:
                 raise InvalidArgument(
-                    f"there is not a column {name}, which file-index.{kind}.columns names",
+                    f"file-index.{kind}.columns names the column {name}, which does not exist",
                     next_step=f"set or remove file-index.{kind}.columns in the same change",
                 )
             if kind not in _TYPES:

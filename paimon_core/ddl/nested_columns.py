@@ -47,7 +47,7 @@ def update_column(
     def update(siblings: list[DataField], depth: int) -> None:
         at = index_of(siblings, path[depth])
         if at is None:
-            raise SchemaError(f"there is not a column {described(path)}")
+            raise SchemaError(f"the column {described(path)} does not exist")
         siblings[at] = change(siblings[at], depth)
 
     _descend(fields, path, 0, update)
@@ -61,7 +61,7 @@ def _descend(
         return
     at = index_of(fields, path[depth])
     if at is None:
-        raise SchemaError(f"there is not a column {described(path[: depth + 1])}")
+        raise SchemaError(f"the column {described(path[: depth + 1])} does not exist")
     inner, steps = _inner_fields(fields[at].type)
     if depth + steps >= len(path):
         # The path ends at an element or a value: change the field that holds it.

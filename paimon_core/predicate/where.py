@@ -258,7 +258,7 @@ class _Parser:
             field = alike[0]
         self.at += 1
         if self.peek().text == "." and self.peek().kind == "symbol":
-            self.fail("conditions on fields inside of a column are not supported")
+            self.fail("conditions on fields inside a column are not supported")
         return field
 
     def in_list(self, field: DataField) -> Predicate:
@@ -343,12 +343,12 @@ class _Parser:
                 try:
                     return _Literal("bytes", bytes.fromhex(text))
                 except ValueError:
-                    self.fail(f"{text!r} is no hexadecimal text")
+                    self.fail(f"{text!r} is not a hexadecimal string")
         return _Literal("timestamp", _timestamp(text))
 
     def read(self, value: int | None, word: str, text: str) -> int:
         if value is None:
-            self.fail(f"{text!r} is no {word}")
+            self.fail(f"{text!r} is not a valid {word}")
         return value
 
     # literals under a column's type

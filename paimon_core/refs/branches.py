@@ -184,7 +184,7 @@ class BranchStore:
                 content = self.io.read_bytes(self.paths.schema(schema_id))
             except FileNotFoundError as e:
                 raise StalePlan(
-                    f"schema {schema_id} of table {self.table} went while the branch was made",
+                    f"schema {schema_id} of table {self.table} was deleted while the branch was created",
                     table=self.table,
                     next_step="another job replaces the schemas; run again when it is done",
                 ) from e
@@ -257,7 +257,7 @@ class BranchStore:
             table=self.table,
             file=path,
             snapshot=snapshot.id,
-            next_step="run `caretaker verify` on the table; no branch was made",
+            next_step="run `caretaker verify` on the table; no branch was created",
         )
 
     def _taken(self, name: str) -> AlreadyExists:

@@ -102,8 +102,8 @@ class Removal:
         content, now = found
         if now.identity != snapshot.identity:
             raise StalePlan(
-                f"snapshot {snapshot.id} of table {self.snapshots.table} is another one than when "
-                f"the plan was made",
+                f"snapshot {snapshot.id} of table {self.snapshots.table} has changed "
+                "since the plan was made",
                 table=self.snapshots.table,
                 snapshot=snapshot.id,
             )

@@ -289,7 +289,7 @@ def _between_tags(
     start, end = first.snapshot, last.snapshot
     if as_snapshots:
         if mode == "diff":
-            raise InvalidArgument("tags taken as snapshots cannot be compared: scan mode diff")
+            raise InvalidArgument("scan mode diff needs tags, not snapshots")
         return BatchScan(table=table, between=(start.id, end.id), mode=mode)
     _check_order(table, start.id, end.id)
     return BatchScan(table=table, diff=None if start.id == end.id else (start, end))

@@ -135,7 +135,7 @@ class RowWriter:
         if bucket is not None and self._table.bucket_mode is BucketMode.DYNAMIC:
             raise InvalidArgument(
                 f"rows of table {self._table.name} cannot be sent to a named bucket: its index "
-                f"says where keys go",
+                "assigns keys to buckets",
                 table=self._table.name,
             )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])

@@ -47,7 +47,7 @@ class OrcTail:
         if footer_length + number_of(postscript, _PS_METADATA) > size - end:
             raise CorruptTable(f"an ORC footer of {footer_length:,} bytes in a file of {size:,}")
         if number_of(postscript, _PS_BLOCK) > _MOST_BLOCK:
-            raise CorruptTable("an ORC file has larger blocks than the format can say")
+            raise CorruptTable("an ORC file has larger blocks than the format allows")
         if footer_length + end > len(tail):
             tail = self._read(size - footer_length - end, footer_length + end)
         footer = tail[len(tail) - end - footer_length : len(tail) - end]
@@ -77,7 +77,7 @@ class OrcTail:
                 depths[child] = depth + 1
         for stripe in self.stripes():
             if sum(number_of(stripe, part) for part in _STRIPE_PARTS) > self._size:
-                raise CorruptTable("a stripe of an ORC file ends behind the file")
+                raise CorruptTable("a stripe of an ORC file extends beyond the file")
 
     def stripes(self) -> Iterator[dict[int, int | bytes]]:
         """Yield the fields of each stripe's entry in the footer."""
@@ -96,7 +96,7 @@ class OrcTail:
         start = sum(number_of(stripe, part) for part in _STRIPE_PARTS[:-1])
         length = number_of(stripe, _STRIPE_PARTS[-1])
         if start + length > self._size:
-            raise CorruptTable("a stripe of an ORC file ends behind the file")
+            raise CorruptTable("a stripe of an ORC file extends beyond the file")
         return dict(read_fields(decompressed(self._read(start, length), self.codec)))
 
     def _messages(self, number: int) -> Iterator[bytes]:

@@ -230,7 +230,7 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
             used = end
         if used == 0:
             if at + len(data) == column.size:
-                raise CorruptTable(f"a page of column {name} ends behind its column chunk")
+                raise CorruptTable(f"a page of column {name} extends beyond its column chunk")
             window *= 2
             if window > _LONGEST_PAGE:
                 raise CorruptTable(
@@ -248,7 +248,7 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
 def _page_size(header: Struct, name: str) -> int:
     size = field_value(header, _SIZE)
     if not isinstance(size, int) or size < 0:
-        raise CorruptTable(f"a page of column {name} does not tell its size")
+        raise CorruptTable(f"a page of column {name} has no size")
     return size
 
 

@@ -48,7 +48,7 @@ class Aggregate:
 def cannot_retract(name: str) -> CorruptTable:
     """Return the error for a retraction that a function does not support."""
     return CorruptTable(
-        f"aggregate function {name!r} cannot take back a value, but the table contains -U or -D rows",
+        f"aggregate function {name!r} cannot retract a value, but the table contains -U or -D rows",
         next_step="set fields.<field>.ignore-retract=true, or use a function that can",
     )
 
@@ -139,7 +139,7 @@ def decimal_arithmetic(precision: int, scale: int) -> dict[str, Arithmetic]:
 
     def divided(a: Decimal, b: Decimal) -> Decimal | None:
         if b == 0:
-            raise CorruptTable("aggregate function 'product' cannot take back a zero")
+            raise CorruptTable("aggregate function 'product' cannot retract a zero")
         quotient = _EXACT.divide(a, b)
         if _EXACT.multiply(quotient, b) != a:
             # Java: BigDecimal.divide without rounding
@@ -173,7 +173,7 @@ def integer_arithmetic(bits: int, *, exact: bool = False) -> dict[str, Arithmeti
 
     def divided(a: int, b: int) -> int:
         if b == 0:
-            raise CorruptTable("aggregate function 'product' cannot take back a zero")
+            raise CorruptTable("aggregate function 'product' cannot retract a zero")
         quotient = abs(a) // abs(b)
         return wrap(quotient if (a < 0) == (b < 0) else -quotient)
 

@@ -286,7 +286,7 @@ def _common_prefix(keys: Sequence[Key]) -> int:
 
 
 def _check_sorted(first: IntArray, sizes: Sequence[int], runs: Sequence[int]) -> None:
-    """Raise CorruptTable if a run's leading digit goes down anywhere."""
+    """Raise CorruptTable if a run's leading digit decreases anywhere."""
     down = first[1:] < first[:-1]
     ends = np.cumsum(sizes)
     down[ends[:-1] - 1] = False  # it may decrease from one run to the next

@@ -51,7 +51,7 @@ _MILLIS_PER_HOUR = 3_600_000
 class PickReason(StrEnum):
     """The reason for a pick, printed in plans."""
 
-    FULL = "full compaction asked for"
+    FULL = "full compaction requested"
     INTERVAL = "compaction.optimization-interval"
     TOTAL_SIZE = "compaction.total-size-threshold"
     INCREMENTAL_SIZE = "compaction.incremental-size-threshold"

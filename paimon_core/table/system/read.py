@@ -72,7 +72,7 @@ def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
     if len(parts) > 1 or not all([table, *parts]) or branch == "":
         raise InvalidArgument(
             f"not a table name: {identifier!r} "
-            "(expected DATABASE.TABLE, with $branch_NAME and $SYSTEM_TABLE after it at most)"
+            "(expected DATABASE.TABLE, optionally with $branch_NAME and $SYSTEM_TABLE)"
         )
     return table, branch, parts[0].lower() if parts else None
 
