@@ -108,7 +108,7 @@ class FileIO(Protocol):
         """Delete a file; return False if it was missing (object stores cannot tell)."""
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
-        """Delete a folder (only an empty one unless `recursive`); return whether it existed."""
+        """Delete a folder (only an empty one unless `recursive`); return whether it was deleted."""
 
     def rename(self, src: str, dst: str) -> bool:
         """Move a file or folder; False, and nothing moved, if `dst` exists.

@@ -32,7 +32,7 @@ WRITING_BYTES: Final = 96 * 1024**2
 """The Arrow bytes buffered in parallel writers; more is slower, because it needs new memory."""
 SMALL_GROUP_BYTES: Final = 3 * 1024**2
 MOST_WRITING_BYTES: Final = 2 * WRITING_BYTES
-"""The range of row group sizes: smaller row groups would cost readers more than the buffering."""
+"""Row groups below the first size cost readers more than buffering up to the second costs."""
 
 Numbers = npt.NDArray[np.integer[Any]]
 

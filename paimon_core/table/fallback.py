@@ -61,7 +61,7 @@ def _alone(table: FileStoreTable) -> FileStoreTable:
 
 
 def _options_there(table: FileStoreTable, branch: str) -> dict[str, str | None]:
-    """Return this handle's options for another branch: a snapshot id becomes its time."""
+    """Return this handle's options for another branch: map a snapshot id by its commit time."""
     options = {k: v for k, v in table.dynamic_options.items() if k not in _NOT_INHERITED}
     snapshot = options.get(_SNAPSHOT)
     if snapshot is not None and snapshot.isdecimal():

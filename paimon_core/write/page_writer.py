@@ -191,7 +191,7 @@ class RollingPageWriter(RollingAppendWriter):
         )
 
     def _divide(self, parts: Sequence[StoredRows]) -> None:
-        """Take over fewer row groups at a time; a single row group is rewritten row by row."""
+        """Take over fewer row groups at a time; decode and rewrite a single row group."""
         if len(parts) > 1:
             self.take_over(parts[: len(parts) // 2])
             self.take_over(parts[len(parts) // 2 :])
