@@ -1,7 +1,7 @@
-"""The outside world that the core does not reach for by itself: clocks, ids, waiting.
+"""The environment that callers pass to the core: clocks, ids, waiting.
 
-Tests pass a fake one, so that a run is the same each time; `paimon_maintenance.run.environment` makes the
-real one.
+Tests pass a fake environment for reproducible runs; `paimon_maintenance.run.environment` creates
+the real one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Environment:
     `now_millis`: milliseconds since the epoch.  `local_millis`: the wall clock of the configured
     zone as if it were UTC, which is how Java stores a file's creation time (java-rules D5).
     `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
-    [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: it is ahead of UTC
-    always as much as now.  `machine_millis`: the clock of this machine, if `now_millis` is it; jobs
-    that decide by age compare it with the store's.
+    [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: the current UTC
+    offset applies to all instants.  `machine_millis`: the clock of this machine, if `now_millis`
+    uses it; jobs that decide by age compare it with the store's clock.
     """
 
     now_millis: Callable[[], int]

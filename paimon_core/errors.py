@@ -1,31 +1,31 @@
-"""Every error that Caretaker raises on purpose.
+"""All errors that Caretaker raises deliberately.
 
 ::
 
     PaimonError
-    |-- InvalidArgument            the caller asked for something that cannot be (usage)
+    |-- InvalidArgument            the argument is invalid (usage)
     |-- CatalogError
     |   |-- NotFound               database, table, snapshot, tag, branch, consumer
     |   `-- AlreadyExists
     |-- SchemaError                a schema or schema change that Java Paimon refuses too
     |-- CorruptTable               metadata or data contradicts itself, or cannot be decoded
-    |-- UnsupportedFeature         the table uses something that this version does not know
-    |-- StorageError               the store did not answer, or refused, and why
-    |   `-- StorageAccessDenied    it refused these credentials: another attempt will not help
+    |-- UnsupportedFeature         the table uses something that this version does not support
+    |-- StorageError               the store did not answer, or refused the request
+    |   `-- StorageAccessDenied    it refused the credentials: a retry will not help
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan again
-    |   `-- CommitStateUnknown     the reply was lost: the commit may or may not be there
-    |       `-- CommitRemoved      the commit was there, and a rollback removed it again
+    |   `-- CommitStateUnknown     the reply was lost: the commit may or may not exist
+    |       `-- CommitRemoved      the commit succeeded, but a rollback removed it
     `-- MaintenanceError
         |-- ClockSkew              this machine's clock and the store's disagree
         |-- GuardTripped           the plan would do more than the guards allow
-        |-- LeaseHeld              another job of ours removes history or files of the table
-        |-- LeaseLost              the job stalled, and another one took its lease over
-        `-- StalePlan              the table moved on since the plan was made
+        |-- LeaseHeld              another Caretaker job removes history or files of the table
+        |-- LeaseLost              the job stalled, and another one took over its lease
+        `-- StalePlan              the table has changed since the plan was made
 
-A message says what is wrong and where (table, file, snapshot); `next_step` says what the operator
-does about it and ends the printed text.  Neither says what a run has changed so far: no error knows
-that, the run's report does.
+A message says what is wrong and where (table, file, snapshot); `next_step` tells the operator what
+to do and ends the printed text.  Neither says what a run has changed so far: only the run's report
+knows that.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ UNREADABLE: Final = (
     RecursionError,
     MemoryError,
 )
-"""What decoding a text or bytes that somebody damaged may raise."""
+"""The errors that decoding damaged text or bytes may raise."""
 
 
 class PaimonError(Exception):
-    """Base of the tree.  `table`, `file` and `snapshot` say where, where that is known."""
+    """Base of the tree.  `table`, `file` and `snapshot` give the location, if known."""
 
     default_next_step = ""
 
@@ -85,7 +85,7 @@ class PaimonError(Exception):
         return text
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only attributes must survive the way back from a Spark executor.
+        # Keyword-only attributes must survive pickling on the way from a Spark executor.
         return (_rebuild, (type(self), dict(self.__dict__)))
 
 
@@ -103,7 +103,7 @@ class InvalidArgument(PaimonError, ValueError):
 
 
 class CatalogError(PaimonError):
-    """A database, table or reference is not where it should be."""
+    """A database, table or reference is missing or already exists."""
 
 
 class NotFound(CatalogError, LookupError):
@@ -119,13 +119,13 @@ class AlreadyExists(CatalogError):
 
 
 class SchemaError(PaimonError):
-    """A schema, or a change of one, that Java Paimon would refuse as well."""
+    """A schema or schema change that Java Paimon refuses too."""
 
     default_next_step = "correct the schema change and run again"
 
 
 class CorruptTable(PaimonError):
-    """Something stored contradicts itself or cannot be decoded."""
+    """Stored metadata or data contradicts itself or cannot be decoded."""
 
     default_next_step = "run `caretaker verify` on the table"
 
@@ -133,7 +133,7 @@ class CorruptTable(PaimonError):
 class UnsupportedFeature(PaimonError):
     """The table uses `feature`, which this version does not support.
 
-    `known`: the history shows that the table was refused for this before (set by the runner).
+    `known`: the history shows an earlier refusal for the same reason (set by the runner).
     """
 
     default_next_step = "use Java Paimon for this table, or upgrade Caretaker"
@@ -160,19 +160,19 @@ class UnsupportedFeature(PaimonError):
 
 
 class StorageError(PaimonError, OSError):
-    """A request to the store failed for good; `file` is the path it was for.
+    """A request to the store failed finally; `file` is the path of the request.
 
-    It is an OSError as well, which is what `FileIO` promises.  Raised for a change, it means that
-    the outcome is unknown, unless a subclass says otherwise.
+    It is also an OSError, as `FileIO` promises.  For a request that changes something, the outcome
+    is unknown, unless a subclass says otherwise.
     """
 
     default_next_step = "see whether the store answers, then run again"
 
 
 class StorageAccessDenied(StorageError, PermissionError):
-    """The store refused the credentials, or these may not do this; the request had no effect.
+    """The store refused the credentials or their permissions; the request had no effect.
 
-    Another attempt with the same credentials ends the same way, so nothing retries it.
+    Another attempt with the same credentials would fail too, so nothing retries it.
     """
 
     default_next_step = (
@@ -182,20 +182,20 @@ class StorageAccessDenied(StorageError, PermissionError):
 
 
 class CommitError(PaimonError):
-    """A commit did not (certainly) happen."""
+    """A commit failed or its outcome is unknown."""
 
 
 class CommitConflict(CommitError):
     """A concurrent commit changed what this one builds on; its metadata files were deleted.
 
-    Data files belong to their writer: jobs delete theirs, a writer's are orphans.
+    Data files belong to their writer: jobs delete their own, those of a writer become orphans.
     """
 
     default_next_step = "run again: a new plan sees the other commit"
 
 
 class CommitStateUnknown(CommitError):
-    """The outcome of a commit could not be learned; no file was deleted."""
+    """The outcome of a commit is unknown; no file was deleted."""
 
     default_next_step = (
         "look at the newest snapshots for this commit user and identifier before running again; "
@@ -204,9 +204,9 @@ class CommitStateUnknown(CommitError):
 
 
 class CommitRemoved(CommitStateUnknown):
-    """The commit was there, and another job removed its snapshot again; no file was deleted.
+    """The commit succeeded, but another job removed its snapshot; no file was deleted.
 
-    A tag or a branch that was made in between may need the commit's files.
+    A tag or branch created in between may need the commit's files.
     """
 
     default_next_step = (
@@ -216,7 +216,7 @@ class CommitRemoved(CommitStateUnknown):
 
 
 class MaintenanceError(PaimonError):
-    """A maintenance job stopped by itself."""
+    """A maintenance job stopped deliberately."""
 
 
 class ClockSkew(MaintenanceError):
@@ -238,12 +238,12 @@ class LeaseHeld(MaintenanceError):
 
 
 class LeaseLost(MaintenanceError):
-    """The job stopped in the middle, because another one took its lease over."""
+    """The job stopped midway because another one took over its lease."""
 
     default_next_step = "run again: the next run finishes what this one began"
 
 
 class StalePlan(MaintenanceError):
-    """The table moved on since the plan was made."""
+    """The table has changed since the plan was made."""
 
     default_next_step = "make a new plan"

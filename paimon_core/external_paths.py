@@ -1,8 +1,8 @@
-"""Where new data files go if not into the table's folder (Java: `fs/ExternalPathProvider`).
+"""External folders for new data files (Java: `fs/ExternalPathProvider`).
 
-`data-file.external-paths` names folders, `data-file.external-paths.strategy` says how a file's
-folder is chosen.  The file's metadata holds its whole path, so readers need neither option; and
-any choice is right.  Here it follows from the file's name, where Java draws or counts.
+`data-file.external-paths` names folders, `data-file.external-paths.strategy` defines how a file's
+folder is chosen.  The file's metadata holds its full path, so readers need neither option, and any
+choice is valid.  Here it depends on the file's name; Java chooses at random or in turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIRS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ExternalPaths:
-    """The folders in which a table's new data files lie."""
+    """The folders for a table's new data files."""
 
     roots: tuple[str, ...]
     weights: tuple[int, ...] = ()
@@ -41,9 +41,9 @@ class ExternalPaths:
 
     @staticmethod
     def of(options: Options) -> ExternalPaths | None:
-        """What the options say; None: files lie in the table's folder.
+        """Return the folders of the options; None: files are in the table's folder.
 
-        InvalidArgument where Java refuses the options.
+        Raises InvalidArgument for options that Java refuses.
         """
         strategy = options.value(EXTERNAL_PATHS_STRATEGY).lower()
         if strategy not in _STRATEGIES:
@@ -77,14 +77,14 @@ class ExternalPaths:
 
     @staticmethod
     def elsewhere(options: Options, table_root: str) -> bool:
-        """Whether any of the folders lies on another store than the table."""
+        """Return whether any of the folders is on another store than the table."""
         found = ExternalPaths.of(options)
         return found is not None and any(
             scheme_of(root) != scheme_of(table_root) for root in found.roots
         )
 
     def path(self, bucket_folder: str, file_name: str) -> str:
-        """The whole path of a file; `bucket_folder` is relative to the table's folder."""
+        """Return the full path of a file; `bucket_folder` is relative to the table's folder."""
         number = zlib.crc32(file_name.encode())
         root = self.roots[number % len(self.roots)]
         if self.weights:
@@ -99,7 +99,7 @@ class ExternalPaths:
 
 
 def normal_path(text: str) -> str:
-    """A folder as Java's `Path` prints it: "file:///w/" becomes "file:/w"."""
+    """Return a folder as Java's `Path` prints it: "file:///w/" becomes "file:/w"."""
     found = _SCHEME.match(text.strip())
     if found is None:
         raise InvalidArgument(f"an external path needs a scheme: {text!r}")
@@ -110,6 +110,6 @@ def normal_path(text: str) -> str:
 
 
 def scheme_of(path: str) -> str:
-    """The scheme of a path in lower case; "file" if it has none."""
+    """Return the scheme of a path in lower case; "file" if it has none."""
     found = _SCHEME.match(path)
     return "file" if found is None else found.group(1).lower()

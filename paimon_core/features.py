@@ -1,8 +1,8 @@
-"""The features of Paimon that are not supported; a table that uses one is refused by its name.
+"""The unsupported features of Paimon; a table that uses one is refused with its name.
 
-Java: `CoreOptions`, `schema/SchemaValidation`; java-rules M1.  A table that is silently read wrong
-is worse than one that is refused, so each check lists the features that are *not* supported, and,
-for the values of an enumeration, those that are.
+Java: `CoreOptions`, `schema/SchemaValidation`; java-rules M1.  A wrong read is worse than a refused
+table, so each check lists the features that are *not* supported, and, for enumerations, the values
+that are.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _REFUSED_TO_WRITE = (
     "metastore.partitioned-table",
     "primary-key.nullable",
 )
-"""Boolean options of features that a native commit would leave out of date, or break."""
+"""Boolean options of features that a native commit would leave outdated or broken."""
 
 _REFUSED_TO_WRITE_IF_SET = (
     "commit.callbacks",
@@ -90,7 +90,7 @@ def _types(data_type: DataType) -> Iterator[TypeRoot]:
 
 
 def unreadable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of the features in use that make it impossible to read the table correctly."""
+    """Yield the names of the features in use that prevent correct reading."""
     options = table.options
     for key in _REFUSED_TO_READ:
         if options.flag(key):
@@ -109,7 +109,7 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of the features in use that make it impossible to write rows correctly."""
+    """Yield the names of the features in use that prevent correct writing."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -122,7 +122,7 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of the features in use that make it impossible to compact files correctly."""
+    """Yield the names of the features in use that prevent correct compaction."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -133,7 +133,7 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of the features in use that make it impossible to move rows between buckets."""
+    """Yield the names of the features in use that prevent moving rows between buckets."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     options = table.options
@@ -146,7 +146,7 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
 
 
 def unsortable_features(table: FileStoreTable) -> Iterator[str]:
-    """The names of the features in use that make it impossible to cluster the rows."""
+    """Yield the names of the features in use that prevent clustering."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
     if table.bucket_mode is BucketMode.DYNAMIC:
@@ -177,7 +177,7 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
 
 
 def _untaggable(table: FileStoreTable) -> Iterator[str]:
-    """The features in use that need a notice of every new or deleted tag (Java: `TagCallback`)."""
+    """Yield the features in use that need a callback for each tag change (Java: `TagCallback`)."""
     options = table.options
     for key in _REFUSED_TO_TAG_IF_SET:
         if options.get(key, "").strip():
@@ -203,26 +203,26 @@ def _refuse(
 
 
 def check_readable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent reading."""
+    """Raise UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, unreadable_features(table), "read")
 
 
 def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
-    """Nothing, or UnsupportedFeature for an unknown index type that the snapshot uses.
+    """Raise UnsupportedFeature for an unknown index type that the snapshot uses.
 
-    The snapshot decides, not the options: a table may turn deletion vectors off and still have some.
+    The snapshot decides, not the options: a table may disable deletion vectors and still have some.
     """
     found = {e.index_file.index_type for e in table.index_entries(snapshot)}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "read")
 
 
 def check_writable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent writing."""
+    """Raise UnsupportedFeature naming the features in use that prevent writing."""
     _refuse(table, unwritable_features(table), "written")
 
 
 def check_compactable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent compaction."""
+    """Raise UnsupportedFeature naming the features in use that prevent compaction."""
     found = list(uncompactable_features(table))
     clustered = len(found) == 1 and found[0].startswith(CLUSTERING_INCREMENTAL.key)
     next_step = "run sort_compact instead" if clustered else None
@@ -230,20 +230,20 @@ def check_compactable(table: FileStoreTable) -> None:
 
 
 def check_rescalable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent rescaling."""
+    """Raise UnsupportedFeature naming the features in use that prevent rescaling."""
     _refuse(table, unrescalable_features(table), "rescaled")
 
 
 def check_sortable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent sorting."""
+    """Raise UnsupportedFeature naming the features in use that prevent sorting."""
     _refuse(table, unsortable_features(table), "sorted")
 
 
 def check_committable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming what a native commit would leave out of date."""
+    """Raise UnsupportedFeature naming what a native commit would leave outdated."""
     _refuse(table, _uncommittable(table), "committed to")
 
 
 def check_taggable(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature naming the features in use that prevent changing tags."""
+    """Raise UnsupportedFeature naming the features in use that prevent changing tags."""
     _refuse(table, _untaggable(table), "tagged")

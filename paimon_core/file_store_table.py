@@ -1,7 +1,7 @@
-"""A table as everything above the metadata sees it (Java: `table/FileStoreTable`).
+"""The table handle (Java: `table/FileStoreTable`).
 
-A handle holds no state but caches: two handles of one table never disagree for longer than it
-takes to read the newest snapshot.  It can be pickled; caches stay behind.
+A handle holds no state except caches: two handles of a table differ no longer than it takes to read
+the newest snapshot.  It can be pickled, without its caches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paimon_core.snapshot.store import SnapshotStore
 
 
 class BucketMode(Enum):
-    """How rows find their bucket (Java: `table/BucketMode`)."""
+    """The assignment of rows to buckets (Java: `table/BucketMode`)."""
 
     FIXED = "fixed"
     UNAWARE = "unaware"
@@ -82,11 +82,11 @@ class FileStoreTable:
         return BucketMode.CROSS_PARTITION
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """The schema of this id: what files of it were written with."""
+        """Return the schema of this id."""
         return self.schema if schema_id == self.schema.id else self.schemas.get(schema_id)
 
     def refreshed(self) -> FileStoreTable:
-        """The same table under its newest schema."""
+        """Return the same table with its newest schema."""
         latest = self.schemas.latest()
         if latest is None:
             raise NotFound(f"table {self.name} no longer has a schema", table=self.name)
@@ -94,7 +94,7 @@ class FileStoreTable:
         return replace(self, schema=replace(schema, signed_zeros=self.schema.signed_zeros))
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
-        """All index files of the snapshot; CorruptTable if its index manifest is missing."""
+        """Return all index files of the snapshot; CorruptTable if its index manifest is missing."""
         if snapshot.index_manifest is None:
             return []
         path = self.paths.manifest(snapshot.index_manifest)
@@ -111,7 +111,7 @@ class FileStoreTable:
             ) from e
 
     def latest_or_not_found(self) -> Snapshot:
-        """The newest snapshot; NotFound if nothing was committed yet."""
+        """Return the newest snapshot; NotFound before the first commit."""
         latest = self.snapshots.latest()
         if latest is None:
             raise NotFound(

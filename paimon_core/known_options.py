@@ -1,11 +1,11 @@
-"""The options that Paimon knows, in 1.4.2 or 2.0.0, and what their values are.
+"""The options of Paimon 1.4.2 and 2.0.0, and the types of their values.
 
-Java reads an option only when something asks for it.  A key with a letter wrong is never asked for,
-and a value that cannot be read fails a job days after the table was made.  So both are looked for
-when a table is made, and by `caretaker inspect`.
+Java reads an option only when it is needed.  A misspelled key is never read, and an invalid value
+fails a job days after the table was created.  So both are checked when a table is created, and by
+`caretaker inspect`.
 
 The names are those of Java's `CoreOptions`, of its options for file formats, indexes, Iceberg
-metadata and lookup, and of its connectors for Flink and Spark.  Words of enumerations and lists are
+metadata and lookup, and of its connectors for Flink and Spark.  Enumeration values and lists are
 not checked here.
 """
 
@@ -567,13 +567,13 @@ _FAMILIES: Final = (
     *("metadata.iceberg.", "rocksdb.", "btree-index.", "bitmap-index.", "lumina.", "pk-"),
     *("blob-descriptor.", "log.", "kafka.", "hadoop.", "fs.", "s3.", "hive.", "caretaker."),
 )
-"""Begins of keys that columns, file formats and other systems fill in."""
+"""Prefixes of keys that columns, file formats and other systems complete."""
 _OTHERS: Final = frozenset(
     {"connector", "provider", "owner", "comment", "location", "external", "transient_lastDdlTime"}
 )
-"""What engines and metastores note among the options."""
+"""Keys that engines and metastores store in the options."""
 _LIKE: Final = 0.85
-"""How alike two keys are at least, if one may be meant by the other."""
+"""The minimum similarity of two keys for a suggestion."""
 
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     key: parse
@@ -590,13 +590,13 @@ _NAMES: Final = frozenset({*_PARSERS, *_TEXTS, *_OTHERS})
 
 
 def unknown_options(options: Mapping[str, str]) -> list[str]:
-    """The keys that neither Paimon nor Caretaker knows, sorted."""
+    """Return the keys that neither Paimon nor Caretaker knows, sorted."""
     known = _NAMES | {name for o in all_options() for name in (o.key, *o.fallback_keys)}
     return sorted(k for k in options if k not in known and not k.startswith(_FAMILIES))
 
 
 def unreadable_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each key whose value cannot be read, and why, by key."""
+    """Yield each key with an invalid value, and the reason, sorted by key."""
     for key, text in sorted(options.items()):
         try:
             check_value(key, text)
@@ -605,13 +605,13 @@ def unreadable_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def check_values(options: Mapping[str, str]) -> None:
-    """Nothing; SchemaError names the first option whose value cannot be read."""
+    """Raise SchemaError for the first option with an invalid value."""
     for key, text in sorted(options.items()):
         check_value(key, text)
 
 
 def check_value(key: str, text: str) -> None:
-    """Nothing; SchemaError if Paimon or Caretaker knows the option and cannot read this value."""
+    """Raise SchemaError if Paimon or Caretaker knows the option and the value is invalid."""
     try:
         parse = _PARSERS.get(key)
         if parse is not None:
@@ -626,6 +626,6 @@ def check_value(key: str, text: str) -> None:
 
 
 def similar_name(key: str) -> str | None:
-    """The known option that the key is most like; None if it is like none."""
+    """Return the known option most similar to the key; None if none is similar."""
     near = get_close_matches(key, _NAMES, n=1, cutoff=_LIKE)
     return near[0] if near else None

@@ -1,16 +1,16 @@
-"""Names, numbers and paths that metadata gives, and where they may lead.
+"""Validates names, numbers and paths from metadata.
 
-Everyone with write access to the table can write a metadata file, so what it names is checked before a
-path is made of it:
+Anyone with write access to the table can write a metadata file, so the names in it are checked
+before they become paths:
 
-- A *file name* (`checked_name`) names one file in the folder where its kind lies.  It is not empty,
-  holds no separator and no NUL, and is neither "." nor "..".
-- An *external path* (`checked_external_path`) is a whole path.  It has no "." or ".." in it, and it
-  must lie under the table's root or a folder that the table declares (`Boundary`).
+- A *file name* (`checked_name`) names one file in the folder of its kind.  It is not empty,
+  contains no separator or NUL, and is neither "." nor "..".
+- An *external path* (`checked_external_path`) is a full path.  It contains no "." or "..", and must
+  be under the table's root or a folder that the table declares (`Boundary`).
 
 The decoders of snapshots, manifest lists, manifests and index manifests call these functions for
-every field that names a file.  They raise ValueError, which the readers turn into CorruptTable with
-the metadata file's path.
+every field that names a file.  They raise ValueError, which the readers convert to CorruptTable
+with the metadata file's path.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from paimon_core.options import DATA_FILE_EXTERNAL_PATHS, GLOBAL_INDEX_EXTERNAL_
 LARGEST_LONG: Final = 2**63 - 1
 EARLIEST_MILLIS: Final = -62_135_510_400_000
 LATEST_MILLIS: Final = 253_402_214_400_000
-"""The times that Python's calendar can show in every time zone: years 1 to 9999, less a day."""
+"""The times that Python supports in every time zone: years 1 to 9999, less one day."""
 _LONGEST_NAME: Final = 1024
-"""Bytes of the longest key of any object store; local file systems allow less."""
+"""The maximum key length in bytes over all object stores; local file systems allow less."""
 _NAME: Final = re.compile(rf"[^/\\\x00]{{1,{_LONGEST_NAME}}}")
 _LOCATION: Final = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(//[^/]*)?(/?.*)", re.DOTALL)
 _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3"}
@@ -39,26 +39,26 @@ Location = tuple[str, tuple[str, ...]]
 
 
 def is_file_name(text: str) -> bool:
-    """Whether the text names one file inside a folder."""
+    """Return whether the text is a valid file name."""
     return _NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def checked_name(value: object, field_name: str) -> str:
-    """The value of a field that names a file; ValueError if it is not a file name."""
+    """Return the value of a field that names a file; ValueError if it is not a file name."""
     if isinstance(value, str) and _NAME.fullmatch(value) and value not in (".", ".."):
         return value
     raise ValueError(f"{field_name} does not name a file in its folder: {shown(value)}")
 
 
 def checked_external_path(value: object, field_name: str) -> str:
-    """The value of a field that holds a whole path; ValueError if it is not one."""
+    """Return the value of a field that holds a full path; ValueError if it is not one."""
     if isinstance(value, str) and location(value) is not None:
         return value
     raise ValueError(f"{field_name} is not the path of a file: {shown(value)}")
 
 
 def file_number(text: str) -> int | None:
-    """The number in a file's name or in a hint; None if it is not a Java long of 0 or more."""
+    """Parse the number in a file name or hint; None if it is not a non-negative Java long."""
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(LARGEST_LONG)):
         return None
     number = int(text)
@@ -66,7 +66,7 @@ def file_number(text: str) -> int | None:
 
 
 def checked_long(value: object, field_name: str) -> int:
-    """The value of a field that holds a Java long; TypeError or ValueError if it is not one."""
+    """Return the value of a field that holds a Java long; TypeError or ValueError if it is not."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{field_name} is not an integer: {shown(value)}")
     if -LARGEST_LONG - 1 <= value <= LARGEST_LONG:
@@ -75,20 +75,20 @@ def checked_long(value: object, field_name: str) -> int:
 
 
 def checked_millis(value: int, field_name: str) -> int:
-    """Milliseconds since the epoch; ValueError if no calendar has that time."""
+    """Return milliseconds since the epoch; ValueError if they are outside the calendar."""
     if EARLIEST_MILLIS <= value <= LATEST_MILLIS:
         return value
     raise ValueError(f"{field_name} is not a time between the years 1 and 9999: {value}")
 
 
 def shown(value: object) -> str:
-    """The value for a message, shortened."""
+    """Return the value for a message, shortened."""
     text = repr(value[:_SHOWN] if isinstance(value, str | bytes) else value)
     return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def location(path: str) -> Location | None:
-    """Where a path leads; None for a path that is empty, has a NUL, or goes back by "..".
+    """Return the location of a path; None for a path that is empty or contains NUL or "..".
 
     "file:/w", "file:///w" and "/w" are one location, and so are "s3://b/k" and "s3a://b/k".
     """
@@ -104,7 +104,7 @@ def location(path: str) -> Location | None:
 
 
 def lies_under(path: Location, root: Location) -> bool:
-    """Whether a path lies below a root, at any depth."""
+    """Return whether a path is below a root, at any depth."""
     depth = len(root[1])
     return path[0] == root[0] and len(path[1]) > depth and path[1][:depth] == root[1]
 
@@ -113,8 +113,8 @@ def lies_under(path: Location, root: Location) -> bool:
 class Boundary:
     """The folders that belong to one table: its root, and those that its options declare.
 
-    `declared` are the folders of the current options.  `earlier` gives those of every schema of
-    every branch: a file stays where it is when the option changes.  It reads schema files, and is
+    `declared` holds the folders of the current options.  `earlier` returns those of all schemas of
+    all branches, because files do not move when the option changes.  It reads schema files, and is
     called only for a path outside `root` and `declared`.
     """
 
@@ -124,11 +124,11 @@ class Boundary:
     _found: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def known_roots(self) -> tuple[str, ...]:
-        """The roots that are known without reading a schema file again."""
+        """Return the roots that are known without reading schema files."""
         return (self.root, *self.declared, *sorted(self._found))
 
     def holds(self, path: str) -> bool:
-        """Whether the path lies below one of the table's folders, by its text alone."""
+        """Return whether the path is below one of the table's folders, by its text alone."""
         place = location(path)
         if place is None:
             return False
@@ -140,7 +140,7 @@ class Boundary:
         return _any_holds(place, self._found)
 
     def checked(self, path: str) -> str:
-        """The path; CorruptTable if it lies outside the table's folders."""
+        """Return the path; CorruptTable if it is outside the table's folders."""
         if self.holds(path):
             return path
         raise CorruptTable(
@@ -153,7 +153,7 @@ class Boundary:
 
 
 def declared_roots(options: Options) -> tuple[str, ...]:
-    """The folders outside the table's own in which these options put files, or once put them."""
+    """Return the external folders that these options declare."""
     index_root = options.value(GLOBAL_INDEX_EXTERNAL_PATH)
     return (*options.value(DATA_FILE_EXTERNAL_PATHS), *((index_root,) if index_root else ()))
 

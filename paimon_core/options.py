@@ -3,8 +3,8 @@
     >>> Options({"bucket": "4"}).value(BUCKET)
     4
 
-Only options that Caretaker acts on are named here.  An option with an unreadable value raises
-InvalidArgument that names key and value; nothing falls back silently.
+Only options that Caretaker uses are defined here.  An invalid value raises InvalidArgument with key
+and value; there is no silent fallback.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _NUMBER_UNIT: Final = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
 
 
 def parse_memory_size(text: str) -> int:
-    """Bytes of a size such as "128 mb" (Java: `MemorySize.parse`)."""
+    """Return the bytes of a size such as "128 mb" (Java: `MemorySize.parse`)."""
     match = _NUMBER_UNIT.match(text)
     unit = match and _MEMORY_UNITS.get(match.group(2).lower())
     if not match or unit is None:
@@ -86,9 +86,9 @@ def parse_memory_size(text: str) -> int:
 
 
 def parse_duration_millis(text: str) -> int:
-    """Milliseconds of a duration such as "1 d" or "90 min" (Java: `TimeUtils.parseDuration`).
+    """Return the milliseconds of a duration such as "1 d" (Java: `TimeUtils.parseDuration`).
 
-    A bare number is milliseconds; what is below a millisecond is cut off.
+    A number without unit is milliseconds; fractions of a millisecond are truncated.
     """
     match = _NUMBER_UNIT.match(text)
     unit = match and _NANOS.get(match.group(2).lower())
@@ -98,7 +98,7 @@ def parse_duration_millis(text: str) -> int:
 
 
 def parse_bool(text: str) -> bool:
-    """True or False of the words "true" and "false", in any case."""
+    """Parse "true" or "false" in any case."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise InvalidArgument(f"not a boolean: {text!r} (expected 'true' or 'false')")
@@ -106,14 +106,14 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str) -> int:
-    """A whole number in plain digits (Java: `Integer.parseInt`, which knows no "1_000")."""
+    """Parse an integer in plain digits (Java: `Integer.parseInt`, which refuses "1_000")."""
     if not _WHOLE.fullmatch(text):
         raise InvalidArgument("not a whole number")
     return int(text)
 
 
 def parse_float(text: str) -> float:
-    """A number with or without fraction and exponent, not one that Python alone reads."""
+    """Parse a number with optional fraction and exponent, without Python-only forms."""
     if not _NUMBER.fullmatch(text.strip()):
         raise InvalidArgument("not a number")
     return float(text)
@@ -121,7 +121,7 @@ def parse_float(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T_co]):
-    """A key, how its text is read, what holds when it is absent, and older names of it."""
+    """An option: its key, its parser, its default, and older names."""
 
     key: str
     parse: Callable[[str], T_co]
@@ -130,7 +130,7 @@ class Option(Generic[T_co]):
 
 
 class Options(Mapping[str, str]):
-    """An immutable mapping of option keys to texts, as stored in a schema."""
+    """An immutable mapping of option keys to strings, as stored in a schema."""
 
     __slots__ = ("_values",)
 
@@ -156,7 +156,7 @@ class Options(Mapping[str, str]):
         return hash(frozenset(self._values.items()))
 
     def value(self, option: Option[T]) -> T:
-        """The option's value, its default if absent; InvalidArgument if it cannot be read."""
+        """Return the option's value, or its default if absent; InvalidArgument if it is invalid."""
         for key in (option.key, *option.fallback_keys):
             text = self._values.get(key)
             if text is None:
@@ -173,15 +173,18 @@ class Options(Mapping[str, str]):
         return option.default
 
     def flag(self, key: str) -> bool:
-        """Whether this option is "true"; False if absent, InvalidArgument for any other word."""
+        """Return whether this option is "true".
+
+        False if absent, InvalidArgument for other words.
+        """
         return self.value(Option(key, parse_bool, False))
 
     def has(self, option: Option[T]) -> bool:
-        """Whether the option (or an older name of it) is set."""
+        """Return whether the option (or an older name of it) is set."""
         return any(k in self._values for k in (option.key, *option.fallback_keys))
 
     def matching(self, prefix: str, suffix: str = "") -> dict[str, str]:
-        """The part between prefix and suffix -> value, of every key that has both."""
+        """Return the part between prefix and suffix -> value for every key that has both."""
         end = len(suffix)
         return {
             k[len(prefix) : len(k) - end]: v
@@ -191,11 +194,11 @@ class Options(Mapping[str, str]):
 
 
 _MISTYPED: Final = 0.94
-"""How alike two names of some length are, at least, if one is the other with a letter wrong."""
+"""The minimum similarity of two names that differ by one letter."""
 
 
 def lacking(own: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of the wanted options that are not set, under any of their names."""
+    """Return the wanted options that are not set under any of their names."""
     return {k: v for k, v in wanted.items() if not any(n in own for n in _names_of(k))}
 
 
@@ -206,14 +209,14 @@ def _names_of(key: str) -> tuple[str, ...]:
 
 
 def check_option(key: str, text: str) -> None:
-    """Nothing; InvalidArgument if Caretaker knows the option and cannot read its value."""
+    """Raise InvalidArgument if Caretaker knows the option and its value is invalid."""
     for option in all_options():
         if key in (option.key, *option.fallback_keys):
             Options({key: text}).value(option)
 
 
 def similar_option(key: str) -> str | None:
-    """The option that was meant by a key that differs from it by a letter; None for others."""
+    """Return the option whose key differs from this one by a letter; None if there is none."""
     names = [name for o in all_options() for name in (o.key, *o.fallback_keys)]
     if key in names:
         return None
@@ -222,7 +225,7 @@ def similar_option(key: str) -> str | None:
 
 
 def all_options() -> Iterator[Option[Any]]:
-    """Every option that Caretaker acts on."""
+    """Yield every option that Caretaker uses."""
     return (o for o in tuple(globals().values()) if isinstance(o, Option))
 
 
@@ -235,7 +238,7 @@ def _lower(text: str) -> str:
 
 
 def _by_level(text: str) -> Mapping[int, str]:
-    """Level -> value of a text such as "0:avro,3:parquet"."""
+    """Parse level -> value from a string such as "0:avro,3:parquet"."""
     pairs = (part.split(":", 1) for part in text.split(",") if part.strip())
     return {int(level): value.strip().lower() for level, value in pairs}
 

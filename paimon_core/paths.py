@@ -1,10 +1,10 @@
-"""Where everything of a table lies (Java: `utils/FileStorePathFactory`, `BranchManager`).
+"""The paths of a table's files (Java: `utils/FileStorePathFactory`, `BranchManager`).
 
 ::
 
     root/                                 warehouse/db.db/t
       schema/schema-0                     \
-      snapshot/snapshot-1 LATEST EARLIEST  |  these six of a branch B lie under
+      snapshot/snapshot-1 LATEST EARLIEST  |  for a branch B, these six are under
       changelog/changelog-1 LATEST ...     |  root/branch/branch-B/ instead
       tag/tag-NAME                         |
       consumer/consumer-ID                /
@@ -15,8 +15,8 @@
       dt=2024-01-01/hh=7/bucket-0/        data, changelog and file index files
 
 Manifests, data, indexes and statistics of all branches share the same folders.  With
-`data-file.path-directory` the partitions lie in that folder below the root.  A file with an
-external path lies there, whatever the table's options say now.
+`data-file.path-directory`, the partitions are in that folder below the root.  A file with an
+external path is at that path, whatever the table's current options.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BRANCH_PREFIX: Final = "branch-"
 CONSUMER_PREFIX: Final = "consumer-"
 BUCKET_PREFIX: Final = "bucket-"
 CARETAKER_DIR: Final = "caretaker"
-"""What is Caretaker's own lies in this folder below a table's root; no Java program looks there."""
+"""The folder below a table's root for Caretaker's own files, which no Java program reads."""
 _COMPACTED_CHANGELOG: Final = re.compile(
     r"(compacted-changelog-[^$/.]*)\$([0-9]{1,10})-([0-9]{1,18})(?:-([0-9]{1,18})-([0-9]{1,18}))?(\.[^$/]*)?"
 )
@@ -59,7 +59,7 @@ _ESCAPED: Final = re.compile("%([0-9a-fA-F]{2})")
 
 
 class LocatedFile(Protocol):
-    """What a data or index file's metadata says about its place."""
+    """The location fields in the metadata of a data or index file."""
 
     @property
     def file_name(self) -> str: ...
@@ -70,7 +70,7 @@ class LocatedFile(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePaths:
-    """The paths of one branch of a table; made by `table_paths`."""
+    """The paths of one branch of a table; created by `table_paths`."""
 
     root: str
     branch: str = MAIN_BRANCH
@@ -80,11 +80,11 @@ class TablePaths:
     data_directory: str | None = None
     index_beside_data: bool = False
     limits: Boundary | None = field(default=None, compare=False, repr=False)
-    """The folders where files with an external path may lie; None: below the root only."""
+    """The allowed folders of files with an external path; None: only below the root."""
     _known: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # A name with a slash would make the paths of another table.
+        # A name with a slash would give the paths of another table.
         if "/" in self.branch or "\0" in self.branch:
             raise InvalidArgument(f"the name of a branch must not hold a slash: {self.branch!r}")
         folders = (self.data_directory or "data").strip("/").split("/")
@@ -96,19 +96,19 @@ class TablePaths:
             )
 
     def of_branch(self, branch: str) -> TablePaths:
-        """The same for another branch of the table."""
+        """Return the paths of another branch of the table."""
         return replace(self, branch=branch)
 
     @property
     def boundary(self) -> Boundary:
-        """The folders outside which no file is the table's."""
+        """Return the folders that contain all files of the table."""
         return self.limits or Boundary(self.root)
 
     # --- metadata of this branch ---
 
     @property
     def branch_root(self) -> str:
-        """The folder of this branch's metadata."""
+        """Return the folder of this branch's metadata."""
         return self.root if self.branch == MAIN_BRANCH else self.branch_dir(self.branch)
 
     @property
@@ -141,7 +141,7 @@ class TablePaths:
 
     @property
     def tag_success_dir(self) -> str:
-        """Where files say that a tag is there (Java: `SuccessFileTagCallback`)."""
+        """Return the folder of tag success files (Java: `SuccessFileTagCallback`)."""
         return f"{self.tag_dir}/tag-success-file"
 
     @property
@@ -165,7 +165,7 @@ class TablePaths:
         return f"{self.root}/manifest"
 
     def manifest(self, name: str) -> str:
-        """A manifest, manifest list or index manifest."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_dir}/{name}"
 
     @property
@@ -183,7 +183,7 @@ class TablePaths:
         return f"{self.index_dir}/{name}"
 
     def index_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
-        """Where an index file of a bucket lies."""
+        """Return the path of an index file of a bucket."""
         if file.external_path is not None:
             return self._inside(file.external_path)
         if self.index_beside_data:
@@ -194,13 +194,14 @@ class TablePaths:
 
     @property
     def data_root(self) -> str:
-        """The folder of the partitions, or of the buckets of an unpartitioned table."""
+        """Return the folder of the partitions, or of the buckets of an unpartitioned table."""
         return f"{self.root}/{self.data_directory}" if self.data_directory else self.root
 
     def partition_values(self, partition: bytes) -> dict[str, str]:
-        """Partition key -> value as text, as it stands in the path before escaping.
+        """Return partition key -> value as text, as in the path before escaping.
 
-        Null, empty and blank values all give the default name, so the text is no identity.
+        Null, empty and blank values all become the default name, so the text does not identify a
+        partition.
         """
         fields = self.partition_type.fields
         if not fields:
@@ -213,7 +214,7 @@ class TablePaths:
         }
 
     def partition_path(self, partition: bytes) -> str:
-        """The folders of a partition ("dt=2024-01-01/hh=7"), "" for an unpartitioned table."""
+        """Return a partition's folders ("dt=2024-01-01/hh=7"), "" for an unpartitioned table."""
         known = self._known.get(partition)
         if known is None:
             known = spec_path(self.partition_values(partition))
@@ -228,17 +229,17 @@ class TablePaths:
         return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
 
     def relative_bucket_dir(self, partition: bytes, bucket: int) -> str:
-        """The bucket's folder, seen from the table's."""
+        """Return the bucket's folder relative to the table's folder."""
         return self.bucket_dir(partition, bucket)[len(self.root) + 1 :]
 
     def data_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
-        """Where a data or changelog file lies; CorruptTable if it is outside the table."""
+        """Return the path of a data or changelog file; CorruptTable if it is outside the table."""
         if file.external_path is not None:
             return self._inside(file.external_path)
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
     def extra_file(self, partition: bytes, bucket: int, file: LocatedFile, name: str) -> str:
-        """Where one of a file's extra files (its index, its changelog) lies: beside it."""
+        """Return the path of a file's extra file (index or changelog), in the same folder."""
         if file.external_path is not None:
             return f"{self._inside(file.external_path).rsplit('/', 1)[0]}/{name}"
         return f"{self.bucket_dir(partition, bucket)}/{name}"
@@ -247,7 +248,7 @@ class TablePaths:
         return self.boundary.checked(path)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The paths known so far stay behind.
+        # The path cache is not copied.
         values = {n: getattr(self, n) for n in self.__slots__ if n != "_known"}
         return (_rebuild, (values,))
 
@@ -264,7 +265,7 @@ def table_paths(
     branch: str = MAIN_BRANCH,
     limits: Boundary | None = None,
 ) -> TablePaths:
-    """The paths of a table whose schema has these partition fields and options."""
+    """Return the paths of a table whose schema has these partition fields and options."""
     return TablePaths(
         root=root,
         branch=branch,
@@ -278,7 +279,7 @@ def table_paths(
 
 
 def table_root_of(path: str) -> str:
-    """The root of the table that a metadata file belongs to, of whatever branch.
+    """Return the root of the table that a metadata file of any branch belongs to.
 
     For files one folder below the root of the table or of a branch, and all in `caretaker/`.
     """
@@ -292,13 +293,13 @@ def table_root_of(path: str) -> str:
 
 
 def bucket_name(bucket: int) -> str:
-    """The folder of a bucket: "bucket-3", and "bucket-postpone" for -2."""
+    """Return the folder of a bucket: "bucket-3", and "bucket-postpone" for -2."""
     return f"{BUCKET_PREFIX}{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Some bytes of a file: where it lies, from which byte on, and how many."""
+    """A byte range of a file: its path, offset and length."""
 
     path: str
     offset: int
@@ -306,10 +307,12 @@ class FileSlice:
 
 
 def compacted_changelog(path: str) -> FileSlice | None:
-    """Where the bytes of a changelog file that Flink joined to others lie; None for other files.
+    """Return the byte range of a changelog file that Flink joined with others.
 
-    Java: `CompactedChangelogPathResolver`; java-rules F6.  Changelog files of several buckets lie
-    one after the other in the first one's folder.  `compacted-changelog-UUID$1-1024.cc-orc` is the
+    None for other files.
+
+    Java: `CompactedChangelogPathResolver`; java-rules F6.  Changelog files of several buckets are
+    concatenated in the first bucket's folder.  `compacted-changelog-UUID$1-1024.cc-orc` is the
     first 1024 bytes of bucket 1's file of that name, `...$1-1024-4096-512.cc-orc`, in any bucket,
     the 512 bytes from 4096 on of the same file.
     """
@@ -326,15 +329,15 @@ def compacted_changelog(path: str) -> FileSlice | None:
 
 
 def spec_path(values: Mapping[str, str]) -> str:
-    """The folders of a partition given as text, names and values escaped."""
+    """Return the folders of a partition given as text, with names and values escaped."""
     return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in values.items())
 
 
 def escape_path_name(text: str) -> str:
-    """The text with every character that a path name must not hold as %XX (java-rules G6)."""
+    """Return the text with every forbidden path character as %XX (java-rules G6)."""
     return _TO_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
-    """The text that `escape_path_name` was given; a stray % stays as it is."""
+    """Reverse `escape_path_name`; a stray % stays unchanged."""
     return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)

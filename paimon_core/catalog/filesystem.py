@@ -52,7 +52,7 @@ class FileSystemCatalog:
     # --- databases ---
 
     def list_databases(self) -> list[str]:
-        """The names of all databases, sorted."""
+        """Return the names of all databases, sorted."""
         io, root = self._open()
         end = len(DATABASE_SUFFIX)
         return sorted(
@@ -62,7 +62,7 @@ class FileSystemCatalog:
         )
 
     def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
-        """Make the database's folder; AlreadyExists unless `if_not_exists`."""
+        """Create the database's folder; AlreadyExists unless `if_not_exists`."""
         io, root = self._open()
         path = _database_path(root, database)
         if io.exists(path):
@@ -74,7 +74,10 @@ class FileSystemCatalog:
     # --- tables ---
 
     def list_tables(self, database: str) -> list[str]:
-        """The names of the database's tables, sorted; NotFound if there is no such database."""
+        """Return the names of the database's tables, sorted.
+
+        NotFound if the database does not exist.
+        """
         io, root = self._open()
         path = _database_path(root, database)
         folders = [f for f in io.list_dir(path) if f.is_dir]
@@ -83,7 +86,7 @@ class FileSystemCatalog:
         return sorted(f.name for f in folders if _has_schema(io, f.path))
 
     def table_path(self, identifier: str) -> str:
-        """The folder of table "db.t", whether it exists or not."""
+        """Return the folder of table "db.t", whether or not it exists."""
         _, root = self._open()
         database, table = split_identifier(identifier)
         return f"{_database_path(root, database)}/{table}"
@@ -95,7 +98,7 @@ class FileSystemCatalog:
         branch: str | None = None,
         dynamic_options: Mapping[str, str | None] | None = None,
     ) -> FileStoreTable:
-        """The table under its newest schema; NotFound if there is none."""
+        """Open the table with its newest schema; NotFound if it does not exist."""
         io, _ = self._open()
         return open_table_at(
             io,
@@ -108,11 +111,11 @@ class FileSystemCatalog:
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
     ) -> None:
-        """Create the table with `schema` as its first; AlreadyExists unless `if_not_exists`.
+        """Create the table with `schema` as its first schema; AlreadyExists unless `if_not_exists`.
 
-        Catalog options `table-default.KEY` stand in for options that the schema does not set.
-        NotFound for the database, SchemaError or UnsupportedFeature for a schema that is refused:
-        also one with the option `path`, as in Java, whose catalog leaves no choice either.
+        Catalog options `table-default.KEY` are defaults for options that the schema does not set.
+        Raises NotFound if the database does not exist, SchemaError or UnsupportedFeature for an
+        invalid schema.  The option `path` is refused, as in Java: the catalog determines the path.
         """
         io, root = self._open()
         database, _ = split_identifier(identifier)
@@ -133,9 +136,9 @@ class FileSystemCatalog:
             raise AlreadyExists(f"table {identifier} already exists", table=identifier)
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
-        """Delete the table's folder with everything in it; NotFound unless `if_exists`.
+        """Delete the table's folder with its content; NotFound unless `if_exists`.
 
-        UnsupportedFeature for a table with data outside of its folder.
+        Raises UnsupportedFeature for a table with data outside its folder.
         """
         io, _ = self._open()
         outside = "data-file.external-paths"
@@ -145,7 +148,7 @@ class FileSystemCatalog:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
-        """Move the table's folder; NotFound, or AlreadyExists if the new name is taken."""
+        """Rename the table's folder; NotFound, or AlreadyExists if the new name is taken."""
         io, root = self._open()
         database, _ = split_identifier(new_identifier)
         if self._schemas(identifier).latest() is None:
@@ -163,11 +166,11 @@ class FileSystemCatalog:
         now_millis: int,
         branch: str | None = None,
     ) -> TableSchema:
-        """The new schema, with the changes applied in order to the newest one.
+        """Apply the changes to the newest schema in order; return the new schema.
 
-        Changes are values of `schema.schema_change`, or the JSON objects that it reads.  When
-        another process changed the schema meanwhile, they are applied again, to its schema.  NotFound
-        for the table, SchemaError or UnsupportedFeature for what is refused.
+        Changes are values of `schema.schema_change`, or the JSON objects that it reads.  If another
+        process changes the schema meanwhile, they are applied again to its schema.  Raises NotFound
+        for a missing table, SchemaError or UnsupportedFeature for an invalid change.
         """
         wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
         store = self._schemas(identifier, branch=branch)
@@ -231,7 +234,7 @@ def _has_schema(io: FileIO, table_root: str) -> bool:
 
 @contextmanager
 def _named(identifier: str) -> Iterator[None]:
-    """Errors raised inside say which table they are about."""
+    """Add the table name to errors raised inside."""
     try:
         yield
     except PaimonError as e:

@@ -1,10 +1,11 @@
 """Distributes the rows of a dynamic-bucket partition to new buckets, similar rows together.
 
-Java: `SortCompactAction` of a table with dynamic buckets.  Rows are merged, sorted by code, and
-written as an overwrite would: each bucket is filled up before the next one begins, so that a bucket
-holds a range of codes.  Within a bucket rows are sorted by key, as ever.  Hash indexes are
-written again.  Rows move between buckets: the result is committed only if the partition is still as it was
-read.
+Java: `SortCompactAction` of a table with dynamic buckets.
+
+Rows are merged, sorted by code, and written like an overwrite: each bucket is filled before the
+next one starts, so that a bucket holds a range of codes.  Within a bucket rows are sorted by key,
+as usual.  Hash indexes are rewritten.  Rows move between buckets, so the result is committed only
+if the partition has not changed since it was read.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from paimon_core.write.row_writer import RowWriter
 
 _EXPANSION = 4
 _OPTIONS = {
-    # What rows become of them is no change of theirs.
+    # The rewrite does not change rows, so it needs no changelog.
     "changelog-producer": "none",
-    # Several initial buckets would deal keys out by their hashes.
+    # Several initial buckets would distribute keys by hash.
     "dynamic-bucket.initial-buckets": None,
     "rowkind.field": None,
 }
@@ -41,7 +42,7 @@ def sort_dynamic(
     memory_bytes: int = MEMORY_BYTES,
     spill_dir: str | None = None,
 ) -> RescaleResult:
-    """The new files and hash indexes of each bucket; they exist when this returns."""
+    """Return the new files and hash indexes of each bucket; they exist when this returns."""
     writer_table = replace(table, schema=table.schema.with_options(_OPTIONS))
     writer = RowWriter(writer_table, env=env, overwrite=True, spill_dir=spill_dir)
     try:

@@ -1,12 +1,12 @@
 """Sorts any number of rows by their codes, in bounded memory.
 
-Rows that do not fit into memory are divided by code into parts on local disk, each of which is
-sorted in its turn; there is nothing to merge::
+Rows that do not fit into memory are divided by code into parts on local disk, which are sorted one
+by one; no merge is needed::
 
     rows ------> [ < c1 ) [ c1 .. c2 ) [ c2 .. )     cuts: quantiles of the first rows' codes
                    sort      divide       sort       a part that is still too large is divided again
 
-A part all of whose rows have one code is in order as it is.
+A part whose rows all have the same code is already sorted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from paimon_core.types.data_types import RowType
 from paimon_core.types.sort_codes import TEXT_BYTES, Codes, hilbert_codes, order_codes, z_codes
 
 CODE: Final = "_SORT_CODE"
-"""The column of codes that rows carry until they are written."""
+"""The column of codes that rows have until they are written."""
 MEMORY_BYTES: Final = 128 * 1024**2
-"""Arrow bytes of rows that are sorted at once."""
+"""The limit in Arrow bytes for rows that are sorted at once."""
 MOST_PARTS: Final = 64
 SAMPLED_CODES: Final = 10_000
 _ROWS_OUT: Final = 65_536
@@ -41,7 +41,7 @@ Words = npt.NDArray[Any]
 
 
 class OrderStrategy(StrEnum):
-    """How rows are brought together (Java: `CoreOptions.OrderType`)."""
+    """The order that clusters rows (Java: `CoreOptions.OrderType`)."""
 
     ORDER = "order"
     ZORDER = "zorder"
@@ -50,14 +50,14 @@ class OrderStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """By which columns rows are clustered, and how."""
+    """The columns and the order strategy of a clustering."""
 
     strategy: OrderStrategy
     columns: tuple[str, ...]
     text_bytes: int = TEXT_BYTES
 
     def with_codes(self, batch: pa.RecordBatch, row_type: RowType) -> pa.RecordBatch:
-        """The rows with their codes as a last column."""
+        """Return the rows with their codes as the last column."""
         columns = [batch.column(c) for c in self.columns]
         types = row_type.project(self.columns).types
         match self.strategy:
@@ -70,9 +70,9 @@ class Clustering:
         return batch.append_column(CODE, _column(codes))
 
     def order(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """The rows of a batch with codes, as row numbers in their order."""
+        """Return the row numbers of a batch with codes in sorted order."""
         if self.strategy is OrderStrategy.ORDER:
-            # Exactly: a code holds only the beginning of a text.
+            # Compare the values: a code holds only the beginning of a string.
             rows, _ = sort_rows(key_digits([batch.column(c) for c in self.columns]))
             return rows
         codes = _matrix(batch)
@@ -82,18 +82,21 @@ class Clustering:
 
 
 def words_of(batch: pa.RecordBatch) -> Words:
-    """The codes of a batch, comparable."""
+    """Return the codes of a batch in comparable form."""
     codes = np.ascontiguousarray(_matrix(batch))
     return codes.view(f"S{codes.shape[1]}").ravel()
 
 
 def sampled(words: Words, most: int = SAMPLED_CODES) -> Words:
-    """At most so many of the codes, evenly taken."""
+    """Return at most `most` of the codes, evenly spaced."""
     return words[:: -(-len(words) // most)] if len(words) else words
 
 
 def cuts_of(sample: Words, parts: int) -> Words:
-    """Ascending codes that cut the sample into about so many parts; none if all are equal."""
+    """Return ascending codes that cut the sample into about `parts` parts.
+
+    None if all are equal.
+    """
     ordered = np.sort(sample)
     places = np.arange(1, parts) * len(ordered) // parts
     cuts: Words = np.unique(ordered[places])
@@ -108,10 +111,10 @@ def sorted_rows(
     memory_bytes: int = MEMORY_BYTES,
     spill_dir: str | None = None,
 ) -> RecordBatches:
-    """All rows (which carry codes) in their order, without their codes.
+    """Yield all rows (which have codes) in sorted order, without their codes.
 
-    `expected_bytes` says roughly how much will come; `spill_dir` is a local folder (default: the
-    system's temporary one), which takes everything that does not fit into memory.
+    `expected_bytes` is an estimate of the input; `spill_dir` is a local folder (default: the
+    system's temporary one) for everything that does not fit into memory.
     """
     with tempfile.TemporaryDirectory(prefix="sort-", dir=spill_dir) as folder:
         sorter = _Sorter(clustering, memory_bytes)
@@ -143,7 +146,7 @@ class _Sorter:
     def divided(
         self, held: list[pa.RecordBatch], more: RecordBatches, expected: int, folder: Path
     ) -> RecordBatches:
-        """Everything, divided by the codes of what was read first."""
+        """Divide all rows by the codes of the rows that were read first."""
         sample = np.concatenate([sampled(words_of(b)) for b in held])
         parts = min(MOST_PARTS, max(2, -(-3 * expected // (2 * self.memory_bytes))))
         cuts = cuts_of(sample, parts)
@@ -193,7 +196,7 @@ class _Files:
             writer.close()
 
     def read(self, number: int) -> RecordBatches:
-        """The rows of a part, whose file goes once it is read."""
+        """Yield the rows of a part; delete its file afterwards."""
         path = self._folder / f"part-{number}"
         with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
@@ -203,7 +206,7 @@ class _Files:
 def divided_rows(
     batch: pa.RecordBatch, numbers: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each number, in their order."""
+    """Yield the rows of each part number, in their order."""
     order = np.argsort(numbers, kind="stable")
     arranged = numbers[order]
     starts = np.flatnonzero(np.r_[True, arranged[1:] != arranged[:-1]])
@@ -212,7 +215,7 @@ def divided_rows(
 
 
 def _drained(held: list[pa.RecordBatch], more: RecordBatches) -> RecordBatches:
-    """What is held, let go piece by piece, then the rest."""
+    """Yield the held batches, releasing them one by one, then the rest."""
 
     def first() -> RecordBatches:
         held.reverse()

@@ -1,15 +1,16 @@
-"""Rewrites files of a bucket=-1 table so that like rows lie together (Java: `SortCompactAction`).
+"""Rewrites files of a bucket=-1 table so that similar rows are adjacent.
 
-Java overwrites the partition, and loses what others append meanwhile (apache/paimon #4802).  Here
-the result replaces exactly the files that were read, as a compaction does.
+Java: `SortCompactAction`.  Java overwrites the partition and loses concurrent appends
+(apache/paimon #4802).  Here the result replaces exactly the files that were read, like a
+compaction.
 
-One task does a whole partition (`sort_files`), or several share it::
+One task sorts a whole partition (`sort_files`), or several tasks share it::
 
     sample   of every group of files            -> cuts: codes between the tasks' ranges
     split    each group's rows by these cuts    -> chunks of rows, which the engine brings together
     join     all chunks of one range            -> files, in the order of the codes
 
-Only new files are written, under fresh names, and nothing is committed.
+Only files with new names are written, and nothing is committed.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ from paimon_core.write.data_file_writer import RollingAppendWriter
 
 _FORMAT: Final = 1
 _EXPANSION: Final = 4
-"""Arrow bytes a byte of a file, codes included: a guess, only to choose the number of parts."""
+"""Estimated Arrow bytes per file byte, including codes; only used for the number of parts."""
 _CHUNK_BYTES: Final = 1024**2
 _WAITING_BYTES: Final = 64 * 1024**2
-"""Rows of all ranges that a splitting task holds back, to hand them on in fair chunks."""
+"""The limit for rows of all ranges that a splitting task buffers, to emit larger chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortUnit:
-    """Files of one partition, and how their rows are clustered.
+    """The files of one partition, and the clustering of their rows.
 
-    `source` holds them as `append_files`; `snapshot` says where deletion vectors are looked up,
-    None if there are none.
+    `source` holds them as `append_files`; deletion vectors are read from `snapshot`, None if there
+    are none.
     """
 
     source: CompactUnit
@@ -72,7 +73,7 @@ class SortUnit:
         return self.source.rewritten_bytes
 
     def to_bytes(self) -> bytes:
-        """The unit for `from_bytes` of the same version of this library."""
+        """Encode the unit for `from_bytes` of the same version of this library."""
         return json.dumps(
             {
                 "format": _FORMAT,
@@ -86,7 +87,7 @@ class SortUnit:
 
     @staticmethod
     def from_bytes(data: bytes) -> SortUnit:
-        """The unit that `to_bytes` gave; InvalidArgument for anything else."""
+        """Decode the result of `to_bytes`; InvalidArgument for anything else."""
         try:
             obj: dict[str, Any] = json.loads(data)
         except ValueError as e:
@@ -113,7 +114,7 @@ def sort_files(
     memory_bytes: int = MEMORY_BYTES,
     spill_dir: str | None = None,
 ) -> CompactResult:
-    """The files that go and the files that come; the latter exist when this returns."""
+    """Sort the unit; return the removed and the added files, which exist when this returns."""
     written = _write(
         table,
         unit,
@@ -128,23 +129,23 @@ def sort_files(
 
 
 def sample_codes(table: FileStoreTable, unit: SortUnit, *, most: int) -> bytes:
-    """About so many codes of the unit's rows, one after the other.  Reads the columns they need."""
+    """Return about `most` codes of the unit's rows, concatenated. Reads only the needed columns."""
     row_type = table.schema.row_type.project(unit.clustering.columns)
     stride = max(1, unit.source.rewritten_rows // max(1, most))
     return b"".join(words_of(b)[::stride].tobytes() for b in coded_rows(table, unit, row_type))
 
 
 def range_cuts(samples: Iterable[bytes], width: int, parts: int) -> list[bytes]:
-    """Codes (each of `width` bytes) that cut what was sampled into about so many ranges."""
+    """Return codes (each of `width` bytes) that cut the samples into about `parts` ranges."""
     words = np.frombuffer(b"".join(samples), f"S{width}")
     if not len(words):
         return []
-    # NumPy leaves the zeros at the end of a byte string out.
+    # NumPy drops trailing zeros of a byte string.
     return [bytes(c).ljust(width, b"\0") for c in cuts_of(words, parts).tolist()]
 
 
 def code_width(table: FileStoreTable, clustering: Clustering) -> int:
-    """The bytes of a code of this table's rows."""
+    """Return the size in bytes of a code of this table's rows."""
     row_type = table.schema.row_type.project(clustering.columns)
     nulls = [pa.nulls(1, field.type) for field in arrow_schema(row_type)]
     row = pa.RecordBatch.from_arrays(nulls, names=row_type.names)
@@ -154,7 +155,7 @@ def code_width(table: FileStoreTable, clustering: Clustering) -> int:
 def split_rows(
     table: FileStoreTable, unit: SortUnit, cuts: Sequence[bytes], width: int
 ) -> Iterator[tuple[int, bytes]]:
-    """(number of the range, a chunk of its rows) of all rows of the unit."""
+    """Yield (number of the range, a chunk of its rows) for all rows of the unit."""
     borders = np.frombuffer(b"".join(cuts), f"S{width}") if cuts else np.empty(0, f"S{width}")
     waiting: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     sizes: dict[int, int] = defaultdict(int)
@@ -185,7 +186,7 @@ def join_range(
     memory_bytes: int = MEMORY_BYTES,
     spill_dir: str | None = None,
 ) -> CompactResult:
-    """The new files of one range; `unit` names the partition, its files are not read."""
+    """Write the new files of one range; `unit` names the partition, its files are not read."""
     written = _write(
         table,
         unit,
@@ -202,7 +203,7 @@ def join_range(
 def coded_rows(
     table: FileStoreTable, unit: SortUnit, row_type: RowType | None = None
 ) -> RecordBatches:
-    """The live rows of the unit's files with their codes, or only these columns of them."""
+    """Yield the live rows of the unit's files with their codes, optionally only some columns."""
     read_type = row_type or table.schema.row_type
     at = unit.snapshot
     mine = [(unit.source.partition, unit.source.bucket)]

@@ -1,9 +1,9 @@
-"""Whether a commit still stands on the snapshot that it was made from.
+"""Checks after a commit that the snapshot it builds on still exists.
 
-A commit of N + 1 carries over the manifests of N.  A rollback that removes N while the commit is in
-flight leaves N + 1 behind it: a gap in the line, and the commits that were rolled back are live
-again.  So every commit looks back once its snapshot is there, and takes itself back if its base is
-gone (docs/decisions/0022-shortening-history.md).
+A commit of N + 1 carries over the manifests of N. If a rollback removes N while the commit is in
+flight, N + 1 remains: the history has a gap, and the commits that were rolled back are live again.
+So every commit checks its base once its snapshot exists, and reverts itself if the base is gone
+(docs/decisions/0022-shortening-history.md).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
-    """Whether the commit is there for good; False if it was taken back and may be tried again.
+    """Return whether the commit is final; False if it was reverted and may be tried again.
 
-    CommitStateUnknown if another commit builds on it already, CommitRemoved if another job removed
-    it meanwhile, NotFound if its branch was deleted.
+    Raises CommitStateUnknown if another commit already builds on it, CommitRemoved if another job
+    removed it meanwhile, NotFound if its branch was deleted.
     """
     if base is None:
         _check_branch(table, made)
@@ -32,9 +32,9 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
         return True
     still = table.snapshots.get_or_none(made.id)
     if still is None or still.identity != made.identity:
-        # Whoever removed it deletes its files, too, so they must not be committed again.  They
-        # must not be deleted here either: a safety tag may keep them.  A removal goes from the
-        # newest down, so one that took the base and left this snapshot does not know of it.
+        # The job that removed it deletes its files too, so they must not be committed again.  They
+        # must not be deleted here either: a safety tag may keep them.  A removal starts at the
+        # newest snapshot, so one that removed the base and left this snapshot did not see it.
         _check_branch(table, made)
         raise CommitRemoved(
             f"snapshot {made.id} of table {table.name} was committed, but another job "
@@ -44,7 +44,7 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
         )
     if not is_replaced(table, base):
         _check_branch(table, made)
-        return True  # the base has expired, as it may once another follows
+        return True  # the base may expire once another snapshot follows
     log.warning(
         "table=%s snapshot=%d taken back: snapshot %d, which it builds on, was removed",
         table.name,
@@ -66,7 +66,7 @@ def is_replaced(table: FileStoreTable, base: Snapshot) -> bool:
 def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
     """Remove a snapshot that was just committed.
 
-    CommitStateUnknown if another builds on it, or if nothing would be left without it.
+    Raises CommitStateUnknown if another snapshot builds on it, or if it is the only one left.
     """
 
     def unknown(why: str) -> CommitStateUnknown:
@@ -91,7 +91,7 @@ def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
 
 
 def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
-    """NotFound if the branch was deleted: a snapshot alone would look like a broken branch."""
+    """Raise NotFound if the branch was deleted: a lone snapshot would look like a broken branch."""
     if table.schemas.ids():
         return
     table.snapshots.delete(made.id)

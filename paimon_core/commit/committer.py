@@ -1,14 +1,13 @@
 """Commits (Java: `operation/FileStoreCommitImpl`; java-rules A).
 
-One attempt: read the newest snapshot, check that the changes still fit, write manifests and
-manifest lists, then create `snapshot/snapshot-N`, which must not exist yet.  Everything before the
-last step leaves garbage at worst.  The last step has three outcomes:
+One attempt: read the newest snapshot, check the changes for conflicts, write manifests and manifest
+lists, then create `snapshot/snapshot-N`, which must not exist yet.  Everything before the last step
+leaves only garbage when it fails.  The last step has three outcomes:
 
-- *won*: the commit is there;
-- *lost*: another commit took the number; the same changes are tried on top of it;
-- *unknown*: the reply was lost.  The next attempt first looks whether its own snapshot is there
-  (user, identifier and kind, after the snapshot that the attempt was based on), and nothing is
-  deleted.
+- *won*: the commit exists;
+- *lost*: another commit took the number; the same changes are retried on top of it;
+- *unknown*: the reply was lost.  The next attempt first looks for its own snapshot (by user,
+  identifier and kind, after the base of the attempt), and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -64,12 +63,13 @@ def commit(
     ignore_empty: bool = True,
     check_append: bool = False,
 ) -> tuple[Snapshot, ...]:
-    """The snapshots made of the messages: APPEND for new files, then COMPACT for replaced ones.
+    """Commit the messages and return the snapshots: APPEND for new files, then COMPACT.
 
-    No snapshot for no change, unless `ignore_empty` is False (a streaming commit that only moves
-    identifier and watermark).  An append that deletes files or carries deletion vectors becomes an
-    OVERWRITE and is checked.  Errors: CommitConflict (nothing of it is there, the caller may delete
-    the files of the messages), CommitStateUnknown (delete nothing), UnsupportedFeature.
+    Without changes no snapshot is created, unless `ignore_empty` is False (a streaming commit that
+    only advances identifier and watermark).  An append that deletes files or carries deletion
+    vectors becomes an OVERWRITE and is checked for conflicts.  Raises CommitConflict (nothing was
+    committed; the caller may delete the files of the messages), CommitStateUnknown (delete nothing)
+    or UnsupportedFeature.
     """
     check_committable(table)
     made: list[Snapshot] = []
@@ -111,10 +111,10 @@ def commit(
 
 
 def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:
-    """The identifiers that `user` has not committed yet: those above its newest snapshot's.
+    """Return the identifiers that `user` has not committed: those above its newest snapshot's.
 
-    For a streaming writer that replays after a failure (java-rules A6).  The input must be sorted
-    upwards, without repetition.
+    For a streaming writer that replays after a failure (java-rules A6).  The identifiers must be in
+    ascending order without duplicates.
     """
     if any(a >= b for a, b in pairwise(identifiers)):
         raise ValueError("identifiers must be in ascending order")
@@ -123,12 +123,12 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
 
 
 def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
-    """The newest snapshot that `user` committed, or None."""
+    """Return the newest snapshot that `user` committed, or None."""
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         try:
             snapshot = table.snapshots.get(snapshot_id)
         except NotFound:
-            return None  # expired while we looked; so are all older ones
+            return None  # expired during the search, as have all older ones
         if snapshot.commit_user == user:
             return snapshot
     return None
@@ -137,10 +137,10 @@ def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
 def commit_changes(
     table: FileStoreTable, provide: Provide, request: CommitRequest, *, env: Environment
 ) -> Snapshot:
-    """The snapshot that holds the changes, after as many attempts as the table's options allow.
+    """Commit the changes with as many attempts as the table's options allow; return the snapshot.
 
-    `provide` gives the changes for the snapshot that an attempt builds on; it is asked again for
-    each attempt (an overwrite deletes what is there *then*).
+    `provide` returns the changes for the snapshot that an attempt builds on; it is called for each
+    attempt (an overwrite deletes what exists *then*).
     """
     options = table.options
     timeout = options.value(COMMIT_TIMEOUT)
@@ -162,7 +162,7 @@ def commit_changes(
             if doubt is not None:
                 doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
-                doubt = None  # the number is taken, and not by us
+                doubt = None  # the id is taken by another commit
             changes = provide(latest)
             if latest is not None and request.check:
                 _check(table, latest, changes, request, sort_key)
@@ -176,7 +176,7 @@ def commit_changes(
         try:
             won = table.snapshots.try_commit(snapshot)
         except (StorageAccessDenied, UnsupportedFeature) as e:
-            # Nothing was created, and another attempt would be refused as well.
+            # Nothing was created, and another attempt would fail as well.
             if doubt is None:
                 raise
             raise doubt.error(table, request, attempt, e) from e
@@ -276,7 +276,7 @@ def _check(
 def _find_own(
     table: FileStoreTable, request: CommitRequest, base: Snapshot | None, latest: Snapshot | None
 ) -> Snapshot | None:
-    """This request's snapshot among those after `base`, or None if it is certainly not there."""
+    """Return this request's snapshot after `base`, or None if it certainly does not exist."""
     first = 1 if base is None else base.id + 1
     last = 0 if latest is None else latest.id
     for snapshot_id in range(first, last + 1):

@@ -1,12 +1,12 @@
-"""Whether changes still fit onto the newest snapshot (Java: `operation/commit/ConflictDetection`).
+"""Checks changes against the newest snapshot (Java: `operation/commit/ConflictDetection`).
 
 Checked, in this order (java-rules A2):
 
-1. total buckets of a partition stay the same (an OVERWRITE may change them);
+1. the bucket count of a partition stays the same (an OVERWRITE may change it);
 2. the changes themselves neither add nor delete a file twice;
-3. every deleted file is still there;
-4. files of one bucket and level >= 1 do not overlap in keys (touching counts);
-5. for an exact replacement: nothing else came into the partitions meanwhile (java-rules A8).
+3. every deleted file still exists;
+4. files of one bucket and level >= 1 do not overlap in keys (equal bounds count as overlap);
+5. for an exact replacement: nothing else was added to the partitions meanwhile (java-rules A8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 SortKey = Callable[[bytes], Any]
-"""Stored key bytes to something that sorts as Java sorts the keys."""
+"""Maps stored key bytes to a value that sorts as Java sorts the keys."""
 
 
 def check_conflicts(
@@ -36,11 +36,11 @@ def check_conflicts(
     sort_key: SortKey | None,
     exact: bool = False,
 ) -> None:
-    """Nothing if `delta` may be committed on top of `base`; otherwise CommitConflict.
+    """Raise CommitConflict if `delta` must not be committed on top of `base`.
 
     `base` holds the live entries of all partitions that `delta` touches, `sort_key` is None for
-    tables without primary key.  With `exact`, what is left of these partitions must come from
-    `delta` alone.
+    tables without primary key.  With `exact`, the remaining content of these partitions must come
+    from `delta` alone.
     """
 
     def conflict(reason: str, *, file: str | None = None) -> CommitConflict:
@@ -118,9 +118,9 @@ def _check_nothing_else(
 ) -> None:
     added = {e.identity for e in delta if e.kind is FileKind.ADD}
     for identity, entry in merged.items():
-        # Rows that wait for their bucket are in none yet.
+        # Postponed rows have no bucket yet.
         if identity not in added and entry.bucket != POSTPONE_BUCKET:
             raise conflict(
-                f"file {entry.file.file_name} came into a partition that is being rewritten",
+                f"file {entry.file.file_name} was added to a partition that is being rewritten",
                 file=entry.file.file_name,
             )

@@ -1,6 +1,6 @@
-"""The content of another snapshot as changes to the newest one.
+"""Expresses the content of another snapshot as changes to the newest one.
 
-For jobs that make the content of an older or lost snapshot the newest again.
+For jobs that restore the content of an older or lost snapshot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 
 
 def changes_between(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
-    """What leads from the newest snapshot to the content of the target."""
+    """Return the changes from the newest snapshot to the content of the target."""
     now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
     then = {e.identity: e for e in scan_files(table, target)}
     files: list[ManifestEntry] = [e.as_delete() for i, e in now.items() if i not in then]
@@ -38,7 +38,7 @@ def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, Inde
 
 
 def names_file_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether any manifest deletes a file, from the level above that it came back from."""
+    """Return whether a manifest deletes a file that was moved back from that level."""
     live = {e.file.file_name: e.file.level for e in scan_files(table, snapshot)}
     return any(
         entry.kind is FileKind.DELETE
@@ -50,7 +50,7 @@ def names_file_twice(table: FileStoreTable, snapshot: Snapshot) -> bool:
 
 
 def moves_files(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether the snapshot deletes a file at one level and adds it at another."""
+    """Return whether the snapshot deletes a file at one level and adds it at another."""
     names: dict[FileKind, set[str]] = {FileKind.ADD: set(), FileKind.DELETE: set()}
     for meta in delta_manifests(table, snapshot):
         for entry in read_entries(table, meta):

@@ -18,13 +18,13 @@ def combine_index_files(
     *,
     bucket_unaware: bool,
 ) -> list[IndexManifestEntry]:
-    """The live index entries after `changes`.
+    """Return the live index entries after `changes`.
 
-    Bucketed tables hold one file for each partition, bucket and type; Java lets an ADD replace it
-    silently, so a lost update goes unseen.  Here the changes must name what they replace:
-    CommitConflict if that is no longer there, or if something stands where nothing was expected.
-    Unaware tables hold deletion vectors by file name, each data file in one vector at most.
-    UnsupportedFeature for changes to an index type that is not known here.
+    Bucketed tables hold one file per partition, bucket and type.  Java lets an ADD replace it
+    silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
+    CommitConflict is raised if such a file no longer exists, or if there is an unexpected file.
+    Bucket-unaware tables hold deletion vectors by file name, with at most one vector per data file.
+    Raises UnsupportedFeature for changes to an unknown index type.
     """
     for entry in changes:
         if entry.index_file.index_type not in _KNOWN:

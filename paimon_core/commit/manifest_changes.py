@@ -1,4 +1,4 @@
-"""Commit messages as manifest entries (Java: `operation/commit/ManifestEntryChanges`)."""
+"""Turns commit messages into manifest entries (Java: `operation/commit/ManifestEntryChanges`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paimon_core.manifest.data_file import (
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The content of one snapshot to be: data files, changelog files, index files."""
+    """The changes of one new snapshot: data files, changelog files, index files."""
 
     files: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
@@ -37,7 +37,7 @@ class Changes:
         )
 
     def deletes_something(self) -> bool:
-        """Whether an append with these changes has to be an OVERWRITE (java-rules A1)."""
+        """Whether an append with these changes must be an OVERWRITE (java-rules A1)."""
         return any(e.kind is FileKind.DELETE for e in self.files) or any(
             e.index_file.index_type == DELETION_VECTORS_INDEX for e in self.index_files
         )
@@ -58,7 +58,7 @@ def _index_entries(
 
 
 def append_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """What the messages add (and, for row-level changes, delete) outside compaction."""
+    """Return what the messages add (and, for row-level changes, delete) outside compaction."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexManifestEntry] = []
@@ -72,9 +72,9 @@ def append_changes(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """What the messages replace by compaction.
+    """Return what the messages replace by compaction.
 
-    Of each message every DELETE comes before every ADD: expiry walks the entries in order, and the
+    Within a message every DELETE precedes every ADD: expiry processes the entries in order, and the
     reverse order would make it delete an upgraded file that is still live (java-rules A4).
     """
     files: list[ManifestEntry] = []

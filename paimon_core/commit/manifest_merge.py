@@ -1,12 +1,12 @@
-"""Which manifests become one (Java: `operation/ManifestFileMerger`; java-rules B).
+"""Merges manifests (Java: `operation/ManifestFileMerger`; java-rules B).
 
-The base list of a new snapshot names the manifests of the previous base and delta, merged when
-they became many or hold many deletions:
+The base list of a new snapshot names the manifests of the previous base and delta.  They are merged
+when there are many of them or they hold many deletions:
 
-- *full*: once the manifests that are small or hold deletions sum up to the threshold, every
-  deletion is read and applied, and manifests that change are rewritten;
-- *minor* otherwise: neighbours are joined up to the target size; what is left at the end only when
-  there are many of them.
+- *full*: once the manifests that are small or hold deletions reach the threshold in total, every
+  deletion is read and applied, and the affected manifests are rewritten;
+- *minor* otherwise: adjacent manifests are merged up to the target size; the rest at the end is
+  merged only if it has many manifests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MayHold = Callable[[frozenset[bytes]], Callable[[ManifestFileMeta], bool]]
 
 @dataclass(frozen=True, slots=True)
 class MergeThresholds:
-    """Sizes in bytes; `min_count` manifests at the end are merged though they are small."""
+    """Sizes in bytes; `min_count` manifests at the end are merged even if they are small."""
 
     target_size: int
     min_count: int
@@ -34,10 +34,10 @@ class MergeThresholds:
 
 
 def with_full_merge(table: FileStoreTable) -> FileStoreTable:
-    """The handle whose commits merge all manifests of the base, so that no deletion is left there.
+    """Return a table handle whose commits merge all base manifests, so that no deletion remains.
 
-    A commit that adds a file again must do so: Java first gathers the deletions of all manifests,
-    whatever their order, and would take the file for deleted (`AbstractFileStoreScan`).
+    A commit that adds a file again needs this: Java first collects the deletions of all manifests,
+    regardless of order, and would treat the file as deleted (`AbstractFileStoreScan`).
     """
     eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"}
     return replace(table, schema=table.schema.with_options(eager))
@@ -51,10 +51,11 @@ def merge_manifests(
     write: Write,
     may_hold: MayHold,
 ) -> tuple[list[ManifestFileMeta], list[ManifestFileMeta]]:
-    """The manifests of the new base, and which of them were written just now.
+    """Return the manifests of the new base, and those of them that were written by this call.
 
-    `may_hold` gives the test whether a manifest's partition range may hold any of some partitions.
-    Nothing is cleaned up here when `read` or `write` raises: `write` tells its caller what it wrote.
+    `may_hold` returns a test for whether a manifest's partition range may hold any of the given
+    partitions.  Nothing is cleaned up here when `read` or `write` raises: `write` records what it
+    wrote for its caller.
     """
     full = _full(manifests, thresholds, read, write, may_hold)
     return full if full is not None else _minor(manifests, thresholds, read, write)
@@ -138,9 +139,10 @@ def _full(
 def _came_back(
     manifests: Sequence[ManifestFileMeta], deleted: set[FileIdentity], read: Read
 ) -> set[FileIdentity]:
-    """Those of the deleted files that were added again after that.
+    """Return the deleted files that were added again later.
 
-    Java drops them here, as it never reads them; whatever made them, ours loses no live file.
+    Java drops them here because it never reads them; this implementation keeps them so that no live
+    file is lost.
     """
     newest: dict[FileIdentity, FileKind] = {}
     for manifest in manifests:

@@ -1,4 +1,4 @@
-"""What a writer or a compaction hands to the committer (Java: `table/sink/CommitMessageImpl`)."""
+"""The result of a writer or a compaction (Java: `table/sink/CommitMessageImpl`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 class CommitMessage:
     """The changes of one bucket.
 
-    `new_files`, `deleted_files`, `changelog_files` and the plain index files make the APPEND part,
-    the `compact_*` fields the COMPACT part; a commit with both makes two snapshots.
-    `partition` is stored row bytes.  Order matters: a file in `compact_before` that comes back
-    under the same name in `compact_after` is an upgrade.
+    `new_files`, `deleted_files`, `changelog_files` and the plain index files form the APPEND part,
+    the `compact_*` fields the COMPACT part; a commit with both creates two snapshots.  `partition`
+    holds stored row bytes.  A file that is in `compact_before` and, under the same name, in
+    `compact_after` is an upgrade.
     """
 
     partition: bytes
@@ -47,9 +47,9 @@ class CommitMessage:
         )
 
     def written_files(self) -> tuple[DataFileMeta, ...]:
-        """The files that exist only because of this message: what an abort deletes.
+        """The files that exist only because of this message, which an abort deletes.
 
-        An upgraded file stands in `compact_after` too, but it was there before.
+        An upgraded file is in `compact_after` too, but it existed before.
         """
         before = {f.file_name for f in self.compact_before}
         return (

@@ -1,7 +1,7 @@
-"""Overwrites: replace whatever partitions hold *when the commit wins* (Java: `overwritePartition`).
+"""Overwrites: replace what partitions hold *when the commit wins* (Java: `overwritePartition`).
 
-An overwrite removes concurrent appends too, as in Java (java-rules A8).  What must replace exactly
-the files it read uses `CommitRequest.exact` instead.
+An overwrite removes concurrent appends too, as in Java (java-rules A8).  A commit that must replace
+exactly the files that it read uses `CommitRequest.exact` instead.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def overwrite(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot | None:
-    """The OVERWRITE snapshot, or None when a dynamic overwrite brings no rows.
+    """Return the OVERWRITE snapshot, or None when a dynamic overwrite has no rows.
 
-    `partition` (column -> internal value, some or all partition columns) names what is replaced;
+    `partition` (column -> internal value, some or all partition columns) selects what is replaced;
     with `dynamic-partition-overwrite`, the default for partitioned tables, it is ignored and the
     partitions of the new rows are replaced.  No changelog is committed.
     """
@@ -89,7 +89,7 @@ def overwrite(
 def static_partition_test(
     table: FileStoreTable, partition: Mapping[str, object]
 ) -> PartitionTest | None:
-    """Whether a partition agrees with the given values; None if there are none (all partitions)."""
+    """Return a test for partitions with the given values; None (all partitions) without values."""
     keys = table.schema.partition_keys
     unknown = sorted(set(partition) - set(keys))
     if unknown:
@@ -108,7 +108,7 @@ def static_partition_test(
 
 
 def _is_same(a: object, b: object) -> bool:
-    """Whether two values name one partition: -0.0 and 0.0 are two, NaN is one."""
+    """Return whether two values name the same partition: -0.0 differs from 0.0, NaN equals NaN."""
     if isinstance(a, float) and isinstance(b, float):
         return float_value(a, signed_zeros=True) == float_value(b, signed_zeros=True)
     return a == b
@@ -126,10 +126,10 @@ def replace_partitions(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """The OVERWRITE snapshot that leaves only `files` in the partitions that pass `test`.
+    """Commit an OVERWRITE that leaves only `files` in the partitions that pass `test`.
 
-    `test` None means every partition.  Also how partitions are dropped and tables truncated: a
-    commit is made even when nothing was there (Java does too).
+    `test` None means every partition.  Dropping partitions and truncating tables use this too; the
+    commit is made even when there was nothing to replace (as in Java).
     """
     only_real_buckets = table.options.value(BUCKET) != POSTPONE_BUCKET
 
@@ -164,7 +164,7 @@ def replace_partitions(
 
 
 def moved_up(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """New files of a primary-key table moved to the top level where they do not overlap.
+    """Move new files of a primary-key table to the top level where they do not overlap.
 
     Java: `FileStoreCommitImpl.tryUpgrade` (java-rules K3).
     """

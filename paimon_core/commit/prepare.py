@@ -1,7 +1,7 @@
-"""The files of a snapshot to be, all but the snapshot file itself.
+"""Writes the files of a new snapshot, except for the snapshot file itself.
 
-What is written here is garbage until the snapshot names it.  When preparing fails, it is deleted
-again; after that it never is (java-rules A7).
+These files are garbage until the snapshot names them.  They are deleted when preparing fails, and
+never after that (java-rules A7).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PreparedManifests:
-    """Manifests of the changes, reused when the same changes are tried again after a lost race."""
+    """Manifests of the changes, reused when the same changes are retried after a lost race."""
 
     changes: Changes | None = None
     delta: list[ManifestFileMeta] = field(default_factory=list)
@@ -69,10 +69,10 @@ def prepare_snapshot(
     *,
     env: Environment,
 ) -> Snapshot:
-    """The snapshot that follows `latest`, with its manifests and lists written.
+    """Write manifests and lists, and return the snapshot that follows `latest`.
 
-    Its schema id is the newest schema's; total = previous + delta; the watermark never goes back;
-    statistics are carried on only while the schema stays (java-rules A10).
+    It has the newest schema id and total = previous + delta; its watermark never decreases;
+    statistics are carried over only while the schema stays the same (java-rules A10).
     """
     written = _Written(table)
     try:
@@ -173,7 +173,7 @@ def _prepare(
         statistics=request.statistics or _carried_statistics(table, latest, schema.id),
         properties=dict(request.properties) if request.properties else None,
         next_row_id=next_row_id,
-        # Which Java a table lives with is told by its newest snapshot (java-rules N1).
+        # The newest snapshot shows which Java version writes the table (java-rules N1).
         extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
     )
 
@@ -211,7 +211,7 @@ def _carried_statistics(
     try:
         stats_schema = json.loads(table.io.read_bytes(path))["schemaId"]
     except FileNotFoundError:
-        # They only guide planners: no reason to refuse a commit, and none to name a lost file again.
+        # Statistics only guide planners: a missing file must not fail a commit, nor be named again.
         log.warning("table=%s file=%s is missing: statistics are not carried on", table.name, path)
         return None
     except (ValueError, KeyError, TypeError) as e:

@@ -1,4 +1,4 @@
-"""Who commits, and what beside the files."""
+"""The request of a commit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """Who commits, and what goes into the snapshot beside the files.
+    """Who commits, and what the snapshot holds besides the files.
 
-    `check`: look for conflicts; a plain append does not need to.  `exact`: the partitions touched
-    must hold nothing but what this commit adds (a rewrite pinned to the snapshot it read).
+    `check`: look for conflicts; a plain append does not need this.  `exact`: afterwards the changed
+    partitions must hold only what this commit adds (a rewrite pinned to the snapshot that it read).
     """
 
     user: str

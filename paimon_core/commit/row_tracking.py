@@ -14,11 +14,11 @@ ROW_ID: Final = "_ROW_ID"
 def with_row_ids(
     entries: Sequence[ManifestEntry], *, snapshot_id: int, next_row_id: int
 ) -> tuple[list[ManifestEntry], int]:
-    """(the entries as snapshot `snapshot_id` of a row-tracking table lists them, next row id).
+    """Return the entries of snapshot `snapshot_id` with row ids assigned, and the next row id.
 
-    Files that a writer made get the rows' ids in the order of the entries, unless they have some,
-    or hold a column of them.  Files without numbers (smallest sequence number 0) get the
-    snapshot's id as sequence number.
+    Files from a writer get row ids in the order of the entries, unless they already have row ids or
+    hold a row id column.  Files without numbers (smallest sequence number 0) get the snapshot's id
+    as sequence number.
     """
     result: list[ManifestEntry] = []
     for entry in entries:

@@ -1,13 +1,13 @@
-"""Whether data files and deletion vectors still fit together after a commit (java-rules A2, C1).
+"""Checks that data files and deletion vectors match after a commit (java-rules A2, C1).
 
-Two things must not happen.  A file is rewritten while another commit marks rows of it as deleted:
-these rows would come back.  And a row of a file is marked as deleted while another commit rewrites
-that file: the row would stay, beside the one that supersedes it.
+Two things must not happen.  First, a commit rewrites a file while another one marks rows of it as
+deleted: these rows would come back. Second, a commit marks a row of a file as deleted while another
+one rewrites the file: the row would remain beside the one that supersedes it.
 
-Java looks at this for bucket=-1 tables alone (`ConflictDetection`, where a file's vector is part of
-its identity); a bucket's index file it replaces whatever happened.  Here it holds for all tables,
-and it is enough to look at what the commit leaves behind: changes name the index files that they
-replace, so a vector that changed meanwhile lies in an index file that is still there.
+Java checks this for bucket=-1 tables only (`ConflictDetection`, where a file's vector is part of
+its identity); it always replaces the index file of a bucket.  Here all tables are checked.  It is
+enough to check the state after the commit: changes name the index files that they replace, so a
+vector that changed meanwhile is in an index file that still exists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_vectors(
     changes: Changes,
     bucket_unaware: bool,
 ) -> None:
-    """Nothing if the vectors after the commit fit its files; otherwise CommitConflict.
+    """Raise CommitConflict if the vectors after the commit do not match its files.
 
     `base` holds the live files of all partitions that change, `index_files` all index files of the
     newest snapshot.

@@ -1,9 +1,9 @@
-"""Compaction: what is due in a bucket, doing it, and what came of it.
+"""Compaction: finds what is due in a bucket, runs it, and returns the result.
 
 ::
 
     files of a bucket --pick, append_coordinator--> CompactUnit --slices--> CompactUnits
     CompactUnit --rewrite--> CompactResult --to_message--> commit
 
-A unit says all that the rules decided and travels as bytes to the task that carries it out.
+A unit holds all decisions of the rules and is sent as bytes to the task that executes it.
 """

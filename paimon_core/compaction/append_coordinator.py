@@ -1,8 +1,9 @@
-"""Which files of an append table are compacted together (Java: `AppendCompactCoordinator`,
-`BucketedAppendCompactManager`).
+"""Picks the files of append tables that are compacted together.
+
+Java: `AppendCompactCoordinator`, `BucketedAppendCompactManager`.
 
 Rows of a bucket=-1 table have no order, so its small files are packed by size.  Rows of a bucketed
-append table are read in the order of their sequence numbers, so only neighbours are joined.
+append table are read in sequence number order, so only adjacent files are joined.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from paimon_core.write.file_layout import small_file_size, target_file_size
 
 _FULL_MIN_FILES = 3
 UNAWARE_BUCKET = 0
-"""The bucket under which files of a bucket=-1 table are kept."""
+"""The bucket number of the files of a bucket=-1 table."""
 
 Bin = tuple[DataFileMeta, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FileVector:
-    """The deletion vector of a data file: where it is kept, and how many rows it deletes."""
+    """The deletion vector of a data file: its location, and the number of rows that it deletes."""
 
     index_file: str
     cardinality: int | None
@@ -45,9 +46,11 @@ def pick_unaware(
     total_buckets: int,
     vectors: Mapping[str, FileVector] | None = None,
 ) -> list[CompactUnit]:
-    """The bins of one partition of a bucket=-1 table, each a unit; none if nothing is due.
+    """Return the bins of one partition of a bucket=-1 table, one unit each.
 
-    `vectors`: the deletion vectors by data file name, None for a table without them.
+    Empty if nothing is due.
+
+    `vectors` holds the deletion vectors by data file name; None for a table without them.
     """
     return [
         _unit(bin_, partition, UNAWARE_BUCKET, total_buckets, "small files")
@@ -66,16 +69,16 @@ def pick_bucketed(
     until_done: bool = True,
     vectors: Mapping[str, FileVector] | None = None,
 ) -> list[CompactUnit]:
-    """The joined files of one bucket of a bucketed append table, each group a unit.
+    """Return the files to join in one bucket of a bucketed append table, one unit per group.
 
-    Java's minor compaction joins the first `compaction.min.file-num` small neighbours and leaves
-    the rest to the next run; `until_done` joins what repeated runs would, each file once.
+    Java's minor compaction joins the first `compaction.min.file-num` small adjacent files and
+    leaves the rest to the next run; `until_done` joins what repeated runs would, each file once.
     """
     ordered = sorted(files, key=_sequence)
     if full:
         groups = _full(ordered, options, vectors)
         if not groups and len(ordered) < _FULL_MIN_FILES and vectors is None:
-            # Java's writer picks once more before it commits, then as in a minor compaction.
+            # Java's writer picks again before it commits, as in a minor compaction.
             groups = _minor(ordered, options, until_done=False)
     else:
         groups = _minor(ordered, options, until_done=until_done)
@@ -88,7 +91,7 @@ def pack_unaware(
     *,
     vectors: Mapping[str, FileVector] | None = None,
 ) -> list[Bin]:
-    """Small files, and files with many deleted rows, in bins of about twice the target size."""
+    """Pack small files, and files with many deleted rows, in bins of about two target sizes."""
     small = small_file_size(options, primary_key=False)
     threshold = options.value(COMPACTION_DELETE_RATIO_THRESHOLD)
     wanted = [
@@ -98,7 +101,7 @@ def pack_unaware(
     ]
     if vectors is None:
         return _packed(wanted, options)
-    # A vector file is rewritten whole: all data files that it speaks of go into one bin.
+    # A vector file is rewritten as a whole: all of its data files go into one bin.
     groups: dict[str, list[DataFileMeta]] = defaultdict(list)
     rest: list[DataFileMeta] = []
     for file in wanted:
@@ -134,7 +137,7 @@ def _packed(files: Sequence[DataFileMeta], options: Options) -> list[Bin]:
 
 
 class _Packer:
-    """Fills one bin; every file costs some bytes more than it has, for being opened."""
+    """Fills one bin; each file counts with additional bytes for the cost of opening it."""
 
     __slots__ = ("_cost", "_limit", "_size", "files")
 
@@ -171,7 +174,7 @@ def _sequence(file: DataFileMeta) -> tuple[int, int, int, str]:
 def _full(
     ordered: Sequence[DataFileMeta], options: Options, vectors: Mapping[str, FileVector] | None
 ) -> list[Bin]:
-    """All files but the large ones at the front, if that is worth it."""
+    """Return all files except the large ones at the front, if that is worthwhile."""
     force = options.value(COMPACTION_FORCE_REWRITE_ALL_FILES)
     small = small_file_size(options, primary_key=False)
     rest = list(ordered)
@@ -185,7 +188,7 @@ def _full(
     smalls = sum(f.file_size < small for f in rest)
     worth_it = smalls > len(rest) - smalls and len(rest) >= _FULL_MIN_FILES
     if vectors is not None:
-        # Java rewrites a lone file of a table with vectors again and again, to the same file.
+        # Java rewrites a single file of a table with vectors again and again, to the same content.
         worth_it = len(rest) > 1 or rest[0].file_name in vectors
     if force or worth_it:
         return [tuple(rest)]
@@ -194,15 +197,15 @@ def _full(
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbours that count as one file: the one that an earlier pick has made of them."""
+    """Adjacent files that count as one: the output of an earlier pick."""
 
     files: list[DataFileMeta]
     size: int
 
 
 def _minor(ordered: Sequence[DataFileMeta], options: Options, *, until_done: bool) -> list[Bin]:
-    """Neighbours, at least `compaction.min.file-num` of them, that are not too large together."""
-    # To join one file with none would go on for ever.
+    """Return groups of at least `compaction.min.file-num` adjacent files below the size limit."""
+    # Joining a single file would never end.
     min_files = max(2, options.value(COMPACTION_MIN_FILE_NUM))
     limit = 2 * target_file_size(options, primary_key=False)
     small = small_file_size(options, primary_key=False)

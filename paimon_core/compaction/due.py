@@ -1,6 +1,6 @@
-"""What compaction a bucket is due, of any kind of table, and doing it in one process.
+"""Finds the compaction due in a bucket of any kind of table, and runs it in one process.
 
-The rules are those of `pick` and `append_coordinator`; here they get what they need to know.
+The rules are in `pick` and `append_coordinator`; this module provides their input.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def units_due(
     expiry: RecordExpiry | None = None,
     until_done: bool = True,
 ) -> list[CompactUnit]:
-    """The units of one bucket; none if nothing is due.
+    """Return the units of one bucket; empty if nothing is due.
 
-    `local_millis` is the wall clock, as creation times have it; `until_done` False joins only what
+    `local_millis` is the wall clock time, as in creation times; `until_done` False joins only what
     Java's writer joins at once in bucketed append tables.
     """
     vectors = _vectors(table, files)
@@ -93,9 +93,9 @@ def compact_bucket(
     env: Environment,
     spill_dir: str | None = None,
 ) -> CompactResult:
-    """The units of one bucket carried out one after the other, as one result.
+    """Run the units of one bucket one after the other and return one result.
 
-    The new files exist when this returns; what a failed unit wrote is deleted again.
+    The new files exist when this returns; the files of a failed unit are deleted again.
     """
     results: list[CompactResult] = []
     try:
@@ -124,13 +124,13 @@ def compact_bucket(
 
 
 def delete_results(table: FileStoreTable, results: Iterable[CompactResult]) -> None:
-    """Delete the files that exist only because of results that will not be committed."""
+    """Delete the new files of results that will not be committed."""
     messages = (message for result in results for message in result.to_messages())
     delete_abandoned(table.io, [p for m in messages for p in new_paths(table, m)])
 
 
 def _vectors(table: FileStoreTable, files: BucketFiles) -> Mapping[str, FileVector] | None:
-    """The vectors by data file; None if the table neither has nor makes any."""
+    """Return the vectors by data file; None if the table neither has nor creates any."""
     if not files.vector_files and not table.options.value(DELETION_VECTORS_ENABLED):
         return None
     return {
@@ -141,7 +141,7 @@ def _vectors(table: FileStoreTable, files: BucketFiles) -> Mapping[str, FileVect
 
 
 def _with_vectors(unit: CompactUnit, files: BucketFiles) -> CompactUnit:
-    """The unit with the vectors of the files that it reads or looks up in."""
+    """Return the unit with the vectors of the files that it reads or looks up in."""
     if not files.vector_files:
         return unit
     looked_up = (f for run in unit.above for f in run.files)

@@ -1,4 +1,4 @@
-"""Keys looked up in the levels above a compaction's output (Java: `LookupLevels`, `LookupUtils`).
+"""Looks up keys in the levels above a compaction's output (Java: `LookupLevels`, `LookupUtils`).
 
 ::
 
@@ -7,9 +7,9 @@
     level 5   [k1.........k9]                k2 and k9 here
 
 Java copies each file into a local hash table the first time a key falls into it.  Here the keys
-come in order, so every level is read once, forward, beside the merge: a file is opened when a key
-lies within its range, batches (and row groups) that end below the next key are passed over, and a
-batch of each level is all that is in memory.
+arrive in order, so every level is read once, forward, during the merge: a file is opened when a key
+is within its range, batches (and row groups) that end below the next key are skipped, and only one
+batch per level is in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from paimon_core.types.buffers import index_array
 from paimon_core.types.data_types import RowType
 
 Keep = Callable[[pa.RecordBatch], BoolArray]
-"""Which rows of a key-value batch count as there."""
+"""Returns a mask of the rows of a key-value batch that exist."""
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _WORTH_SKIPPING: Final = 32_768
@@ -46,10 +46,10 @@ _WORTH_SKIPPING: Final = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The asked keys that are there, in their order, each with its newest record.
+    """The requested keys that exist, in order, each with its newest record.
 
-    `keys` are row numbers of the batch that asked.  `files` are places in `KeyLookup.files`,
-    `positions` rows of those files as they lie on disk, deleted ones counted.
+    `keys` are row numbers of the requesting batch.  `files` are indexes into `KeyLookup.files`,
+    `positions` row numbers in those files, counting deleted rows.
     """
 
     keys: Rows
@@ -62,8 +62,8 @@ class KeyLookup:
     """The records of keys in some levels of a bucket.
 
     `levels` are sorted runs, the nearest level first.  Records have the columns of
-    `reader.read_type`, which holds the key; rows that `reader.vectors` deletes are not there, nor
-    those that `keep` says no to.  The reader's key range does not matter.
+    `reader.read_type`, which holds the key; rows that `reader.vectors` deletes or `keep` rejects do
+    not exist.  The reader's key range is ignored.
     """
 
     __slots__ = ("_levels", "_reader", "files")
@@ -80,10 +80,10 @@ class KeyLookup:
             first += len(run.files)
 
     def find(self, keys: pa.RecordBatch) -> Found:
-        """What is there of these keys: the table's key columns, ascending, no key twice.
+        """Find these keys: the table's key columns, ascending, without duplicates.
 
-        All keys must be greater than those of the calls before.  CorruptTable if a file cannot be
-        read.
+        All keys must be greater than those of earlier calls.  Raises CorruptTable if a file cannot
+        be read.
         """
         hits: list[_Hit] = []
         left = np.arange(keys.num_rows)
@@ -126,7 +126,7 @@ class _Hit:
 
 
 class _Level:
-    """One sorted run, read forward as far as keys were asked for."""
+    """One sorted run, read forward up to the requested keys."""
 
     __slots__ = (
         "_batches",
@@ -166,7 +166,7 @@ class _Level:
         self._last: Key = ()
 
     def find(self, asked: pa.RecordBatch) -> list[_Hit]:
-        """The hits among the asked keys, which are greater than those of the calls before."""
+        """Return the hits among the requested keys, which are greater than earlier ones."""
         wanted = KeyView(asked, self._key)
         hits: list[_Hit] = []
         row = 0
@@ -190,7 +190,7 @@ class _Level:
         return hits
 
     def _read_to(self, number: int, key: Key) -> bool:
-        """Make the batch of this file current that has the key, if any has; False at its end."""
+        """Move to the batch of this file that may hold the key; return False at the file's end."""
         if self._open != number:
             self._open = number
             self._ends = self._row_groups(self._files[number].file)
@@ -211,7 +211,7 @@ class _Level:
         return True
 
     def _begin_at(self, first: int) -> None:
-        """Read the open file on from this row, the first of a row group."""
+        """Continue reading the open file at this row, the first of a row group."""
         self._batches = self._numbered(self._files[self._open].file, first)
         self._next_row = first
         self._view = None
@@ -232,12 +232,12 @@ class _Level:
         try:
             return row_group_ends(table.io, path, stored)
         except (OSError, CorruptTable):
-            return RowGroupEnds()  # reading the file will say what is wrong with it
+            return RowGroupEnds()  # reading the file will report the error
 
     def _numbered(
         self, file: DataFileMeta, first: int
     ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
-        """The rows of a file, from this one on, that are there, with their positions in it."""
+        """Yield the existing rows of a file from this one on, with their positions."""
         table = self._reader.table
         deleted = self._vectors.get(file.file_name)
         for batch in read_data_file(
@@ -264,7 +264,7 @@ class _Level:
             yield batch if whole else batch.take(index_array(chosen)), positions
 
     def _matched(self, asked: pa.RecordBatch, first_row: int) -> list[_Hit]:
-        """The rows of the current batch that have one of the keys."""
+        """Return the rows of the current batch that have one of the keys."""
         assert self._view is not None
         batch = self._view.batch
         begin = self._view.lower_bound(KeyView(asked.slice(0, 1), self._key).at(0))
@@ -276,7 +276,7 @@ class _Level:
         ]
         digits = key_digits(both, signed_zeros=has_signed_zeros(self._key))
         order, borders = sort_rows(digits)
-        # The sort is stable and neither side has a key twice: an asked key, then its record.
+        # The sort is stable and no side has duplicate keys: a requested key, then its record.
         second = np.flatnonzero(~borders)
         if len(second) == 0:
             return []
@@ -292,7 +292,7 @@ class _Level:
 
 
 def _above(view: KeyView, key: Key, begin: int) -> int:
-    """The first row from `begin` on whose key is greater than `key`."""
+    """Return the first row from `begin` on whose key is greater than `key`."""
     row = view.lower_bound(key, begin)
     return row + 1 if row < view.batch.num_rows and view.at(row) == key else row
 

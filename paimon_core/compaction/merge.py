@@ -1,6 +1,7 @@
-"""How the versions of a unit's keys become rows and changelog (Java: `MergeTreeCompactRewriter`,
-`ChangelogMergeTreeRewriter`, `FullChangelogMergeTreeCompactRewriter`,
-`LookupMergeTreeCompactRewriter`).
+"""Merges the versions of a unit's keys into rows and changelog.
+
+Java: `MergeTreeCompactRewriter`, `ChangelogMergeTreeRewriter`,
+`FullChangelogMergeTreeCompactRewriter`, `LookupMergeTreeCompactRewriter`.
 
 =================================  ===============================================================
 the table has                      what is merged, and what goes into the changelog
@@ -13,8 +14,8 @@ lookups, no file of level 0        the nearest record of each key; nothing: no r
 neither                            everything; nothing
 =================================  ===============================================================
 
-Lookups are what first-row tables, `changelog-producer=lookup`, deletion vectors and `force-lookup`
-ask for.  With deletion vectors, `on_found` gets every record that was found above.
+First-row tables, `changelog-producer=lookup`, deletion vectors and `force-lookup` need lookups.
+With deletion vectors, `on_found` gets every record that was found above.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ OnFound = Callable[[DataFileMeta, Positions], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitMerge:
-    """Merges sections of one unit; `on_found` is asked for by tables with deletion vectors."""
+    """Merges sections of one unit; tables with deletion vectors need `on_found`."""
 
     table: FileStoreTable
     unit: CompactUnit
@@ -74,30 +75,30 @@ class UnitMerge:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every version is merged, whatever its level, without a changelog."""
+        """Return whether every version is merged, whatever its level, without a changelog."""
         return not self._needs_levels
 
     def plain_rows(self, sections: Sequence[Section]) -> Iterator[pa.RecordBatch]:
-        """The merged rows of the sections, one after the other."""
+        """Yield the merged rows of the sections, one after the other."""
         reader, engine = self._reader(), merge_engine_for(self.table).engine
         for section in sections:
             yield from reader.merged(section, engine, drop_deletes=self.unit.drop_deletes)
 
     def sections(self, sections: Sequence[Section]) -> Iterator[MergeResult]:
-        """The rows of the sections, one after the other, and their changelog."""
+        """Yield the rows of the sections, one after the other, and their changelog."""
         has_new = any(f.level == 0 for s in sections for run in s for f in run.files)
         return self._merged(sections, has_new=has_new)
 
     def file(self, file: DataFileMeta) -> Iterator[MergeResult]:
-        """The same for one file that moves up as it is: only the changelog matters.
+        """Do the same for one file that moves up unchanged: only the changelog matters.
 
-        It is one slice of a unit that does this, so it does it for all keys.
+        Only one slice of a unit calls this, for all keys.
         """
         whole = replace(self, unit=replace(self.unit, key_range=None))
         return whole._merged([(SortedRun((file,)),)], has_new=file.level == 0)  # noqa: SLF001
 
     def _merged(self, sections: Sequence[Section], *, has_new: bool) -> Iterator[MergeResult]:
-        # One reader and one lookup for all sections: they come in key order.
+        # One reader and one lookup for all sections, which are in key order.
         reader = self._reader()
         merge = self._changelog_merge(has_new=has_new)
         for section in sections:
@@ -148,14 +149,14 @@ class UnitMerge:
         )
 
     def _find(self, *, records: bool) -> Find | None:
-        """What looks up keys above the unit's output; None if no one uses the answer."""
+        """Return the lookup of keys above the unit's output; None if nothing needs it."""
         options = self.table.options
         keeps_first = traits_of(options).keeps_first
         sink = self.on_found if options.value(DELETION_VECTORS_ENABLED) else None
         if not self.unit.above or not (records or keeps_first or sink is not None):
             return None
         schema = self.table.schema
-        # Java's lookup of first-row reads no values, so there an expired row is still known.
+        # Java's lookup of first-row reads no values, so there an expired row still exists.
         expiry = None if keeps_first else self._expiry()
         names = set(schema.key_type.names) | ({expiry.field.name} if expiry else set())
         read_type = schema.row_type

@@ -1,9 +1,9 @@
-"""Compaction of append files whose pages are copied as they are, decoding next to nothing.
+"""Compacts append files by copying their pages, with almost no decoding.
 
-The rows of an append table do not change when its files are joined.  Where the files are Parquet,
-with the columns and the compression that the table has now, their pages can go into the new file as
-they are, which takes a fraction of the time.  Files of which that is not true are decoded, in their
-turn; if these are most of the bytes, all are.
+The rows of an append table do not change when its files are joined.  If the files are Parquet with
+the table's current columns and compression, their pages are copied unchanged into the new file,
+which takes a fraction of the time.  Other files are decoded in their turn; if these are most of the
+bytes, all files are decoded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from paimon_core.write.page_writer import (
 
 @dataclass(frozen=True, slots=True)
 class PageCopy:
-    """The files of a unit, and what a file must be like for its pages to be copied."""
+    """The files of a unit, and the layout that a file needs for its pages to be copied."""
 
     table: FileStoreTable
     unit: CompactUnit
@@ -48,12 +48,12 @@ class PageCopy:
 
     @staticmethod
     def of(table: FileStoreTable, unit: CompactUnit) -> PageCopy | None:
-        """The work; None if the rows have to be decoded.
+        """Return the work; None if the rows must be decoded.
 
-        That is so for another format, for a compression that cannot be told apart in Parquet, for
-        file indexes, which are made from values, for files of other columns, and for files of so
-        few rows that encoding them together makes a better file.  Rows deleted by deletion vectors
-        are for the caller to see to.
+        That is the case for another format, for a compression that Parquet does not identify, for
+        file indexes, which are built from values, for files with other columns, and for files with
+        so few rows that encoding them together gives a better file.  The caller handles rows
+        deleted by deletion vectors.
         """
         compression = copied_compression(table.options)
         if compression is None or indexed_columns(table.options):
@@ -80,10 +80,10 @@ class PageCopy:
         decode: Callable[[DataFileMeta], Iterator[pa.RecordBatch]],
         progress: Callable[[int], None],
     ) -> None:
-        """Hand all rows to the writer, in the order of the files.
+        """Pass all rows to the writer in the order of the files.
 
-        `decode` gives the rows of a file that cannot be copied; `progress` is told rows written.
-        CorruptTable if a file is missing or is not what its metadata says.
+        `decode` yields the rows of a file that cannot be copied; `progress` gets the number of rows
+        written.  Raises CorruptTable if a file is missing or contradicts its metadata.
         """
         limit = min(ROW_GROUP_BYTES, target_file_size(self.table.options, primary_key=False))
         waiting = _Waiting(writer, progress)
@@ -102,7 +102,7 @@ class PageCopy:
             waiting.close()
 
     def _opened(self, file: DataFileMeta) -> Iterator[StoredFile | DataFileMeta]:
-        """The open file, or its metadata if it has to be decoded."""
+        """Yield the open file, or its metadata if it must be decoded."""
         if file.file_name not in self.copied:
             yield file
             return
@@ -122,7 +122,7 @@ class PageCopy:
 
 
 class _Waiting:
-    """Row groups that will be one."""
+    """Row groups that will be joined into one."""
 
     __slots__ = ("_bytes", "_parts", "_progress", "_writer")
 
@@ -133,7 +133,7 @@ class _Waiting:
         self._bytes = 0
 
     def add(self, file: StoredFile, limit: int) -> None:
-        """Takes the groups of a file; as many as have `limit` bytes, unpacked, are written."""
+        """Add the groups of a file; write groups once they have `limit` uncompressed bytes."""
         for group in file.groups:
             if self._bytes + group.uncompressed > limit:
                 self.flush()
@@ -153,13 +153,13 @@ class _Waiting:
         self._bytes = 0
 
     def close(self) -> None:
-        """Closes what was not written."""
+        """Close the files that were not written."""
         for file, _ in self._parts:
             file.close()
 
 
 def _is_current(table: FileStoreTable, file: DataFileMeta) -> bool:
-    """Whether the file has the columns that the table has now."""
+    """Return whether the file has the table's current columns."""
     return file.schema_id == table.schema.id or _columns(
         table.schema_of(file.schema_id).row_type
     ) == _columns(table.schema.row_type)
@@ -170,7 +170,7 @@ def _columns(row_type: RowType) -> list[tuple[object, ...]]:
 
 
 def _bounds(table: FileStoreTable, file: DataFileMeta) -> Mapping[str, tuple[float, float]]:
-    """Minimum and maximum of the FLOAT and DOUBLE columns, where the metadata has both."""
+    """Return minimum and maximum of FLOAT and DOUBLE columns for which the metadata has both."""
     stats = column_stats(file, table.schema_of(file.schema_id))
     return {
         name: (low, high)

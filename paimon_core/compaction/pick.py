@@ -1,19 +1,20 @@
-"""What the compaction of one primary-key bucket does (Java: `MergeTreeCompactManager`,
-`CompactStrategy.pickFullCompaction`, `MergeTreeCompactTask`).
+"""Plans the compaction of one primary-key bucket.
 
-The picked files are cut into sections.  A section of several runs is merged.  Of files that
-overlap nothing, a large one (70 % of the target size and more) moves to the output level by
-metadata alone, and small ones are rewritten together with their neighbours, unless one stands
-alone: that moves up as well.  A file that would move is rewritten instead
+Java: `MergeTreeCompactManager`, `CompactStrategy.pickFullCompaction`, `MergeTreeCompactTask`.
 
-- to the top level, if it holds deletes, or may hold some;
+The picked files are split into sections.  A section of several runs is merged.  Of the files
+without overlap, a large one (at least 70 % of the target size) moves to the output level by
+metadata only.  Small ones are rewritten together with adjacent files; a single small file moves up
+as well.  A file that would move is rewritten instead
+
+- to the top level, if it holds or may hold deletes;
 - if it holds expired records;
-- if the table says so (`compaction.force-rewrite-all-files`);
+- if the table sets `compaction.force-rewrite-all-files`;
 - from level 0, where lookups are needed (java-rules E4): if the levels have different formats, if
-  it holds deletes that deletion vectors are to drop, or if records above could have to be merged
-  into its own.
+  it holds deletes that deletion vectors must drop, or if records above may have to be merged with
+  its own.
 
-Where a file moves and its rows are news (to the changelog, or to deletion vectors), it is read.
+A file that moves is read if its rows are new to the changelog or to deletion vectors.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ def pick_primary_key(
     expired_before: int | None = None,
     with_deletion_vectors: Collection[str] = (),
 ) -> CompactUnit | None:
-    """The work that is due in a bucket, None if there is none.
+    """Return the work due in a bucket; None if there is none.
 
-    `files` are all live files of the bucket; `local_millis` is the wall clock, as creation times
-    have it; `is_expired` tells whether a file holds records beyond `record-level.expire-time`, and
-    `expired_before` is what this means in seconds since the epoch;
+    `files` holds all live files of the bucket; `local_millis` is the wall clock time, as in
+    creation times; `is_expired` returns whether a file holds records beyond
+    `record-level.expire-time`, and `expired_before` is that limit in seconds since the epoch;
     `with_deletion_vectors` names the files that have one.
     """
     options = schema.options
@@ -116,18 +117,18 @@ def pick_primary_key(
 
 
 class _Move(Enum):
-    """What becomes of a file that overlaps nothing."""
+    """The handling of a file without overlap."""
 
     REWRITE = 1
     READ = 2
-    """It changes its level, and is read for its rows."""
+    """The file changes its level and is read for its rows."""
     RENAME = 3
-    """It changes its level, by metadata alone."""
+    """The file changes its level by metadata only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """How a table's files that overlap nothing get to the output level."""
+    """The rules by which files without overlap get to the output level."""
 
     options: Options
     top_level: int
@@ -146,7 +147,7 @@ class _Rules:
         return self.options.value(DELETION_VECTORS_ENABLED)
 
     def writes_changelog(self, level: int) -> bool:
-        """Whether a compaction into this level makes a changelog."""
+        """Return whether a compaction into this level writes a changelog."""
         producer = changelog_producer_of(self.options)
         return producer.is_written_at(level, top_level=self.top_level)
 
@@ -170,7 +171,7 @@ class _Rules:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What of a pick is rewritten, in groups, and what moves up."""
+    """The groups of a pick that are rewritten, and the files that move up."""
 
     rewrites: list[Rewrite] = field(default_factory=list)
     read: list[DataFileMeta] = field(default_factory=list)
@@ -202,12 +203,12 @@ def _divided(picked: Pick, schema: TableSchema, rules: _Rules) -> _Work:
 
 
 def _above(levels: Levels, output: int) -> tuple[SortedRun, ...]:
-    """The runs of the levels above the output, the nearest first."""
+    """Return the runs of the levels above the output, the nearest first."""
     return tuple(r.run for r in levels.runs if r.level > output)
 
 
 def _groups(picked: Pick, schema: TableSchema, small: int) -> Iterator[Rewrite | DataFileMeta]:
-    """In key order: large files that overlap nothing, and the sections between them."""
+    """Yield, in key order, large files without overlap and the sections between them."""
     group: list[tuple[SortedRun, ...]] = []
     for section in interval_partition(picked.files, schema.key_type):
         if len(section) > 1:
@@ -230,7 +231,7 @@ def _alone(file: DataFileMeta) -> Rewrite:
 
 
 def _last_full(levels: Levels) -> int | None:
-    """When the bucket was last compacted in full, as its top level tells (Java 2.0.0)."""
+    """Return the time of the last full compaction, from the top level (Java 2.0.0)."""
     times = [
         f.creation_time
         for r in levels.runs

@@ -1,16 +1,16 @@
-"""From the postpone bucket to real ones (Java: `PostponeUtils`, `SparkPostponeCompactProcedure`,
-`flink/postpone/*`).
+"""Moves rows from the postpone bucket to real buckets.
+
+Java: `PostponeUtils`, `SparkPostponeCompactProcedure`, `flink/postpone/*`.
 
 ::
 
     bucket-postpone/  f1 f2 f3      --replay, oldest file first-->   bucket-0/ level 0
                                                                      bucket-1/ level 0
 
-A partition that has real buckets keeps their number, another one gets
-`postpone.default-bucket-num`.  Rows are numbered on from the greatest sequence number of the
-partition in the order of the files, so that files can be replayed by several tasks side by side.
-One commit takes the files away and brings the new ones; compaction of the real buckets is work of
-its own.
+A partition with real buckets keeps their number; others get `postpone.default-bucket-num`.  Rows
+are numbered from the greatest sequence number of the partition on, in the order of the files, so
+that several tasks can replay files in parallel.  One commit removes the files and adds the new
+ones; the compaction of the real buckets is a separate job.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from paimon_core.write.row_writer import RowWriter, delete_new_files
 
 
 def with_real_buckets(table: FileStoreTable, buckets: int) -> FileStoreTable:
-    """The table as writers of so many real buckets see it."""
+    """Return the table with the options for writing to this number of real buckets."""
     return replace(table, schema=table.schema.with_options({BUCKET.key: str(buckets)}))
 
 
 def known_buckets(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
-    """The number of real buckets of each partition that has some; CorruptTable if it has two."""
+    """Return the bucket count of each partition with real buckets; CorruptTable if it has two."""
     known: dict[bytes, int] = {}
     for entry in entries:
         if entry.total_buckets <= 0:
@@ -58,9 +58,9 @@ def known_buckets(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> di
 
 
 def replay_units(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> list[CompactUnit]:
-    """One unit for each partition with postponed files.
+    """Return one unit for each partition with postponed files.
 
-    `entries` are all live files of the partitions in question, real buckets and postpone bucket.
+    `entries` holds all live files of these partitions, in real buckets and the postpone bucket.
     """
     known = known_buckets(table, entries)
     postponed: dict[bytes, list[DataFileMeta]] = defaultdict(list)
@@ -89,10 +89,10 @@ def replay_units(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> lis
 
 
 def replay_slices(unit: CompactUnit, slice_bytes: int) -> list[CompactUnit]:
-    """Units of consecutive files of about `slice_bytes` that together do what `unit` does."""
+    """Split `unit` into units of consecutive files of about `slice_bytes` each."""
     assert unit.replay is not None
     files = unit.append_files
-    # A group ends where the bytes before a file pass another multiple of the slice.
+    # A group ends where the bytes before a file exceed the next multiple of the slice size.
     before = [0, *accumulate(f.file_size for f in files)]
     rows_before = [0, *accumulate(f.row_count for f in files)]
     groups: dict[int, list[int]] = defaultdict(list)
@@ -117,9 +117,9 @@ def replay(
     progress: Callable[[int], None] | None = None,
     spill_dir: str | None = None,
 ) -> CompactResult:
-    """The postponed files that go, and under `moved` the level-0 files of the real buckets.
+    """Return the postponed files to remove, and in `moved` the level-0 files of the real buckets.
 
-    The new files exist when this returns; when it fails, what was written is deleted again.
+    The new files exist when this returns; on failure they are deleted again.
     """
     assert unit.replay is not None
     real = with_real_buckets(table, unit.replay.buckets)

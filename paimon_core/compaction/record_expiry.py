@@ -1,9 +1,8 @@
-"""Rows that are too old to be kept: `record-level.expire-time` (Java: `io/RecordLevelExpire`).
+"""Record-level expiration: `record-level.expire-time` (Java: `io/RecordLevelExpire`).
 
-Compaction leaves them out when it reads; before that, reads still see them.  The time of a row is
-its `record-level.time-field`: seconds since the epoch (INT, BIGINT), milliseconds (BIGINT from
-10^12 on), or a timestamp, of which milliseconds are cut off towards zero.  A row without a time
-never expires.
+Compaction drops expired rows; until then, reads still return them.  The time of a row is its
+`record-level.time-field`: seconds since the epoch (INT, BIGINT), milliseconds (BIGINT from 10^12
+on), or a timestamp, truncated to seconds towards zero.  A row without a time never expires.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ _PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class RecordExpiry:
-    """Rows whose `field` says a time before `before` (seconds since the epoch) are expired."""
+    """Rows whose `field` is before `before` (seconds since the epoch) are expired."""
 
     field: DataField
     before: int
 
     def keep(self, batch: pa.RecordBatch) -> BoolArray:
-        """For each row, whether it is not expired."""
+        """Return, for each row, whether it is not expired."""
         column = batch.column(self.field.name)
         kept: BoolArray = _seconds(column) >= self.before
         return kept | ~valid_rows(column) if column.null_count else kept
 
     def holds_expired(self, table: FileStoreTable, file: DataFileMeta) -> bool:
-        """Whether the file's statistics say that it holds expired rows; False if unknown."""
+        """Return whether the file holds expired rows by its statistics; False if unknown."""
         written = table.schema_of(file.schema_id)
         old = next((f for f in written.fields if f.id == self.field.id), None)
         if old is None or not _comparable(old.type, self.field.type):
@@ -56,16 +55,16 @@ class RecordExpiry:
 
 
 def record_expiry(table: FileStoreTable, *, now_millis: int) -> RecordExpiry | None:
-    """What is expired at this time (milliseconds since the epoch); None if nothing ever is.
+    """Return the expiry at this time (milliseconds since the epoch); None if rows never expire.
 
-    InvalidArgument if the options do not fit the table.
+    Raises InvalidArgument if the options do not fit the table.
     """
     duration = table.options.value(RECORD_LEVEL_EXPIRE_TIME)
     return None if duration is None else expiry_before(table, now_millis // 1000 - duration // 1000)
 
 
 def expiry_before(table: FileStoreTable, seconds: int) -> RecordExpiry:
-    """The expiry of rows before this time; InvalidArgument if there is no field that tells it."""
+    """Return the expiry of rows before this time; InvalidArgument without a valid time field."""
     name = table.options.value(RECORD_LEVEL_TIME_FIELD)
     field = None if name is None else table.schema.row_type.get(name)
     if field is None or field.type.root not in (TypeRoot.INT, TypeRoot.BIGINT, *_TIMES):
@@ -82,7 +81,7 @@ def _seconds(column: pa.Array) -> npt.NDArray[np.int64]:
     t = column.type
     if pa.types.is_timestamp(t):
         values = fixed_values(column, np.int64)
-        # First to milliseconds, downwards; then to seconds, towards zero, as Java divides.
+        # First down to milliseconds, then to seconds towards zero, like Java's division.
         millis = values // (_PER_SECOND[t.unit] // 1000)
         seconds: npt.NDArray[np.int64] = np.sign(millis) * (np.abs(millis) // 1000)
         return seconds
@@ -100,5 +99,5 @@ def _in_seconds(value: int, data_type: DataType) -> int:
 
 
 def _comparable(old: DataType, new: DataType) -> bool:
-    """Whether statistics in the old type say the same in the new one."""
+    """Return whether statistics of the old type are valid for the new one."""
     return old.root == new.root or (old.root in _NUMBERS and new.root in _NUMBERS)

@@ -1,8 +1,9 @@
-"""Carries a unit of compaction out (Java: `MergeTreeCompactRewriter`,
-`BaseAppendFileStoreWrite.compactRewrite`).
+"""Executes a compaction unit.
 
-Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
-no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
+Java: `MergeTreeCompactRewriter`, `BaseAppendFileStoreWrite.compactRewrite`.
+
+It only writes files with new names and commits nothing, so a task may safely run twice.  On
+failure, its files are deleted; a killed task leaves orphans.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths
 
 Progress = Callable[[int], None]
-"""Called with the number of rows written, now and then."""
+"""Called from time to time with the number of rows written."""
 
 
 def rewrite(
@@ -43,7 +44,7 @@ def rewrite(
     progress: Progress | None = None,
     spill_dir: str | None = None,
 ) -> CompactResult:
-    """The files that go and the files that come; the latter exist when this returns.
+    """Execute the unit; return the removed and the added files, which exist when this returns.
 
     `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder for runs that are
     too many to be merged at once (default: the system's temporary folder).
@@ -111,7 +112,7 @@ class _Work:
         self.superseded: dict[str, list[Positions]] = defaultdict(list)
 
     def merge(self, group: Rewrite) -> None:
-        """Merge the sections of a group into one sequence of files, and write what that changes to the changelog."""
+        """Merge the sections of a group into one sequence of files, and write their changelog."""
         merge = self._unit_merge()
         if merge.is_plain:
             self._write(self._key_value_writer(), merge.plain_rows(group))
@@ -191,7 +192,7 @@ class _Work:
         self._write(writer, one_after_the_other(table.io, sources))
 
     def undo(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         table, unit = self._table, self._unit
         delete_abandoned(
             table.io,
@@ -227,7 +228,7 @@ class _Work:
 
     @contextmanager
     def _closing(self, writer: RollingAppendWriter | RollingKeyValueWriter) -> Iterator[None]:
-        """Takes note of what the writer wrote, or undoes it."""
+        """Record the files of the writer, or delete them on failure."""
         try:
             yield
             self.written += writer.close()

@@ -1,17 +1,16 @@
-"""Cuts the compaction of a huge bucket into several units by key range (java-rules E7).
+"""Splits the compaction of a huge bucket into several units by key range (java-rules E7).
 
 ::
 
     unit          [----------------------------------------]   one task, hours
     slices        [ < k1  ) [ k1 .. k2 ) [ k2 .. k3 ) [ k3.. ]  four tasks, files of their own
 
-Every version of a key is in one slice, outputs do not overlap, and the first slice alone names the
+Every version of a key is in one slice, outputs do not overlap, and only the first slice names the
 inputs as deleted: results are committed all together or not at all.
 
-The cuts come from a sample of the keys themselves (least and greatest keys of files say nothing
-where every file spans the bucket); reading only key columns costs a small part of the rewrite.  A
-file of one row group, as Java writes, has to be decoded up to the end of a slice: slices bring less
-the more of them there are.
+The cuts come from a sample of the keys (the key ranges of files are useless if every file spans the
+bucket); reading only key columns costs a small part of the rewrite.  A file with one row group, as
+Java writes it, must be decoded up to the end of a slice, so each further slice gains less.
 """
 
 from __future__ import annotations
@@ -38,10 +37,11 @@ _BATCH_ROWS: Final = 65_536
 
 
 def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) -> list[CompactUnit]:
-    """Units of about `slice_bytes` of input each that together do what `unit` does.
+    """Split `unit` into units of about `slice_bytes` of input each.
 
-    Postponed files are divided, not their keys.  The unit alone if it is not larger, only changes levels, or joins append files, whose order
-    knows no keys.  Reads the key columns of the unit's files.
+    For postponed rows, the files are divided, not the keys.  Returns only the unit itself if it is
+    not larger, only changes levels, or joins append files, which have no key order.  Reads the key
+    columns of the unit's files.
     """
     if unit.replay is not None:
         return replay_slices(unit, slice_bytes)
@@ -63,7 +63,7 @@ def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) ->
 
 
 def key_quantiles(table: FileStoreTable, unit: CompactUnit, parts: int) -> list[bytes]:
-    """Ascending keys that cut the unit's input into about `parts` parts of equal bytes."""
+    """Return ascending keys that cut the unit's input into about `parts` parts of equal size."""
     files = unit.rewritten_files
     stride = max(1, sum(f.row_count for f in files) // SAMPLED_KEYS)
     key = table.schema.key_type
@@ -86,7 +86,7 @@ def key_quantiles(table: FileStoreTable, unit: CompactUnit, parts: int) -> list[
 
 
 def _sampled_keys(reader: SectionReader, file: DataFileMeta, stride: int) -> Sequence[bytes]:
-    """Stored row bytes of every `stride`-th key of a file, of one key at least."""
+    """Return stored row bytes of every `stride`-th key of a file, at least one."""
     samples: list[bytes] = []
     skip = min(stride // 2, max(0, file.row_count - 1))
     for batch in reader.file(file, _BATCH_ROWS):

@@ -1,7 +1,7 @@
-"""One piece of compaction work, and what comes of it; both travel as bytes to and from executors.
+"""A unit of compaction work and its result; both are sent as bytes to and from executors.
 
-A unit belongs to one bucket and is done by one task.  It says everything that the rules decided,
-so that carrying it out needs no rule::
+A unit belongs to one bucket and is executed by one task.  It holds all decisions of the rules, so
+that executing it needs no rules::
 
     primary key   rewrites   groups of sections; each group becomes files of its own, in key order
                   upgrades   files that only change their level; some are read nevertheless, to
@@ -9,13 +9,13 @@ so that carrying it out needs no rule::
     append        files      concatenated, in this order
     postponed     files      replayed, in this order, into the real buckets of the partition
 
-A bucket too large for one task is cut into several units with a `key_range` each.  All of them
+A bucket too large for one task is split into several units with a `key_range` each.  All of them
 read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
 results of a bucket must be committed together (java-rules E7).
 
-In a table with deletion vectors a unit also names the vectors of the files that it reads, and the
-levels `above` its output, where rows may lie that its own rows supersede; the result names these
-rows, and `vectors` makes index files of what a whole bucket's results say (java-rules E8).
+In a table with deletion vectors, a unit also names the vectors of the files that it reads, and the
+levels `above` its output, which may hold rows that its own rows supersede.  The result names these
+rows, and `vectors` turns all results of a bucket into index files (java-rules E8).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Rewrite = tuple[Section, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys from `low` on and below `high`, as stored row bytes; None is open."""
+    """Keys >= `low` and < `high`, as stored row bytes; None means unbounded."""
 
     low: bytes | None
     high: bytes | None
@@ -53,7 +53,7 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How rows of the postpone bucket go to real ones: into how many, numbered from where on."""
+    """The replay of postponed rows: the bucket count, and the first sequence number."""
 
     buckets: int
     first_sequence_number: int
@@ -61,13 +61,13 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactUnit:
-    """Work for one task; see the module.  `reason` is for people.
+    """Work for one task; see the module.  `reason` is for display.
 
-    `above`: the sorted runs above the output level that superseded rows are looked up in, the
+    `above`: the sorted runs above the output level in which superseded rows are looked up, the
     nearest first.  `vector_files`: the index files with deletion vectors of files that are read or
-    looked up in; their ranges may name only these.  `read_upgrades` are not among `upgrades`.
-    `writes_changelog`: the changes go into changelog files.  `expired_before`: rows of older times
-    (seconds since the epoch) are left out, by `record-level.expire-time`.
+    looked up in; their ranges may name only these.  `read_upgrades` are not part of `upgrades`.
+    `writes_changelog`: the changes are written to changelog files.  `expired_before`: older rows
+    (seconds since the epoch) are dropped, by `record-level.expire-time`.
     """
 
     partition: bytes
@@ -90,7 +90,7 @@ class CompactUnit:
 
     @property
     def rewritten_files(self) -> tuple[DataFileMeta, ...]:
-        """The files that are read, each once."""
+        """Return the files that are read, each once."""
         return self.append_files or tuple(
             f
             for rewrite in self.rewrites
@@ -101,12 +101,12 @@ class CompactUnit:
 
     @property
     def moved_files(self) -> tuple[DataFileMeta, ...]:
-        """The files that only change their level, read or not."""
+        """Return the files that only change their level, read or not."""
         return (*self.upgrades, *self.read_upgrades)
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the files that are read; of those above the output only what is looked up is."""
+        """Return the bytes of the files that are read, without those above the output."""
         return self.rewritten_bytes + sum(f.file_size for f in self.read_upgrades)
 
     @property
@@ -119,16 +119,16 @@ class CompactUnit:
 
     @property
     def is_metadata_only(self) -> bool:
-        """Whether nothing has to be read."""
+        """Return whether nothing must be read."""
         return not self.rewritten_files and not self.read_upgrades
 
     def to_bytes(self) -> bytes:
-        """The unit for `from_bytes` of the same version of this library."""
+        """Encode the unit for `from_bytes` of the same version of this library."""
         return _dump("unit", _plain(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> CompactUnit:
-        """The unit that `to_bytes` gave; InvalidArgument for anything else."""
+        """Decode the result of `to_bytes`; InvalidArgument for anything else."""
         obj = _load("unit", data)
         key_range = obj["key_range"]
         return CompactUnit(
@@ -158,7 +158,7 @@ class CompactUnit:
 
 @dataclass(frozen=True, slots=True)
 class SupersededRows:
-    """Rows of a file that stays, which what was written supersedes.
+    """Rows of a remaining file that the written rows supersede.
 
     `positions` is a 64-bit Roaring bitmap of row positions.
     """
@@ -169,11 +169,12 @@ class SupersededRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """What a unit did: files that go and files that come (Java: `compact/CompactResult`).
+    """The result of a unit: removed and added files (Java: `compact/CompactResult`).
 
-    An upgraded file stands in `before` and, on its new level, in `after`.  `superseded` is what
-    the bucket's deletion vectors have to learn; the index files are what came of that.  `moved` is
-    what other buckets of the partition got: it comes only where this goes.
+    An upgraded file is in `before` and, with its new level, in `after`.  `superseded` holds the
+    rows to add to the bucket's deletion vectors; the index files contain the outcome.  `moved`
+    holds the files added to other buckets of the partition, which are committed together with this
+    result.
     """
 
     partition: bytes
@@ -188,11 +189,11 @@ class CompactResult:
     moved: tuple[CompactResult, ...] = ()
 
     def to_messages(self) -> list[CommitMessage]:
-        """The result, and what it moved to other buckets, as messages of one commit."""
+        """Return the result and the files moved to other buckets as messages of one commit."""
         return [self.to_message(), *(m.to_message() for m in self.moved)]
 
     def to_message(self) -> CommitMessage:
-        """The result as the compaction part of a commit message."""
+        """Return the result as the compaction part of a commit message."""
         return CommitMessage(
             partition=self.partition,
             bucket=self.bucket,
@@ -205,12 +206,12 @@ class CompactResult:
         )
 
     def to_bytes(self) -> bytes:
-        """The result for `from_bytes` of the same version of this library."""
+        """Encode the result for `from_bytes` of the same version of this library."""
         return _dump("result", _plain(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> CompactResult:
-        """The result that `to_bytes` gave; InvalidArgument for anything else."""
+        """Decode the output of `to_bytes`; InvalidArgument for anything else."""
         obj = _load("result", data)
         return CompactResult(
             partition=_bytes(obj["partition"]),
@@ -229,7 +230,7 @@ class CompactResult:
 
 
 def merged(results: Sequence[CompactResult]) -> CompactResult:
-    """The results of one bucket's units as one; InvalidArgument if they are of several buckets."""
+    """Merge the results of one bucket's units; InvalidArgument for several buckets."""
     first = results[0]
     if any((r.partition, r.bucket) != (first.partition, first.bucket) for r in results):
         raise InvalidArgument("results of several buckets cannot be merged")
@@ -272,7 +273,7 @@ def _load(kind: str, data: bytes) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses as objects, bytes as base64."""
+    """Convert dataclasses to objects and bytes to base64."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, tuple):

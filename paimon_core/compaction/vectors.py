@@ -1,15 +1,16 @@
-"""Deletion vectors through a compaction (Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`).
+"""Updates deletion vectors after a compaction.
+
+Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`.
 
 ::
 
     before   index-1: a {3, 7}  b {1}         a is rewritten; a row of c is superseded
     after    index-2: b {1}  c {40}           index-1 is deleted, by name
 
-A file that is rewritten loses its vector, as its deleted rows are not copied; a file that only
-changes its level keeps it.  Rows of files that stay, superseded by rows that were written, are
-added.  In a bucket=-1 table only the index files that name rewritten files are written again;
-elsewhere the one index file of the bucket is, or goes if it would hold nothing (Java keeps an
-empty one).
+A rewritten file loses its vector, because its deleted rows are not copied; a file that only changes
+its level keeps it.  Rows of remaining files that the written rows supersede are added.  In a
+bucket=-1 table, only the index files that name rewritten files are rewritten; elsewhere the
+bucket's only index file is rewritten, or removed if it would be empty (Java keeps an empty one).
 
 The commit names the index files that were read as deleted, so it fails if a vector changed since
 the plan (java-rules C1, C2).
@@ -42,7 +43,7 @@ from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTOR_FILE_S
 def only_of(
     index_files: Sequence[IndexFileMeta], data_files: Collection[str]
 ) -> tuple[IndexFileMeta, ...]:
-    """The index files that hold vectors of these data files, naming no others."""
+    """Return the index files with vectors of these data files, limited to their ranges."""
     chosen = []
     for index_file in index_files:
         ranges = tuple(r for r in index_file.dv_ranges or () if r.data_file in data_files)
@@ -52,17 +53,17 @@ def only_of(
 
 
 def ranges_by_file(index_files: Sequence[IndexFileMeta]) -> dict[str, DeletionVectorRange]:
-    """Data file name -> where its vector lies."""
+    """Return data file name -> location of its vector."""
     return {r.data_file: r for f in index_files for r in f.dv_ranges or ()}
 
 
 def vectors_of_unit(table: FileStoreTable, unit: CompactUnit) -> dict[str, Positions]:
-    """The deleted positions of the files that the unit reads or looks up in, by file name."""
+    """Return the deleted positions of the files that the unit reads or looks up in, by name."""
     return _read(table, unit.partition, unit.bucket, unit.vector_files)
 
 
 def superseded_rows(positions: Mapping[str, Sequence[Positions]]) -> tuple[SupersededRows, ...]:
-    """Positions by data file, any number of arrays each, as a result carries them."""
+    """Convert positions by data file, any number of arrays each, to the form of a result."""
     return tuple(
         SupersededRows(name, packed(np.concatenate(parts)))
         for name, parts in positions.items()
@@ -78,11 +79,11 @@ def with_index_files(
     live: Collection[str],
     new_uuid: Callable[[], str],
 ) -> CompactResult:
-    """The result of a whole bucket, with the index files that have to come and to go.
+    """Return the result of a whole bucket with the index files to add and to remove.
 
     `index_files` are those of the bucket and `live` the names of its data files, both in the
-    snapshot that was planned from; vectors of files that were not live any more are dropped.  What
-    was written is deleted again if this fails.
+    planned snapshot; vectors of files that are no longer live are dropped.  On failure, written
+    files are deleted again.
     """
     stays = {f.file_name for f in result.after}
     rewritten = {f.file_name for f in result.before} - stays
@@ -117,9 +118,9 @@ def without_stale_vectors(
     live: Collection[str],
     new_uuid: Callable[[], str],
 ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-    """The index files to add and to delete, so that no vector is left of a file that is not live.
+    """Return the index files to add and to remove, so that only live files have vectors.
 
-    Both are empty if there is none.  What was written is deleted again if this fails.
+    Both are empty if there is nothing to do.  On failure, written files are deleted again.
     """
     kept = frozenset(live)
     touched = tuple(f for f in index_files if not _names(f) <= kept)
@@ -182,7 +183,7 @@ def _written(
 def _rolled(
     vectors: Mapping[str, Positions], target: int, *, bitmap64: bool
 ) -> Iterator[dict[str, Positions]]:
-    """The vectors in parts, each ending with the one that makes its file larger than `target`."""
+    """Yield the vectors in parts, each ending with the one that exceeds `target` bytes."""
     part: dict[str, Positions] = {}
     size = 0
     for name, positions in vectors.items():

@@ -1,8 +1,8 @@
-"""Making and altering tables: new schemas, schema changes, and what Java accepts of either.
+"""Creates and alters tables: new schemas, schema changes, and Java's validation rules.
 
 ::
 
     columns, options --create--> TableSchema
     TableSchema, SchemaChanges --alter--> TableSchema
-    validation   the rules that every new schema is checked against
+    validation   the rules for every new schema
 """

@@ -1,4 +1,4 @@
-"""From one schema of a table to the next (Java: `schema/SchemaManager.generateTableSchema`)."""
+"""Applies changes to a table's schema (Java: `schema/SchemaManager.generateTableSchema`)."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def apply_changes(
     now_millis: int,
     has_snapshots: bool | Callable[[], bool],
 ) -> TableSchema:
-    """The schema that follows, with the next id; SchemaError for what Java refuses.
+    """Return the changed schema with the next id; SchemaError for changes that Java refuses.
 
-    Some options cannot change once the table has a snapshot; `has_snapshots` may be asked for that
-    only when it matters.
+    Some options cannot change once the table has a snapshot; `has_snapshots` is called only if that
+    matters.
     """
     edit = _Edit(schema, has_snapshots)
     for change in changes:
@@ -107,7 +107,7 @@ def apply_changes(
 
 
 class _Edit:
-    """The parts of the schema to be, while the changes are applied one after another."""
+    """The parts of the new schema while the changes are applied one after another."""
 
     def __init__(self, schema: TableSchema, has_snapshots: bool | Callable[[], bool]) -> None:  # noqa: FBT001 - not called from outside
         self.old = schema
@@ -293,7 +293,7 @@ def _with_default(field: DataField, default_value: str | None) -> DataField:
 
 
 def _no_column(path: Path) -> SchemaError:
-    return SchemaError(f"there is not a column {described(path)}")
+    return SchemaError(f"the column {described(path)} does not exist")
 
 
 def _insertion(siblings: list[DataField], position: Position) -> int:
@@ -304,7 +304,7 @@ def _insertion(siblings: list[DataField], position: Position) -> int:
             return len(siblings)
     reference = index_of(siblings, position.reference or "")
     if reference is None:
-        raise SchemaError(f"there is not a column {position.reference!r} to move a column next to")
+        raise SchemaError(f"the reference column {position.reference!r} does not exist")
     return reference + 1 if position.place is Place.AFTER else reference
 
 
@@ -333,7 +333,7 @@ def _move(fields: list[DataField], name: str, position: Position) -> None:
 
 
 def check_dynamic_options(schema: TableSchema, dynamic: Mapping[str, str | None]) -> None:
-    """SchemaError for an option that may not be another one for one handle either.
+    """Raise SchemaError for an option that cannot change even for a single handle.
 
     Java: `AbstractFileStoreTable.checkImmutability`, at each `copy` with options.
     """
@@ -386,7 +386,7 @@ def _check_reset(old: Options, key: str) -> None:
 
 
 def _with_renames(schema: TableSchema, renames: Mapping[str, str]) -> TableSchema:
-    """The schema with its keys and options speaking of the new names."""
+    """Return the schema with the new names in its keys and options."""
     if not renames:
         return schema
 

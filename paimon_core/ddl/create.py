@@ -1,7 +1,7 @@
-"""The first schema of a table, and what every schema goes through (Java: `schema/Schema`).
+"""Creates the first schema of a table and normalizes every schema (Java: `schema/Schema`).
 
-Field ids are given here: a column takes the next id, then the fields nested in it, inner ones
-before the field that holds them.
+Field ids are assigned here: a column gets the next id, then its nested fields, inner ones before
+the field that holds them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from paimon_core.types.sql import parse_type, type_to_sql
 
 _STRING: Final = parse_type("STRING")
 _SYSTEM_FIELD_IDS: Final = SEQUENCE_NUMBER_ID // 2
-"""Ids from here on belong to Paimon's own columns."""
+"""Ids from here on are reserved for Paimon's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column to be: `type` as SQL text or as a type, `default_value` as SQL text."""
+    """A new column: `type` as SQL text or as a type, `default_value` as SQL text."""
 
     name: str
     type: str | DataType
@@ -48,7 +48,7 @@ class Column:
 
 
 def column_from_object(obj: Mapping[str, object]) -> Column:
-    """The column that a JSON object describes: {"name", "type", "comment"?, "default"?}."""
+    """Build the column of a JSON object: {"name", "type", "comment"?, "default"?}."""
     comment, default = obj.get("comment"), obj.get("default")
     return Column(
         str(obj["name"]),
@@ -67,9 +67,10 @@ def create_schema(
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
 ) -> TableSchema:
-    """The schema with id 0; SchemaError for what Java refuses.
+    """Return the schema with id 0; SchemaError for schemas that Java refuses.
 
-    Keys may also come as the options `primary-key` and `partition`; key columns become NOT NULL.
+    Keys may also be given as the options `primary-key` and `partition`; key columns become NOT
+    NULL.
     """
     options = dict(options or {})
     check_values(options)
@@ -96,9 +97,9 @@ def create_schema(
 
 
 def normalized(schema: TableSchema) -> TableSchema:
-    """The schema with keys taken out of the options and key columns NOT NULL.
+    """Return the schema with keys moved out of the options and NOT NULL key columns.
 
-    SchemaError for columns or keys that are given twice or do not exist.
+    Raises SchemaError for columns or keys that are given twice or do not exist.
     """
     options = dict(schema.options)
     partition_keys = _keys_of_option(options, "partition", schema.partition_keys)
@@ -124,7 +125,7 @@ def normalized(schema: TableSchema) -> TableSchema:
 
 
 def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
-    """The type with new ids for the fields nested in it (Java: `ReassignFieldId`)."""
+    """Return the type with new ids for its nested fields (Java: `ReassignFieldId`)."""
     match data_type:
         case ArrayType() | VectorType() | MultisetType():
             return replace(data_type, element=with_new_ids(data_type.element, ids))
@@ -141,14 +142,14 @@ def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
 
 
 def highest_field_id(fields: Sequence[DataField]) -> int:
-    """The greatest id of the fields and all that is nested in them, -1 without fields."""
+    """Return the greatest id of the fields and their nested fields; -1 without fields."""
     return max(
         (i for i in _ids(RowType(fields=tuple(fields))) if i < _SYSTEM_FIELD_IDS), default=-1
     )
 
 
 def check_default_value(data_type: DataType, text: str | None) -> None:
-    """SchemaError if the text cannot be cast to the type (Java: `DefaultValueUtils`)."""
+    """Raise SchemaError if the text cannot be cast to the type (Java: `DefaultValueUtils`)."""
     if text is None:
         return
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):

@@ -1,7 +1,7 @@
-"""Which columns may have a file index (Java 2.0: `SchemaValidation.validateFileIndex`).
+"""Validates the columns with a file index (Java 2.0: `SchemaValidation.validateFileIndex`).
 
 Java 1.4.2 lets a column with an index be dropped, renamed or changed to any type, and fails when
-the next row is written.  Java 2.0 does not open such a table at all, so it must not come to be.
+the next row is written.  Java 2.0 cannot open such a table, so it must not be created.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _MAP_KEY: Final = re.compile(r"(.+?)\[.*\]")
 
 
 def check_indexed_types(schema: TableSchema) -> None:
-    """Nothing, or InvalidArgument for a column that is not there, or whose type has no such index."""
+    """Raise InvalidArgument for a missing column, or one whose type has no such index."""
     for kind, columns in schema.options.matching("file-index.", ".columns").items():
         for name in map(str.strip, columns.split(",")):
             of_map = _MAP_KEY.fullmatch(name)
             column = schema.row_type.get(of_map[1] if of_map else name)
             if column is None:
                 raise InvalidArgument(
-                    f"there is not a column {name}, which file-index.{kind}.columns names",
+                    f"file-index.{kind}.columns names the column {name}, which does not exist",
                     next_step=f"set or remove file-index.{kind}.columns in the same change",
                 )
             if kind not in _TYPES:

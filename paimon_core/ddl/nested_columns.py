@@ -1,7 +1,7 @@
 """Columns by their path (Java: `SchemaManager.NestedColumnModifier`).
 
-A path runs through rows by field name.  Through an array or a map it takes one step more, to the
-element or the value, whose name ("element", "value") is not looked at.
+A path goes through rows by field name.  Through an array or a map it has one more step, to the
+element or the value, whose name ("element", "value") is ignored.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Path = tuple[str, ...]
 
 
 def described(path: Path) -> str:
-    """The path as messages print it."""
+    """Return the path for messages."""
     return repr(".".join(path))
 
 
 def index_of(fields: Sequence[DataField], name: str) -> int | None:
-    """Where the field of this name stands, None if there is none."""
+    """Return the index of the field of this name; None if there is none."""
     return next((i for i, f in enumerate(fields) if f.name == name), None)
 
 
@@ -30,7 +30,7 @@ def update_siblings(
 ) -> None:
     """Change, in place, the list of fields that the path's last name belongs to.
 
-    `change` gets that list and the last name.  SchemaError if the way there does not exist.
+    `change` gets that list and the last name.  Raises SchemaError if the path does not exist.
     """
     _descend(fields, path, 0, lambda siblings, depth: change(siblings, path[depth]))
 
@@ -41,13 +41,13 @@ def update_column(
     """Replace, in place, the field that the path names.
 
     `change` gets the field and its depth in the path: less than the last index if the path ends
-    inside of the field's arrays and maps.  SchemaError if there is no such field.
+    inside the field's arrays and maps.  Raises SchemaError if there is no such field.
     """
 
     def update(siblings: list[DataField], depth: int) -> None:
         at = index_of(siblings, path[depth])
         if at is None:
-            raise SchemaError(f"there is not a column {described(path)}")
+            raise SchemaError(f"the column {described(path)} does not exist")
         siblings[at] = change(siblings[at], depth)
 
     _descend(fields, path, 0, update)
@@ -61,10 +61,10 @@ def _descend(
         return
     at = index_of(fields, path[depth])
     if at is None:
-        raise SchemaError(f"there is not a column {described(path[: depth + 1])}")
+        raise SchemaError(f"the column {described(path[: depth + 1])} does not exist")
     inner, steps = _inner_fields(fields[at].type)
     if depth + steps >= len(path):
-        # The path ends at an element or a value: what changes is the field that holds it.
+        # The path ends at an element or a value: change the field that holds it.
         change(fields, depth)
         return
     _descend(inner, path, depth + steps, change)
@@ -72,7 +72,7 @@ def _descend(
 
 
 def _inner_fields(data_type: DataType) -> tuple[list[DataField], int]:
-    """The fields of the row inside of arrays and maps, and how many steps lead to them."""
+    """Return the fields of the row inside arrays and maps, and the number of steps to them."""
     match data_type:
         case RowType():
             return list(data_type.fields), 1
@@ -97,7 +97,7 @@ def _with_inner_fields(data_type: DataType, fields: list[DataField]) -> DataType
 
 
 def leaf_type(data_type: DataType, steps: int) -> DataType:
-    """The type that many steps into arrays (elements) and maps (values)."""
+    """Return the type `steps` levels inside arrays (elements) and maps (values)."""
     if steps == 0:
         return data_type
     match data_type:
@@ -109,7 +109,7 @@ def leaf_type(data_type: DataType, steps: int) -> DataType:
 
 
 def with_leaf_type(data_type: DataType, leaf: DataType, steps: int) -> DataType:
-    """The type with another one that many steps into its arrays and maps."""
+    """Return the type with `leaf` at `steps` levels inside its arrays and maps."""
     if steps == 0:
         return leaf
     match data_type:

@@ -1,7 +1,7 @@
 """Changes of a schema as values (Java: `schema/SchemaChange`).
 
-A column inside of a row, array or map is named by its path, ("address", "street"); the element of
-an array and the value of a map take one step each, whatever name stands there.
+A nested column is named by its path, ("address", "street"); the element of an array and the value
+of a map take one step each, with any name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column goes; `reference` is the neighbour's name for AFTER and BEFORE."""
+    """The position of a column; `reference` is the adjacent column for AFTER and BEFORE."""
 
     place: Place
     reference: str | None = None
@@ -69,7 +69,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """With `keep_nullability` only the type itself changes, whatever the new one says."""
+    """With `keep_nullability`, only the type itself changes, not its nullability."""
 
     path: Path
     type: DataType
@@ -124,11 +124,11 @@ SchemaChange = (
 
 
 def change_from_object(obj: Mapping[str, object]) -> SchemaChange:
-    """The change that a JSON object describes: {"change": "add_column", "name": "a.b", ...}.
+    """Build the change of a JSON object: {"change": "add_column", "name": "a.b", ...}.
 
-    The words are those of the oracle (set_option, remove_option, add_column, drop_column,
-    rename_column, update_type, update_nullability, update_comment, update_default,
-    update_position, update_table_comment, drop_primary_key).  InvalidArgument for any other.
+    The change kinds are those of the conformance tests (set_option, remove_option, add_column,
+    drop_column, rename_column, update_type, update_nullability, update_comment, update_default,
+    update_position, update_table_comment, drop_primary_key).  Raises InvalidArgument for any other.
     """
     kind = obj.get("change")
     try:

@@ -1,7 +1,7 @@
-"""What Java refuses in a schema (Java: `schema/SchemaValidation`, `TableSchema`, 1.4.2).
+"""Validates schemas like Java (Java: `schema/SchemaValidation`, `TableSchema`, 1.4.2).
 
-Every new schema passes here before it is written, so that no table comes to be that Java cannot
-open.  Features that only Java maintains are refused by name.
+Every new schema is validated before it is written, so that Java can open every table.  Features
+that only Java maintains are refused by name.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _ONLY_JAVA: Final = (
     "pk-clustering-override",
     "data-evolution.enabled",
 )
-"""Switches of features whose tables this program neither writes nor maintains."""
+"""Options of features whose tables this program neither writes nor maintains."""
 
 
 def validate_schema(schema: TableSchema) -> None:
-    """Nothing, for a schema that Java accepts; SchemaError, or UnsupportedFeature by its name."""
+    """Raise SchemaError for a schema that Java refuses, UnsupportedFeature for a feature."""
     try:
         for check in _CHECKS:
             check(schema)
@@ -123,7 +123,7 @@ def _check_bucket_key(schema: TableSchema) -> None:
     text = schema.options.get("bucket-key")
     if text is None or not text.strip():
         return
-    keys = text.split(",")  # as Java: blanks belong to the name
+    keys = text.split(",")  # as in Java, blanks are part of the name
     for key in keys:
         _require(key in schema.names, f"the bucket key {key!r} is not a column")
         _require(
@@ -361,7 +361,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
 
 
 def check_fallback_branch(options: Mapping[str, str], branch_exists: Callable[[str], bool]) -> None:
-    """SchemaError for a fallback branch that does not exist (Java: `validateFallbackBranch`)."""
+    """Raise SchemaError for a missing fallback branch (Java: `validateFallbackBranch`)."""
     keys = ("scan.fallback-branch", "scan.primary-branch")
     named = {k: options[k] for k in keys if options.get(k, "").strip()}
     _require(len(named) < 2, f"{keys[0]} and {keys[1]} cannot both be set")

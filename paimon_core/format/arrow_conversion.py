@@ -1,4 +1,4 @@
-"""Columns as file readers give them, brought into the Arrow types of `paimon_core.types.arrow`.
+"""Converts columns from file readers to the Arrow types of `paimon_core.types.arrow`.
 
 Only the form changes, never a value: names of list and map children, units of timestamps, times
 kept as integers, INT96 kept as 12 bytes.  Nothing is copied where the bytes stay the same.
@@ -17,7 +17,7 @@ from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
 
 
 def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The same values as `target`; CorruptTable if they are of another kind or do not fit."""
+    """Convert the values to `target`; CorruptTable if they are of another kind or do not fit."""
     source = array.type
     if source.equals(target) and not pa.types.is_nested(target):
         return array
@@ -30,7 +30,7 @@ def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """A list, map or struct like `array` with other children.
+    """Return a list, map or struct like `array` with other children.
 
     Lists take their whole child (`array.values`), maps keys and items, structs their fields.
     """
@@ -46,7 +46,7 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
 
 
 def without_validity(array: pa.Array) -> pa.Array:
-    """The array without its nulls; some value of the type stands in their place."""
+    """Return the array without nulls; arbitrary values of the type replace them."""
     if pa.types.is_struct(array.type):
         fields = [array.field(i) for i in range(array.type.num_fields)]
         if not fields:
@@ -63,7 +63,7 @@ def without_validity(array: pa.Array) -> pa.Array:
 
 
 def in_order(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch's columns as `schema` has them; a column that the batch lacks is null."""
+    """Return the batch's columns in the order of `schema`; missing columns are null."""
     position = {name: i for i, name in enumerate(batch.schema.names)}
     arrays = [
         convert_array(batch.column(position[f.name]), f.type)
@@ -75,16 +75,16 @@ def in_order(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def null_batches(rows: int, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows in all, in which everything is null.
+    """Yield batches with `rows` all-null rows in total.
 
-    The schema may have no column at all: the batches then carry nothing but their row count.
+    The schema may have no columns: the batches then only have a row count.
     """
     for start in range(0, rows, batch_rows):
         yield null_batch(min(batch_rows, rows - start), schema)
 
 
 def null_batch(rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """One batch as `null_batches` makes them."""
+    """Return one batch like those of `null_batches`."""
     if len(schema) == 0:
         return pa.RecordBatch.from_struct_array(
             pa.Array.from_buffers(pa.struct([]), rows, [None], 0)
@@ -112,7 +112,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _present_field(array: pa.StructArray, at: int) -> pa.Array:
-    """A field, null where its row is: a field that is NOT NULL has anything there."""
+    """Return a field, null where its row is null: NOT NULL fields are undefined there."""
     if array.null_count and not array.type.field(at).nullable:
         return array.flatten()[at]
     return array.field(at)
@@ -144,7 +144,7 @@ def _timestamps(array: pa.Array, source: pa.DataType, target: pa.DataType) -> pa
     elif not pa.types.is_timestamp(source):
         raise CorruptTable(f"a column of {source} cannot be read as {target}")
     try:
-        # What lies below the precision is cut off downwards, as Java's Timestamp does.
+        # Digits below the precision are rounded down, as in Java's Timestamp.
         if array.type.unit == target.unit:
             return array.view(target)
         return array.cast(target) if _widens(array.type, target) else _floor(array, target)
@@ -166,7 +166,7 @@ def _floor(array: pa.Array, target: pa.DataType) -> pa.Array:
     factor = _UNITS[array.type.unit] // _UNITS[target.unit]
     numbers = array.view(pa.int64())
     quotient = pc.divide(numbers, factor)
-    # Arrow divides towards zero, so a negative rest means one too many.
+    # Arrow divides towards zero, so a negative remainder means that the result is one too high.
     negative = pc.less(numbers, pc.multiply(quotient, factor))
     floored = pc.subtract(quotient, negative.cast(pa.int64()))
     return floored.view(target)

@@ -1,7 +1,7 @@
-"""Decompression that takes no more memory than the caller allows.
+"""Decompression with a memory limit.
 
-Some bytes of zstd or deflate can stand for gigabytes.  The limit holds before the memory is taken:
-the output is made in steps, and the first step beyond the limit raises.
+A few bytes of zstd or deflate can expand to gigabytes.  The limit applies before the memory is
+allocated: the output is produced in steps, and the first step beyond the limit raises.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _VARINT_BITS: Final = 35
 
 
 def inflate(codec: str, data: bytes, limit: int) -> bytes:
-    """The decompressed bytes; `codec` is a name of Avro's, or "lz4" for LZ4's block format.
+    """Return the decompressed bytes; `codec` is an Avro codec name, or "lz4" for LZ4 blocks.
 
-    CorruptTable if they are damaged or more than `limit`, UnsupportedFeature for an unknown codec.
+    Raises CorruptTable if they are damaged or exceed `limit`, UnsupportedFeature for an unknown
+    codec.
     """
     try:
         match codec:
@@ -66,7 +67,7 @@ def _deflate(data: bytes, limit: int) -> bytes:
 
 
 def _zstd(data: bytes, limit: int) -> bytes:
-    # Java's stream writer leaves the size out of the frame, so the one-shot call cannot be used.
+    # Java's stream writer omits the size in the frame, so the one-shot call cannot be used.
     parts: list[bytes] = []
     size = 0
     with zstandard.ZstdDecompressor().stream_reader(BytesIO(data)) as stream:
@@ -93,7 +94,7 @@ def _snappy(data: bytes, limit: int) -> bytes:
 
 
 def _lz4(data: bytes, limit: int) -> bytes:
-    """LZ4's block format, which does not say how long the data was, so Arrow cannot be asked."""
+    """Decompress LZ4's block format, which has no size, so Arrow cannot be used."""
     out = bytearray()
     at = 0
 

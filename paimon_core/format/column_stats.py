@@ -1,7 +1,7 @@
-"""Minimum, maximum and null count of each column of a file, as Java would find them.
+"""Collects minimum, maximum and null count of each column of a file, like Java.
 
-Java takes them from the footer of the finished file (Parquet, ORC) or from the rows (Avro), so
-what is there depends on the format (`ParquetSimpleStatsExtractor`, `OrcSimpleStatsExtractor`,
+Java takes them from the footer of the finished file (Parquet, ORC) or from the rows (Avro), so the
+available values depend on the format (`ParquetSimpleStatsExtractor`, `OrcSimpleStatsExtractor`,
 `SimpleStatsCollector`):
 
 ====================  ===================  ====================  ==================
@@ -13,8 +13,8 @@ ARRAY, MAP, ROW, ...  nothing at all       null count            null count
 all others            all three            all three             all three
 ====================  ===================  ====================  ==================
 
-Two things are done better, and rows are never lost by them: ORC's NaN as the first value makes
-Java take NaN for the minimum, and ORC's padded CHAR makes it take blanks for one.
+Two results differ from Java's, without any risk of losing rows: with ORC, Java returns NaN as the
+minimum if it is the first value, and blanks for padded CHAR values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from paimon_core.types.buffers import fixed_values
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 
 KEY_TRUNCATION: Final = 128
-"""Characters kept of a key's minimum and maximum, whatever the mode."""
+"""The characters kept of a key's minimum and maximum, whatever the mode."""
 _TRUNCATE: Final = re.compile(r"truncate\((\d+)\)")
 _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _BINARY: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
@@ -48,7 +48,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class Detail(Enum):
-    """How much is kept of a column (the word before `(n)` in `metadata.stats-mode`)."""
+    """How much is stored for a column (the word before `(n)` in `metadata.stats-mode`)."""
 
     NONE = auto()
     COUNTS = auto()
@@ -65,7 +65,7 @@ class StatsMode:
 
     @staticmethod
     def parse(text: str) -> StatsMode:
-        """The mode of a text such as "truncate(16)"; InvalidArgument if it is none."""
+        """Parse a mode such as "truncate(16)"; InvalidArgument if it is invalid."""
         lowered = text.strip().lower()
         if match := _TRUNCATE.fullmatch(lowered):
             length = int(match.group(1))
@@ -83,7 +83,7 @@ NO_STATS: Final = StatsMode(Detail.NONE)
 
 
 class ColumnStats(NamedTuple):
-    """What is known of one column, in internal values; all None: nothing."""
+    """The statistics of one column in internal values; None for unknown values."""
 
     minimum: Any = None
     maximum: Any = None
@@ -96,11 +96,11 @@ UNKNOWN: Final = ColumnStats()
 def column_modes(
     names: Sequence[str], stats_mode: str, options: Options, *, key_columns: Collection[str] = ()
 ) -> list[StatsMode]:
-    """The mode of each column (Java: `StatsCollectorFactories.createStatsFactories`).
+    """Return the mode of each column (Java: `StatsCollectorFactories.createStatsFactories`).
 
-    `fields.NAME.stats-mode` comes first; `key_columns`, whose statistics serve as those of the key
-    in thin mode, are then always kept; of the others `metadata.stats-keep-first-n-columns`
-    keeps the first ones.
+    `fields.NAME.stats-mode` has priority; `key_columns`, whose statistics are those of the key in
+    thin mode, are always kept; of the others, `metadata.stats-keep-first-n-columns` keeps the first
+    ones.
     """
     kept = options.value(STATS_KEEP_FIRST_N)
     default = StatsMode.parse(stats_mode)
@@ -119,7 +119,7 @@ def column_modes(
 
 
 def has_minimum(data_type: DataType, file_format: str) -> bool:
-    """Whether a file of the format yields minimum and maximum of a column of the type."""
+    """Return whether the format provides minimum and maximum for columns of the type."""
     if not isinstance(data_type, AtomicType) or data_type.kind in _BINARY:
         return False
     if data_type.kind in _TIMESTAMPS and (data_type.precision or 0) > _MICROS:
@@ -131,46 +131,46 @@ class StatsCollector:
     """Statistics of a file's columns, collected batch by batch, untruncated."""
 
     def __init__(self, columns: RowType, details: Sequence[Detail], file_format: str) -> None:
-        """`details` says how much is wanted of each column; the rest is not looked at."""
+        """`details` defines what to collect for each column; the rest is ignored."""
         self._columns = [
             _Column(f.type, file_format, detail)
             for f, detail in zip(columns.fields, details, strict=True)
         ]
 
     def update(self, arrays: Sequence[pa.Array]) -> None:
-        """Takes in the next rows: one array a column."""
+        """Add the next rows: one array per column."""
         for column, array in zip(self._columns, arrays, strict=True):
             column.update(array)
 
     def update_column(self, place: int, array: pa.Array) -> None:
-        """Takes in the next rows of one column."""
+        """Add the next rows of one column."""
         self._columns[place].update(array)
 
     def add_known(self, place: int, nulls: int, bounds: Sequence[Any] = ()) -> None:
-        """Takes in rows of one column that were not looked at: their nulls, and some values.
+        """Add rows of one column by their null count and bounds, without reading them.
 
-        `bounds` hold the least and the greatest value, as numbers of Arrow's, texts or Decimals;
-        they are empty if all values are null, or if `wants_bounds` says that they are not needed.
+        `bounds` include the least and the greatest value, as Arrow numbers, strings or Decimals;
+        they are empty if all values are null, or if `wants_bounds` is false.
         """
         self._columns[place].add_known(nulls, bounds)
 
     def wants_counts(self, place: int) -> bool:
-        """Whether the nulls of the column are counted."""
+        """Return whether the nulls of the column are counted."""
         return self._columns[place].counts
 
     def wants_bounds(self, place: int) -> bool:
-        """Whether minimum and maximum of the column are kept."""
+        """Return whether minimum and maximum of the column are kept."""
         return self._columns[place].counts and self._columns[place].bounds
 
     def results(self) -> list[ColumnStats]:
-        """The statistics of all rows so far, one a column."""
+        """Return the statistics of all rows so far, one per column."""
         return [column.result() for column in self._columns]
 
 
 def narrowed(stats: ColumnStats, mode: StatsMode, data_type: DataType) -> ColumnStats:
-    """What the mode keeps of full statistics (Java: `SimpleColStatsCollector.convert`).
+    """Reduce full statistics to those of the mode (Java: `SimpleColStatsCollector.convert`).
 
-    A truncated maximum is made greater than every value that it stands for; where that cannot be,
+    A truncated maximum is increased above every value that it represents; if that is impossible,
     minimum and maximum are both unknown.
     """
     if stats.null_count is None or mode.detail is Detail.NONE:
@@ -187,7 +187,7 @@ def narrowed(stats: ColumnStats, mode: StatsMode, data_type: DataType) -> Column
 
 
 def truncated_maximum(text: str, length: int) -> str | None:
-    """A text of at most `length` characters that is not below `text`; None if there is none."""
+    """Return a string of at most `length` characters that is >= `text`; None if impossible."""
     if len(text) <= length:
         return text
     for i in range(length - 1, -1, -1):
@@ -256,7 +256,7 @@ class _Column:
 
 
 def sorts_before(left: Any, right: Any) -> bool:
-    """Whether left sorts before right; for floats as Java's `Double.compare`."""
+    """Return whether left sorts before right; floats compare as in Java's `Double.compare`."""
     if isinstance(left, float):
         if math.isnan(left) or math.isnan(right):
             return not math.isnan(left)
@@ -275,11 +275,11 @@ def _ordered_bounds(array: pa.Array) -> tuple[Any, Any] | None:
     try:
         return bounds["min"].as_py(), bounds["max"].as_py()
     except UnicodeDecodeError:
-        return None  # no text: nothing can be said that every reader understands alike
+        return None  # not valid text: readers would interpret the bounds differently
 
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
-    """Least and greatest, where -0.0 is below 0.0 and NaN above all (Java: `Double.compare`)."""
+    """Return minimum and maximum with -0.0 below 0.0 and NaN above all (Java: `Double.compare`)."""
     kept = array.drop_null() if array.null_count else array
     values = fixed_values(kept, np.float32 if pa.types.is_float32(kept.type) else np.float64)
     low, high = float(np.fmin.reduce(values)), float(values.max())

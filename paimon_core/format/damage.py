@@ -1,4 +1,4 @@
-"""What decoding damaged bytes may raise, in the decoders here and in the libraries below them."""
+"""The errors that decoding damaged bytes may raise, in these decoders and their libraries."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DAMAGE: Final[tuple[type[Exception], ...]] = (
 )
 
 DAMAGE_OF_STREAMS: Final[tuple[type[Exception], ...]] = (*DAMAGE, OSError)
-"""The same for bytes in memory, where OSError is a codec's complaint and not the store's."""
+"""The same for bytes in memory, where OSError comes from a codec and not from the store."""
 
 
 _LONGEST: Final = 500
 
 
 def cause(error: Exception) -> str:
-    """What such an error says, for a message that names the file."""
+    """Return the text of such an error, for a message that names the file."""
     text = str(error)[:_LONGEST]
     return text if type(error) is ValueError else f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""Data files of any format: which format a file has, its rows in batches, and a writer for it.
+"""Data files of any format: detects the format, reads batches and opens writers.
 
 =========  ==========================================================================
 parquet    the default; streamed out of row groups of any size
@@ -36,18 +36,18 @@ from paimon_core.types.data_types import RowType
 BATCH_ROWS: Final = 65_536
 NO_OPTIONS: Final = Options()
 _WHOLE_BELOW: Final = 4 * 1024 * 1024
-"""Remote files up to this size are fetched by one request instead of one a column."""
+"""Remote files up to this size are fetched by one request instead of one per column."""
 _OWN_COMPRESSION: Final = {
     "parquet": "parquet.compression",
     "orc": "orc.compress",
     "avro": "avro.codec",
 }
-"""Options of the formats themselves, which outrank `file.compression`."""
+"""Options of the formats themselves, which take precedence over `file.compression`."""
 _PARQUET_ZSTD_LEVEL: Final[Option[int | None]] = Option(
     "parquet.compression.codec.zstd.level", int, None
 )
 _COMPACTED_PREFIX: Final = "cc-"
-"""Begins the format's name where Flink joined changelog files."""
+"""The prefix of the format name of changelog files that Flink joined."""
 _COMPRESS_EXTENSIONS: Final = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 
 
@@ -55,7 +55,7 @@ _Writer = TypeVar("_Writer", bound="FormatWriter")
 
 
 def format_of(file_name: str) -> str:
-    """The format that a data file's name tells (Java: `DataFilePathFactory.formatIdentifier`)."""
+    """Return the format in a data file's name (Java: `DataFilePathFactory.formatIdentifier`)."""
     parts = file_name.lower().split(".")
     if len(parts) > 2 and parts[-1] in _COMPRESS_EXTENSIONS:
         return parts[-2]
@@ -75,13 +75,13 @@ def read_batches(
     options: Options = NO_OPTIONS,
     skip_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in batches of at most `batch_rows` (Avro: about as many).
+    """Yield the rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
-    `fields` are the columns wanted, under the names that they have in the file and with the types
-    that the file's schema gives them; a column that the file lacks is null.  An empty row gives
-    batches that carry their row count only.  `skip_rows` are the rows of some row groups at the
-    front of a Parquet file that are not read.  Memory is bounded however large the file is.
-    FileNotFoundError if the file is gone, CorruptTable if it cannot be decoded.
+    `fields` are the wanted columns, with the names and types of the file's schema; a column that
+    the file lacks is null.  With no fields, batches only have a row count.  `skip_rows` is the
+    number of rows to skip at the front of a Parquet file: whole row groups.  Memory is bounded for
+    files of any size.  Raises FileNotFoundError if the file is missing, CorruptTable if it cannot
+    be decoded.
     """
     file_format = file_format or format_of(path.rsplit("/", 1)[-1])
     if file_format not in ("parquet", "orc", "avro"):
@@ -110,14 +110,14 @@ def read_batches(
 
 @contextmanager
 def decoding(path: str) -> Iterator[None]:
-    """Names the file in errors; CorruptTable for what goes wrong with its content."""
+    """Add the file name to errors; raise CorruptTable for errors in its content."""
     try:
         yield
     except PaimonError as e:
         e.file = e.file or path
         raise
     except pa.ArrowCancelled:
-        raise  # one of Arrow's exceptions, too, but none that the file is to blame for
+        raise  # also an Arrow exception, but not caused by the file
     except MemoryError as e:
         raise CorruptTable(
             f"a data file needs more memory than is available: {e}",
@@ -133,14 +133,14 @@ def decoding(path: str) -> Iterator[None]:
         if e.errno is not None:
             e.filename = e.filename or path
             raise
-        # Arrow's own complaints about what it read; those of the system carry a number.
+        # Arrow's own errors about the content; system errors have a number.
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
 
 
 def open_data_file(io: FileIO, path: str) -> pa.NativeFile:
-    """The file for reading; of changelog files that Flink joined only the part that is meant.
+    """Open the file for reading; for changelog files that Flink joined, only the addressed part.
 
-    CorruptTable if that part lies beyond the file's end.
+    Raises CorruptTable if that part exceeds the file.
     """
     piece = compacted_changelog(path)
     if piece is not None:
@@ -163,16 +163,16 @@ class FormatWriter(Protocol):
     """A file being written.  Batches have the columns of the row type it was opened with."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes the rows; they may wait in memory until there are enough of them."""
+        """Write rows; they may be buffered in memory."""
 
     def bytes_written(self) -> int:
-        """Bytes of the file so far, those of waiting rows estimated from what was written."""
+        """Return the file's bytes so far, with an estimate for buffered rows."""
 
     def close(self) -> int:
-        """Finishes the file; its size in bytes."""
+        """Finish the file and return its size in bytes."""
 
     def abort(self) -> None:
-        """Gives the file up; what is left of it is to be deleted."""
+        """Abandon the file; the caller must delete what is left of it."""
 
 
 def open_writer(
@@ -185,11 +185,11 @@ def open_writer(
     options: Options,
     row_group_bytes: int = ROW_GROUP_BYTES,
 ) -> FormatWriter:
-    """A writer for a new file of these columns.
+    """Open a writer for a new file of these columns.
 
-    UnsupportedFeature for a format or compression that Java does not write, and for types that it
-    cannot hold (Avro: TIMESTAMP beyond microseconds).  `row_group_bytes` bounds the memory of a
-    Parquet or ORC writer, in bytes of Arrow data.
+    `row_group_bytes` limits the memory of a Parquet or ORC writer, in bytes of Arrow data.  Raises
+    UnsupportedFeature for a format or compression that Java does not write, and for types that the
+    format cannot hold (Avro: TIMESTAMP beyond microseconds).
     """
     compression = compression_of(file_format, compression, options)
     zstd_level = options.value(ZSTD_LEVEL)
@@ -218,7 +218,7 @@ def open_writer(
                 row_type=row_type,
                 compression=compression,
                 zstd_level=zstd_level,
-                # The marker must differ from file to file, and the name does.
+                # The marker must be unique per file, like the name.
                 sync=hashlib.md5(path.encode(), usedforsecurity=False).digest(),
             )
         case _:
@@ -235,7 +235,7 @@ def open_assembler(
     options: Options,
     row_group_bytes: int,
 ) -> ParquetAssembler:
-    """A writer for a new Parquet file that takes over chunks of others; `compression` as it is."""
+    """Open a writer for a new Parquet file that copies chunks of others."""
     make = partial(
         ParquetAssembler,
         row_type=row_type,
@@ -247,12 +247,12 @@ def open_assembler(
 
 
 def compression_of(file_format: str, compression: str, options: Options) -> str:
-    """The compression that a writer uses, which options of the format itself may have changed."""
+    """Return the compression of a writer, which options of the format itself may override."""
     return options.get(_OWN_COMPRESSION.get(file_format, ""), compression)
 
 
 def parquet_zstd_level(options: Options) -> int:
-    """The level of Zstandard in Parquet files."""
+    """Return the Zstandard level of Parquet files."""
     own = options.value(_PARQUET_ZSTD_LEVEL)
     return options.value(ZSTD_LEVEL) if own is None else own
 

@@ -1,6 +1,6 @@
-"""Every page of a data file decoded once, to learn whether it can be.
+"""Decodes every page of a data file to verify it.
 
-What the formats let a reader notice:
+What each format allows a reader to detect:
 
 =========  =======================================================================================
 parquet    a checksum for each page, if its writer made them (Java's does, and so does ours); the
@@ -28,11 +28,11 @@ _BATCH_ROWS = 8192
 
 
 def decode_whole(io: FileIO, path: str) -> int:
-    """How many rows the file's pages hold.
+    """Decode the file and return the row count of its pages.
 
-    One batch of rows is in memory at a time.  FileNotFoundError if the file is gone, CorruptTable
-    if a part of it cannot be decoded or has another checksum than it says, UnsupportedFeature for
-    another format, or for values that Arrow has no room for.
+    One batch of rows is in memory at a time.  Raises FileNotFoundError if the file is missing,
+    CorruptTable if a part cannot be decoded or has a wrong checksum, UnsupportedFeature for an
+    unknown format or values that Arrow cannot represent.
     """
     with decoding(path), open_data_file(io, path) as source:
         match format_of(path.rsplit("/", 1)[-1]):
@@ -58,7 +58,7 @@ def _parquet(source: Any) -> int:
 
 
 def _orc(source: Any) -> int:
-    # Here and not above: it imports pandas where there is one, which takes longer than the rest.
+    # Imported here: it imports pandas if installed, which takes longer than the rest.
     import pyarrow.dataset as ds  # noqa: PLC0415
 
     check_footer(source)

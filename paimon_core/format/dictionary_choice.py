@@ -1,9 +1,9 @@
-"""Which columns of a file are worth a dictionary, judged from a sample.
+"""Chooses the columns of a file that get a dictionary, based on a sample.
 
-Encoding a column of many distinct values through a dictionary costs twice and saves nothing: the
+Encoding a column with many distinct values through a dictionary costs twice and saves nothing: the
 dictionary overflows and the pages fall back to plain values.  So a few thousand values, evenly
-spread over the first rows to be written, are counted; from how many of them are distinct follows about how
-many distinct values the column has.
+spread over the first rows, are counted; the share of distinct ones gives an estimate of the
+column's distinct values.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from paimon_core.types.buffers import index_array
 
 SAMPLE: Final = 8192
 FEW: Final = 1024
-"""If so many values are all different, a column hardly has fewer than a hundred thousand."""
+"""If this number of values are all distinct, the column most likely has 100,000 or more."""
 DICTIONARY_BYTES: Final = 512 * 1024
 """A dictionary expected to be larger than this would outgrow the page that Parquet gives it."""
 LONG_DIGITS: Final = 18
 """Decimals of more digits are bytes of fixed length; others are integers in Parquet."""
 REPEATS: Final = 4
-"""How often a value must occur on average for the dictionary to save anything."""
+"""The minimum average occurrence of a value for a dictionary to save space."""
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:
-    """Paths of the leaf columns of the table that should be written with a dictionary."""
+    """Return the paths of the leaf columns that should be written with a dictionary."""
     return [
         path
         for name, column in zip(table.schema.names, table.columns, strict=True)
@@ -42,7 +42,7 @@ def dictionary_columns(table: pa.Table) -> list[str]:
 
 
 def _all_different(column: pa.ChunkedArray) -> bool:
-    """Whether a glance, which costs less than a sample, tells that nothing repeats."""
+    """Return whether a quick check, cheaper than a sample, shows that nothing repeats."""
     if pa.types.is_nested(column.type) or len(column) <= FEW:
         return False
     few = column.take(spread(len(column), FEW))
@@ -50,7 +50,7 @@ def _all_different(column: pa.ChunkedArray) -> bool:
 
 
 def leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The leaf columns below a column, by their path in the Parquet schema."""
+    """Yield the leaf columns below a column with their paths in the Parquet schema."""
     kind = array.type
     if pa.types.is_struct(kind):
         for i in range(kind.num_fields):
@@ -65,7 +65,7 @@ def leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def sample(column: pa.ChunkedArray) -> pa.Array:
-    """Some values evenly spread over the column: a quarter of them, but at most `SAMPLE`."""
+    """Return evenly spread values of the column: a quarter of them, but at most `SAMPLE`."""
     rows = len(column)
     size = min(SAMPLE, max(rows // REPEATS, 2 * FEW))
     if rows > size:
@@ -75,16 +75,16 @@ def sample(column: pa.ChunkedArray) -> pa.Array:
 
 @lru_cache(maxsize=8)
 def spread(rows: int, count: int) -> pa.Array:
-    """So many row numbers, evenly spread over the rows."""
+    """Return `count` row numbers, evenly spread over the rows."""
     return index_array(np.linspace(0, rows - 1, count))
 
 
 def repeats(leaf: pa.Array, rows: int) -> bool:
-    """Whether values repeat so often that a dictionary pays, judged from this sample.
+    """Return whether the sample's values repeat often enough for a dictionary to pay off.
 
-    Never for decimals beyond 18 digits: Java looks up a filter's value in a dictionary by its
-    fewest bytes (`ParquetFilters`), finds none that are padded to the column's width, and skips
-    the row group.  Its own writer gives such columns no dictionary.
+    Never for decimals beyond 18 digits: Java looks up a filter's value in the dictionary by its
+    shortest bytes (`ParquetFilters`), does not find values padded to the column's width, and skips
+    the row group.  Its own writer uses no dictionary for such columns.
     """
     if pa.types.is_boolean(leaf.type) or pa.types.is_fixed_size_binary(leaf.type):
         return False
@@ -101,7 +101,7 @@ def repeats(leaf: pa.Array, rows: int) -> bool:
 
 
 def _estimate(seen: int, distinct: int) -> float:
-    """About how many values there are if `seen` random ones had `distinct` different ones.
+    """Estimate the distinct values of a column if `seen` random ones had `distinct` of them.
 
     Of D equally likely values, n draws show D * (1 - exp(-n / D)).
     """

@@ -1,6 +1,6 @@
-"""Where the row groups of a Parquet file end, by a column that the file is sorted by.
+"""The ends of a Parquet file's row groups, by a column that the file is sorted by.
 
-Whoever looks for keys in a sorted file begins at the row group where they may be.
+A search for keys in a sorted file starts at the row group that may hold them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 class RowGroupEnds:
     """The first row of each row group, and its greatest value of the column.
 
-    The list ends before the first row group that does not tell its greatest value.
+    The list ends before the first row group with an unknown greatest value.
     """
 
     first_rows: tuple[int, ...] = ()
     greatest: tuple[Value, ...] = ()
 
     def first_row_for(self, value: Value) -> int:
-        """The first row of the row group where this value would be; all before are smaller."""
+        """Return the first row of the row group that may hold this value.
+
+        Earlier rows are smaller.
+        """
         if not self.first_rows:
             return 0
         group = bisect_left(self.greatest, value)
@@ -42,9 +45,9 @@ class RowGroupEnds:
 
 
 def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
-    """The ends of a file's row groups; none if the file or the type does not tell them.
+    """Return the ends of a file's row groups; empty if they are unknown for the file or type.
 
-    Values are integers, or bytes of texts.  CorruptTable if the footer cannot be read.
+    Values are integers, or bytes of strings.  Raises CorruptTable if the footer cannot be read.
     """
     is_text = column.type.root in _TEXTS
     if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":

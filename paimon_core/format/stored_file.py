@@ -1,4 +1,4 @@
-"""A Parquet data file opened to copy its column chunks, and to decode what cannot be copied."""
+"""A Parquet data file opened to copy its column chunks, or decode those that cannot be copied."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WHOLE_BELOW: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """An open file whose chunks may be copied; `close` it.
+    """An open file whose chunks can be copied; callers must `close` it.
 
-    `bounds` gives the least and greatest value of columns, by name, where the table's metadata
-    tells them: the footer does not tell those of FLOAT and DOUBLE of all writers.
+    `bounds` holds the bounds of columns, by name, that the table's metadata provides: the footers
+    of some writers lack those of FLOAT and DOUBLE.
     """
 
     path: str
@@ -37,12 +37,12 @@ class StoredFile:
     source: pa.NativeFile
 
     def read(self, start: int, size: int) -> pa.Buffer:
-        """So many bytes from there on; fewer at the file's end."""
+        """Return `size` bytes from `start` on; fewer at the file's end."""
         self.source.seek(start)
         return self.source.read_buffer(size)
 
     def rows(self, group: StoredGroup, columns: RowType) -> Iterator[pa.RecordBatch]:
-        """The rows of one row group, decoded, with these columns."""
+        """Yield the decoded rows of one row group with these columns."""
         self.source.seek(0)
         left = group.rows
         batches = read_parquet(
@@ -73,10 +73,10 @@ def open_stored_file(
     codec: str,
     bounds: Bounds,
 ) -> StoredFile | None:
-    """The file; None if its chunks may not stand in a file like that (`stored_groups`).
+    """Open the file; None if its chunks cannot be copied to such a file (`stored_groups`).
 
-    FileNotFoundError if it is gone, CorruptTable if its footer cannot be read or tells another
-    number of rows.
+    Raises FileNotFoundError if it is missing, CorruptTable if its footer is unreadable or has
+    another row count.
     """
     with decoding(path):
         source = open_data_file(io, path)

@@ -1,13 +1,13 @@
-"""Deletion vectors: which rows of a data file are gone (Java: `deletionvectors/*`).
+"""Deletion vectors: the deleted rows of a data file (Java: `deletionvectors/*`).
 
 ::
 
-    index file      version (1 byte: 1), then one block a data file
+    index file      version (1 byte: 1), then one block per data file
     32-bit block    length of magic and bitmap (4) | magic (4) | bitmap | CRC-32 (4)    big endian
     64-bit block    the same, the magic in little endian; its `DeletionVectorRange.length`
                     counts length field and CRC too, that of a 32-bit block does not
 
-Both bitmaps are portable Roaring bitmaps.  A position is the number of a row in its file, from 0.
+Both bitmaps are portable Roaring bitmaps.  A position is the row number in the file, from 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
 Positions = npt.NDArray[np.int64]
-"""Sorted row positions, each once."""
+"""Sorted, distinct row positions."""
 
 DELETION_VECTORS_INDEX: Final = "DELETION_VECTORS"
 MOST_POSITIONS: Final = 1 << 25
@@ -38,13 +38,14 @@ _MAGIC_32: Final = 1581511376
 _MAGIC_64: Final = 1681511377
 _LAST_32: Final = 2**31 - 1
 _FRAME: Final = 8
-"""Bytes of the length field and the CRC."""
+"""The bytes of the length field and the CRC."""
 
 
 def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> dict[str, Positions]:
-    """The deleted positions of every data file that the index file knows.
+    """Return the deleted positions of every data file in the index file.
 
-    CorruptTable if the file is missing, damaged (by its checksums), or contradicts its metadata.
+    Raises CorruptTable if the file is missing, damaged (by its checksums), or contradicts its
+    metadata.
     """
     try:
         data = read_whole(io, path)
@@ -85,7 +86,7 @@ def _decode(data: bytes, where: DeletionVectorRange, path: str) -> Positions:
             f"the deletion vector of {where.data_file} contradicts its metadata", file=path
         )
     if len(bitmap) > MOST_POSITIONS:
-        # Some bytes of runs stand for any number of rows.
+        # A few bytes of runs can represent any number of rows.
         raise UnsupportedFeature(
             f"deletion vectors of more than {MOST_POSITIONS:,} rows",
             f"the deletion vector of {where.data_file} deletes {len(bitmap):,} rows, and at most "
@@ -98,9 +99,9 @@ def _decode(data: bytes, where: DeletionVectorRange, path: str) -> Positions:
 def write_deletion_vectors(
     io: FileIO, path: str, vectors: Mapping[str, Positions], *, bitmap64: bool
 ) -> IndexFileMeta:
-    """Write one index file with the vectors of some data files, and what a manifest says of it.
+    """Write one index file with the vectors of some data files; return its manifest metadata.
 
-    No vectors at all make a file too: it takes the place of one that is no longer true.
+    An empty file is written too: it replaces an outdated one.
     """
     content = bytearray([_VERSION])
     ranges: list[DeletionVectorRange] = []
@@ -120,7 +121,7 @@ def write_deletion_vectors(
 
 
 def encoded_size(positions: Positions, *, bitmap64: bool) -> int:
-    """Bytes that the vector takes in an index file."""
+    """Return the size of the vector in an index file in bytes."""
     return len(_encode(positions, bitmap64=bitmap64)) + _FRAME
 
 
@@ -133,33 +134,33 @@ def _encode(positions: Positions, *, bitmap64: bool) -> bytes:
             f"row {positions[-1]} cannot be in a deletion vector of 32 bit",
             next_step="set deletion-vectors.bitmap64=true",
         )
-    # An array is taken as it is, anything else number by number.
+    # An array is used directly, other iterables number by number.
     narrow = BitMap(array("I", positions.astype(np.uint32).tobytes()))
     narrow.run_optimize()
     return struct.pack(">i", _MAGIC_32) + bytes(narrow.serialize())
 
 
 def packed(positions: Positions) -> bytes:
-    """The positions as a 64-bit Roaring bitmap, for `unpacked`."""
+    """Return the positions as a 64-bit Roaring bitmap, for `unpacked`."""
     wide = BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
     wide.run_optimize()
     return bytes(wide.serialize())
 
 
 def unpacked(data: bytes) -> Positions:
-    """The positions that `packed` was given, sorted, each once."""
+    """Return the positions of `packed`, sorted and distinct."""
     return np.array(BitMap64.deserialize(data).to_array(), dtype=np.int64)
 
 
 def union(a: Positions, b: Positions) -> Positions:
-    """Positions in either, sorted, each once."""
+    """Return the positions in either array, sorted and distinct."""
     return np.union1d(a, b)
 
 
 def without_deleted(
     batches: Iterator[pa.RecordBatch], deleted: Positions
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, given whole and in file order, that are not deleted."""
+    """Yield the rows that are not deleted; the input is the whole file in file order."""
     first = 0
     for batch in batches:
         begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))

@@ -1,11 +1,11 @@
-"""Hash indexes: which keys a bucket of a dynamic-bucket table holds (Java: `index/HashIndexFile`).
+"""Hash indexes: the keys of a bucket of a dynamic-bucket table (Java: `index/HashIndexFile`).
 
 ::
 
     index file      the Murmur hash of each key (4 bytes, big endian), each hash once, in any order
 
-A partition's hash indexes together say which bucket every key is in: all keys with the same hash
-are in one bucket.  Writers alone change them; compaction leaves them as they are.
+A partition's hash indexes together define the bucket of every key: all keys with the same hash are
+in one bucket.  Only writers change them; compaction does not.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Hashes = npt.NDArray[np.int32]
 
 
 def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
-    """The hashes of a bucket's keys, in the order of the file.
+    """Return the hashes of a bucket's keys in file order.
 
-    CorruptTable if the file is missing, or has not as many hashes as its metadata says.
+    Raises CorruptTable if the file is missing or contradicts the row count of its metadata.
     """
     try:
         data = read_whole(io, path)
@@ -46,7 +46,7 @@ def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
 
 
 def write_hash_index(io: FileIO, path: str, hashes: Hashes) -> IndexFileMeta:
-    """Write one bucket's hashes, and what an index manifest says of the file."""
+    """Write one bucket's hashes and return the file's manifest metadata."""
     data = hashes.astype(_BIG_ENDIAN).tobytes()
     io.write_bytes(path, data)
     return IndexFileMeta(

@@ -1,18 +1,18 @@
-"""Proves that a store refuses to create an object that is there, before a commit relies on it.
+"""Proves that a store refuses to create an object that exists, before a commit relies on it.
 
-Some S3-compatible stores accept `If-None-Match: *` and ignore it.  There every commit is told that
-it won, and the last one replaces the others.
+Some S3-compatible stores accept `If-None-Match: *` and ignore it.  On such a store every commit
+appears to succeed, and the last one replaces the others.
 
-The proof is an object of our own, `caretaker/conditional-put` below the table's root, which stays.
-Whoever commits first in a process creates it, conditionally, with content of its own:
+The proof is the object `caretaker/conditional-put` below the table's root, which is never deleted.
+The first commit of a process tries to create it with a conditional request and unique content:
 
-- *refused*: the object is there, and the store honours the condition.  One request is the whole
-  proof from the second process on.  It is about the store as it is today: an object that merely
-  says "proven" would come along when a bucket is copied to another store.
-- *created*: this is the first creation, or the store ignores the condition.  A second creation, with
-  other content, tells: it must be refused, and the first content must be there.
+- *refused*: the object exists, and the store honours the condition.  From the second process on,
+  this one request is the whole proof. It tests the store as it is today: an object that merely says
+  "proven" would be copied along with the bucket to another store.
+- *created*: this is the first creation, or the store ignores the condition.  A second creation with
+  different content decides: the store must refuse it, and the first content must remain.
 
-What a process has proven, it remembers for the endpoint and the bucket.
+Each process remembers the result per endpoint and bucket.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ PROOF_NAME: Final = "conditional-put"
 
 
 class Store(Protocol):
-    """The two requests that the proof is made of."""
+    """The two requests that the proof needs."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Whether the store says that it made the object; UnsupportedFeature if it cannot."""
+        """Return whether the store reports that it created the object.
+
+        Raises UnsupportedFeature if the store cannot do this.
+        """
 
     def read_bytes(self, path: str) -> bytes:
         """The object's content."""
@@ -42,8 +45,8 @@ _proven: set[tuple[str, str]] = set()
 def prove_once(store: Store, place: tuple[str, str], path: str) -> None:
     """Prove that `path` can be created safely; `place` is the endpoint and the bucket.
 
-    UnsupportedFeature if the store creates what is there.  OSError if it does not answer; nothing
-    was created at `path` then.
+    Raises UnsupportedFeature if the store replaces an existing object, and OSError if it does not
+    answer.  In both cases nothing is created at `path`.
     """
     if place in _proven:
         return
@@ -59,7 +62,7 @@ def prove_once(store: Store, place: tuple[str, str], path: str) -> None:
 
 
 def refused(path: str, reason: str) -> UnsupportedFeature:
-    """The error for a store on which commits may be lost; nothing was created at `path`."""
+    """Return the error for a store on which commits may be lost; nothing was created at `path`."""
     return UnsupportedFeature(
         "commit on a store without conditional writes",
         f"cannot commit to {path}: {reason}, so concurrent commits could be lost; nothing was "

@@ -1,11 +1,12 @@
-"""A store as one table may change it: nothing outside the table is deleted, moved or replaced.
+"""Confines a store to one table: nothing outside the table is deleted, moved or replaced.
 
-Every handle of a table has this wrapper around its store (`table.open`), so each deletion passes
-here, for every caller: expiry, orphan removal, rollback, clean-up after a failed commit.
+Every table handle wraps its store in this class (`table.open`), so it checks the deletions of every
+caller: expiry, orphan removal, rollback, clean-up after a failed commit.
 
-A path must lie under the table's root or a folder that the table declares, by its text and, on a
-local file system, after its symbolic links are resolved.  The root itself may be reached through a
-link.  Links inside the table that lead out of it are not followed.
+A path must lie under the table's root or under a folder that the table declares. The check uses the
+path's text and, on a local file system, also the path with its symbolic links resolved.  The root
+itself may be reached through a link.  Links inside the table that point outside it are not
+followed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LOCAL_STORE: Final = "file://"
 
 @dataclass(frozen=True, slots=True)
 class ConfinedFileIO:
-    """`FileIO` that refuses with CorruptTable to change what lies outside the boundary."""
+    """`FileIO` that raises CorruptTable for changes outside the boundary."""
 
     inner: FileIO
     boundary: Boundary
@@ -82,7 +83,7 @@ class ConfinedFileIO:
 
 
 def check_inside(boundary: Boundary, path: str) -> None:
-    """CorruptTable if the path lies outside the boundary, by its text or through a link."""
+    """Raise CorruptTable if the path lies outside the boundary, by its text or through a link."""
     boundary.checked(path)
     if not is_inside(boundary, parent(path)):
         raise CorruptTable(
@@ -94,9 +95,9 @@ def check_inside(boundary: Boundary, path: str) -> None:
 
 
 def is_inside(boundary: Boundary, folder: str) -> bool:
-    """Whether a folder is, after its links are resolved, one of the table's or below one.
+    """Return whether a folder, with its links resolved, is a folder of the table or below one.
 
-    True for every store that has no links.
+    Always True on stores without symbolic links.
     """
     if not _is_local(folder):
         return True

@@ -1,19 +1,19 @@
-"""The file operations that tables need, and what each promises (Java: `fs/FileIO`).
+"""The file operations that tables need, and the guarantees of each (Java: `fs/FileIO`).
 
-Stores differ in what they can do atomically, and the safety of commits rests on one operation:
-`create_if_absent`.  Everything else either writes names that no other process uses (data files,
-manifests) or may be repeated (hints).
+Stores differ in what they can do atomically.  The safety of commits depends on one operation:
+`create_if_absent`.  All other operations either write names that no other process uses (data files,
+manifests) or can be repeated safely (hints).
 
 ========================  =======================================================================
-`create_if_absent`        snapshots, schemas, tags: whole or not at all, for one creator only
-`overwrite`               hints and consumers: readers see the old or the new content, whole
-`write_bytes`             manifests; `open_output` data files: names that are used once
-`delete`, `delete_dir`    gone afterwards; that it was gone already is no error
+`create_if_absent`        snapshots, schemas, tags: all or nothing, and only one creator wins
+`overwrite`               hints and consumers: readers see all of the old or the new content
+`write_bytes`             manifests; `open_output` data files: names used only once
+`delete`, `delete_dir`    a missing file or folder is not an error
 ========================  =======================================================================
 
-Errors are OSError and its kinds: FileNotFoundError for what does not exist, FileExistsError for
-what must not.  Paths are absolute, in the form of the table's root ("/w/db.db/t",
-"s3://bucket/w/db.db/t"); missing folders are made when a file is written.
+Errors are OSError and its subclasses: FileNotFoundError for missing files, FileExistsError for
+files that must not exist.  Paths are absolute, in the form of the table's root ("/w/db.db/t",
+"s3://bucket/w/db.db/t"); writing a file creates missing folders.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ T = TypeVar("T")
 class FileStat:
     """A file or folder: size in bytes, last change in milliseconds since the epoch.
 
-    Folders have size 0, and on object stores no time (0).  A listing says of a symbolic link what
-    is true of its target, and `is_link`: a search for files to delete skips it.
+    Folders have size 0, and time 0 on object stores.  For a symbolic link, a listing returns the
+    values of its target and sets `is_link`; searches for files to delete skip links.
     """
 
     path: str
@@ -57,69 +57,76 @@ class FileIO(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many requests are worth having under way at once; 1 where waiting is no issue."""
+        """The useful number of concurrent requests; 1 where latency does not matter."""
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole content."""
+        """Return the whole content."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file, seekable, for reading; FileNotFoundError at once, not on the first read."""
+        """Open a seekable file for reading.
+
+        FileNotFoundError is raised here, not on the first read.
+        """
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file for writing, which may be seen half-written until it is closed.
+        """Open a new file for writing; readers may see it half-written until it is closed.
 
-        Only for names that are used once.  FileExistsError if a local file is there already.
+        Only for names that are used once.  Raises FileExistsError if a local file exists.
         """
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Make a file under a name that is used once; FileExistsError as in `open_output`."""
+        """Write a file under a name that is used once; FileExistsError as in `open_output`."""
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
-        """Whether this call made the file.  False: it was there, and is untouched.
+        """Create the file if it does not exist; return whether this call created it.
 
-        However many processes try at once, one gets True, and no reader ever sees part of the
-        content, not even after a crash.  OSError means that the outcome is not known.
-        UnsupportedFeature if the store cannot do it.  A store may also answer True when it finds
-        exactly `data` there, for it cannot tell its own repeated request from another's: callers
-        who must know who won put something of their own into the content, as snapshots do.
+        Of any number of concurrent processes, exactly one gets True, and readers never see part of
+        the content, not even after a crash.  An existing file stays untouched.  OSError means that
+        the outcome is unknown; UnsupportedFeature that the store has no such operation.  A store
+        may also return True when the file already holds exactly `data`, because it cannot tell a
+        retry of its own request from another process's request.  Callers that must know who won put
+        something unique into the content, as snapshots do.
         """
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Make or replace a file; readers see the old or the new content, never a part."""
+        """Create or replace a file; readers see the old or the new content, never a part."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder; any failure but "not found" is raised."""
+        """Return whether a file or folder exists; any failure other than "not found" is raised."""
 
     def stat(self, path: str) -> FileStat:
-        """Size and time of a file or folder."""
+        """Return the size and time of a file or folder."""
 
     def list_dir(self, path: str) -> list[FileStat]:
-        """What the folder holds, in no order, nothing for a missing folder.
+        """Return the folder's content in no particular order; empty for a missing folder.
 
-        Any other failure is raised: an incomplete listing never passes for a complete one.  What
-        is deleted meanwhile may be missing.
+        Any other failure is raised, so an incomplete listing is never mistaken for a complete one.
+        Files deleted during the call may be missing.
         """
 
     def delete(self, path: str) -> bool:
-        """Delete a file; False if it is known to have been missing (object stores cannot tell)."""
+        """Delete a file; return False if it was missing (object stores cannot tell)."""
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
-        """Delete a folder; not recursive: only if it is empty.  Whether anything was deleted."""
+        """Delete a folder (only an empty one unless `recursive`); return whether it was deleted."""
 
     def rename(self, src: str, dst: str) -> bool:
         """Move a file or folder; False, and nothing moved, if `dst` exists.
 
-        Atomic on local and distributed file systems; on object stores it is copy, then delete.
+        Atomic on local and distributed file systems; a copy followed by a delete on object stores.
         """
 
     def make_dirs(self, path: str) -> None:
-        """Make the folder and those above it; object stores but S3 have none, and do nothing."""
+        """Create the folder and its parents.
+
+        Object stores other than S3 have no folders and do nothing.
+        """
 
 
 def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """The results of `function` in the order of the items, with several requests under way.
+    """Apply `function` to the items concurrently and return the results in the order of the items.
 
-    The first failure is raised, after those under way have ended.
+    The first failure is raised after the running calls have ended.
     """
     todo = list(items)
     workers = min(io.parallelism, len(todo))
@@ -130,11 +137,11 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
 
 
 def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files of failed work, which no metadata will ever name.
+    """Delete the files of failed work that no metadata will ever name.
 
-    For clean-up after a failure, which is what the caller has to report: what cannot be deleted is
-    logged, and is an orphan.  Such files were never part of the table, so a storage that records
-    changes of the table is asked for the one below it, its attribute `unrecorded`.
+    For clean-up after a failure that the caller reports: files that cannot be deleted are logged
+    and become orphans.  They were never part of the table, so a storage that records the table's
+    changes is bypassed through its attribute `unrecorded`.
     """
     io = getattr(io, "unrecorded", io)
 
@@ -148,10 +155,10 @@ def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
 
 
 def join(folder: str, name: str) -> str:
-    """The path of `name` inside `folder`."""
+    """Return the path of `name` inside `folder`."""
     return f"{folder.rstrip('/')}/{name}"
 
 
 def parent(path: str) -> str:
-    """The folder that holds `path`."""
+    """Return the folder that holds `path`."""
     return path.rstrip("/").rsplit("/", 1)[0]

@@ -1,19 +1,20 @@
-"""Any store that fsspec knows: S3, Google storage, HDFS, memory.
+"""`FileIO` for any store that fsspec supports: S3, Google Cloud Storage, HDFS, memory.
 
-Commits need "create, unless it is there" as one request.  Which stores have it, and which do not:
+Commits need "create if absent" as one request.  Support differs by store:
 
-- `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 know it.  A store
-  that ignores the condition would lose commits: `conditional_put` finds out before the first one.
+- `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 support it.  A
+  store that ignores the condition would lose commits; `conditional_put` detects this before the
+  first commit.
 - `gs`, `gcs`: a PUT with the precondition that the object's generation is 0.
-- `memory`: under a lock of this process.
-- all others (`hdfs`, `oss`, ...): only by an exists check, a temporary file and a rename, which
-  Java does too.  On HDFS the rename itself refuses an existing name; on an object store nothing
-  does, and concurrent commits may be lost.  So such stores are refused unless the option
-  `caretaker.commit-by-rename` says that commits there are safe (one writer at a time, or a
-  file system whose rename does not replace).
+- `memory`: a lock in this process.
+- all others (`hdfs`, `oss`, ...): only an existence check, a temporary file and a rename, as in
+  Java.  On HDFS the rename itself fails if the name exists; on an object store it does not, and
+  concurrent commits may be lost.  Such stores are refused unless the option
+  `caretaker.commit-by-rename` declares commits safe (one writer at a time, or a file system whose
+  rename does not replace).
 
-Listings and file states are never cached: a commit by another process must be seen at once.
-Failed requests are StorageError, with the path; requests to S3 have deadlines (`s3`).
+Listings and file states are never cached: a commit by another process must be visible at once.
+Failed requests raise StorageError with the path; requests to S3 have deadlines (`s3`).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class FsspecFileIO:
         return 1 if self._protocol == "memory" else _REMOTE_PARALLELISM
 
     def read_bytes(self, path: str) -> bytes:
-        # s3fs asks for the size first, to read large objects in parts; one stream does here.
+        # s3fs first requests the size, to read large objects in parts; one stream is enough here.
         at_once = {"max_concurrency": 1} if self._protocol in _S3 else {}
         with _os_errors(path):
             return bytes(self._fs.cat_file(path, **at_once))
@@ -110,7 +111,7 @@ class FsspecFileIO:
         return self.put_if_absent(path, data) or self._holds(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Whether the store says that this request made the object (for `conditional_put`)."""
+        """Return whether the store reports that it created the object (for `conditional_put`)."""
         try:
             with _os_errors(path):
                 self._fs.pipe_file(path, data, mode="create")
@@ -133,13 +134,13 @@ class FsspecFileIO:
                 return
             temporary = _temporary(path)
             self._fs.pipe_file(temporary, data)
-            # A short time without the file is all right for what is overwritten (Java does it too).
+            # Overwritten files may be missing for a moment (as in Java).
             with suppress(FileNotFoundError):
                 self._fs.rm_file(path)
             self._fs.mv(temporary, path)
 
     def exists(self, path: str) -> bool:
-        # Not `fs.exists`, which takes every failure for "no".
+        # Not `fs.exists`, which returns False for every failure.
         try:
             with _os_errors(path):
                 self._fs.info(path)
@@ -161,7 +162,7 @@ class FsspecFileIO:
         found = []
         for info in infos:
             name = info["name"].rstrip("/")
-            if name != own:  # object stores list the folder's own marker
+            if name != own:  # object stores list the folder marker itself
                 found.append(_file_stat(join(path, name.rsplit("/", 1)[-1]), info))
         return found
 
@@ -202,7 +203,7 @@ class FsspecFileIO:
             if not self._is_object_store:
                 self._fs.makedirs(path, exist_ok=True)
             elif self._protocol in _S3 and not self.exists(path):
-                # As Hadoop's clients do: an empty object whose name ends with a slash.
+                # Like Hadoop clients: an empty object whose name ends with a slash.
                 self._fs.call_s3("put_object", Body=b"", **self._marker(path))
 
     @property
@@ -214,7 +215,8 @@ class FsspecFileIO:
             self._fs.makedirs(parent(path), exist_ok=True)
 
     def _move_objects(self, src: str, dst: str) -> None:
-        # All copies before the first deletion: a failure on the way leaves the source whole.
+        # Make all copies before the first deletion: a failure in between leaves the source
+        # complete.
         prefix = self._fs._strip_protocol(src).rstrip("/") + "/"  # noqa: SLF001 - public in all but name
         names = [n for n in self._fs.find(src) if n.startswith(prefix)]
         for name in names:
@@ -241,7 +243,7 @@ class FsspecFileIO:
         return {"Bucket": bucket, "Key": f"{key}/"}
 
     def _holds(self, path: str, data: bytes) -> bool:
-        # The client repeats a request whose reply was lost: then what is there is ours.
+        # The client retries a request whose reply was lost, so the existing file may be our own.
         try:
             return self.read_bytes(path) == data
         except FileNotFoundError:
@@ -305,7 +307,7 @@ def _modified_millis(info: Mapping[str, Any]) -> int:
 
 
 def _error_code(error: BaseException) -> str | None:
-    """The store's own code of an error ("PreconditionFailed"), if it came with one."""
+    """Return the store's error code ("PreconditionFailed"), if there is one."""
     seen: BaseException | None = error
     while seen is not None:
         response = getattr(seen, "response", None)
@@ -324,7 +326,7 @@ def _file_system(protocol: str, options: Mapping[str, Any]) -> Any:
 
 
 class _NamedFile:
-    """An open file of fsspec whose errors name it."""
+    """An open fsspec file whose errors name its path."""
 
     def __init__(self, opened: Any, path: str) -> None:
         self._opened = opened
@@ -376,7 +378,7 @@ _KINDS: Final[Mapping[type[OSError], int]] = {
 
 @contextmanager
 def _os_errors(path: str) -> Iterator[None]:
-    """Turn what client libraries raise for failed requests into OSError that names the path."""
+    """Turn the client libraries' errors into an OSError that names the path."""
     try:
         yield
     except PaimonError:
@@ -389,6 +391,6 @@ def _os_errors(path: str) -> Iterator[None]:
     except PermissionError as e:
         raise StorageAccessDenied(f"{path}: {e}", file=path) from e
     except (NotImplementedError, TypeError, ValueError, AttributeError, KeyError):
-        raise  # a mistake in the program, not a failure of the store
+        raise  # a programming error, not a failure of the store
     except Exception as e:
         raise StorageError(f"{path}: {type(e).__name__}: {e}", file=path) from e

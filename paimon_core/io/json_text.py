@@ -1,8 +1,8 @@
 """JSON as Java Paimon prints it (Jackson's default pretty printer).
 
-Objects are indented by two spaces a level, arrays stay on their line, a colon has a space on both
-sides, empty ones are `{ }` and `[ ]`, and only what must be escaped is.  Decimal fractions keep
-their digits: they are read as `Decimal`.
+Objects are indented by two spaces per level, arrays stay on one line, colons have a space on both
+sides, empty values are `{ }` and `[ ]`, and only characters that require it are escaped.  Decimal
+fractions are read as `Decimal` and keep their digits.
 
     >>> print(to_pretty_json({"version": 3, "fields": [{"id": 0}], "keys": []}))
     {
@@ -25,13 +25,13 @@ from typing import Any, Final, NoReturn
 MOST_NESTED: Final = 200
 _LONGEST_NUMBER: Final = 1000
 _MOST_EXPONENT: Final = 400
-# A text that does not end counts as one: to begin again at each of its quotes takes quadratic time.
+# An unterminated string matches too: restarting at each of its quotes would take quadratic time.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _LOWER_ESCAPE: Final = re.compile(r"\\u00([01][0-9a-f])")
 
 
 def parse_json_object(data: bytes | str) -> dict[str, object]:
-    """The JSON object in the text, keys in their order; ValueError if it is anything else."""
+    """Parse a JSON object and keep the order of its keys; ValueError for anything else."""
     value = parse_json(data)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {type(value).__name__}")  # noqa: TRY004 - all unreadable text is a ValueError
@@ -39,10 +39,10 @@ def parse_json_object(data: bytes | str) -> dict[str, object]:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """The value in the text.
+    """Parse a JSON value.
 
-    ValueError if it is not JSON, is nested deeper than `MOST_NESTED`, or holds a number of too many
-    digits or with an exponent that no double has.
+    Raises ValueError if the text is not JSON, is nested deeper than `MOST_NESTED`, or holds a
+    number with too many digits or an exponent beyond the range of a double.
     """
     text = data if isinstance(data, str) else data.decode("utf-8")
     _check_nesting(text)
@@ -80,14 +80,14 @@ def _no_number(text: str) -> NoReturn:
 
 
 def to_pretty_json(value: object) -> str:
-    """The text of a value, as Java prints it."""
+    """Return the text of a value as Java prints it."""
     parts: list[str] = []
     _print(value, 0, parts)
     return "".join(parts)
 
 
 def to_flat_json(value: object) -> str:
-    """The text of a value on one line without spaces."""
+    """Return the text of a value on one line without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,17 +1,17 @@
-"""Files on a local or mounted file system, through system calls only.
+"""`FileIO` for a local or mounted file system, through system calls only.
 
-How a file comes into being whole: its content goes to a hidden temporary file beside it
-(`.snapshot-7.UUID.tmp`, the name that Java uses too, which no listing of snapshots takes for one
-and which the orphan cleaner removes), is forced to disk, and then gets its name in one step: by a
-hard link, which fails if the name is taken, or where hard links are not supported by
-`renameat2(RENAME_NOREPLACE)`.  A file system that offers neither is refused, because an exists
-check followed by a rename, as Java does it here, loses commits.
+Files are created atomically.  The content goes to a hidden temporary file in the same folder
+(`.snapshot-7.UUID.tmp`, the name that Java uses too; snapshot listings ignore it and the orphan
+cleaner removes it) and is forced to disk.  Then the file gets its name in one step: by a hard link,
+which fails if the name is taken, or by `renameat2(RENAME_NOREPLACE)` where hard links are not
+supported.  A file system with neither is refused, because an existence check followed by a rename,
+as in Java, loses commits.
 
-Java's local rename replaces what another process created between its check and its rename.  That
-cannot be prevented from this side; `SnapshotStore.try_commit` looks whether it happened.
+Java's local rename replaces a file that another process creates between Java's check and its
+rename.  This side cannot prevent that; `SnapshotStore.try_commit` detects it.
 """
 
-# System calls on strings: pathlib costs more than the calls themselves.
+# Paths are strings: pathlib costs more than the system calls themselves.
 from __future__ import annotations
 
 import ctypes
@@ -44,9 +44,9 @@ def _random_text() -> str:
 
 
 def local_path(path: str) -> str:
-    """The path without the scheme: "file:/w", "file:///w" and "/w" all give "/w".
+    """Return the path without the scheme: "file:/w", "file:///w" and "/w" all give "/w".
 
-    InvalidArgument for a path with a NUL character, which no system call takes.
+    Raises InvalidArgument for a path with a NUL character, which no system call accepts.
     """
     if "\0" in path:
         raise InvalidArgument(f"a path must not hold a NUL character: {path[:200]!r}")
@@ -57,7 +57,7 @@ def local_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
-    """`FileIO` over system calls.  `new_text` makes temporary names unique among processes."""
+    """`FileIO` over system calls.  `new_text` makes temporary names unique across processes."""
 
     new_text: Callable[[], str] = _random_text
 
@@ -67,7 +67,7 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
-        # Without waiting: to open a pipe would block until somebody writes to it.
+        # Non-blocking: opening a pipe would otherwise wait for a writer.
         with os.fdopen(os.open(target, _READ_NOW), "rb", buffering=0) as f:
             _refuse_other_than_file(os.fstat(f.fileno()), target)
             return f.readall()
@@ -79,7 +79,7 @@ class LocalFileIO:
 
     def open_output(self, path: str) -> pa.NativeFile:
         os.close(self._open_new(path))
-        # To append: opened as new, a file that is there and empty would be flushed at its end.
+        # Append mode: opened with truncation, an existing empty file would be flushed on close.
         return pa.OSFile(local_path(path), "ab")
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -173,7 +173,7 @@ class LocalFileIO:
             os.unlink(source)
             return True
         try:
-            os.rename(source, target)  # of a folder: fails if the target is a folder with content
+            os.rename(source, target)  # for a folder: fails if the target is a non-empty folder
         except OSError as e:
             if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 return False
@@ -193,7 +193,7 @@ class LocalFileIO:
             return os.open(target, flags, 0o666)
 
     def _write_temporary(self, target: str, data: bytes) -> str:
-        """The path of a new hidden file beside the target, its content safe on disk."""
+        """Write a hidden file beside the target, sync it to disk and return its path."""
         folder, name = os.path.split(target)
         temporary = f"{folder}/.{name}.{self.new_text()}.tmp"
         handle = self._open_new(temporary)
@@ -215,7 +215,7 @@ def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool, is_link: bool =
 
 
 def _refuse_other_than_file(found: os.stat_result, target: str) -> None:
-    """IsADirectoryError for a folder, OSError for a device or a pipe, whose content may not end."""
+    """Raise IsADirectoryError for a folder, OSError for a device or pipe, which may never end."""
     if S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
     if not S_ISREG(found.st_mode):
@@ -231,7 +231,7 @@ def _remove_tree(target: str) -> bool:
         try:
             shutil.rmtree(target)
         except OSError as e:
-            # Somebody deletes or writes in there too; only a tree that is gone is done.
+            # Another process deletes or writes here too; repeat until the tree is gone.
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 raise
             if os.path.lexists(target):
@@ -246,11 +246,11 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def _name_exclusively(temporary: str, target: str) -> bool:
-    """Whether `target` now names the temporary's content; False if the name was taken."""
+    """Give the temporary file its final name; return False if the name is taken."""
     try:
         os.link(temporary, target)
     except FileExistsError:
-        # A network file system may repeat a request whose reply was lost: then the link is ours.
+        # A network file system may retry a request whose reply was lost: then the link is our own.
         return os.stat(temporary).st_nlink > 1
     except OSError as e:
         if e.errno not in _NO_SUCH_CALL:
@@ -270,14 +270,14 @@ def _load_renameat2() -> Any:
     try:
         return ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):
-        return None  # not Linux, or a C library that does not have it
+        return None  # not Linux, or a C library without this call
 
 
 _renameat2 = _load_renameat2()
 
 
 def _rename_exclusively(source: str, target: str) -> bool | None:
-    """Whether it was renamed; False if the target exists; None if the system has no such call."""
+    """Return True if renamed, False if the target exists, None if the system has no such call."""
     if _renameat2 is None:
         return None
     if (
@@ -296,7 +296,7 @@ def _rename_exclusively(source: str, target: str) -> bool | None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a new name in the folder survive a power loss."""
+    """Make a new name in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,9 +1,9 @@
-"""From a URL to the `FileIO` of its store and the root path in it.
+"""Opens the `FileIO` for a URL.
 
 Options are Paimon's own (`s3.endpoint`, `s3.access-key`, `s3.secret-key`, `s3.path.style.access`,
-and the same under `fs.s3a.`).  `caretaker.request-deadline` ("60 s") bounds a request to S3 with all
-its retries.  `fsspec.KEY` goes to the fsspec file system as it is, read as JSON
-where it is JSON.
+and the same under `fs.s3a.`).  `caretaker.request-deadline` ("60 s") limits an S3 request including
+all its retries.  `fsspec.KEY` is passed to the fsspec file system, parsed as JSON if it is valid
+JSON.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ REQUEST_DEADLINE: Final = "caretaker.request-deadline"
 
 
 def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[FileIO, str]:
-    """The store that `url` lives in, and `url` as a path there (absolute, no slash at the end).
+    """Return the store of `url`, and `url` as an absolute path in it without trailing slash.
 
-    A plain path and "file:" are the local file system.  InvalidArgument for a scheme that nothing
-    installed can open.
+    A plain path and "file:" use the local file system.  Raises InvalidArgument for a scheme that no
+    installed package supports.
     """
     options = options or {}
     scheme, separator, rest = url.partition("://")

@@ -1,7 +1,7 @@
-"""Reading small files that others may be writing in place.
+"""Reads small files that other programs may overwrite in place.
 
-Java Paimon writes tags, consumers and changelogs in place, so on a file system a reader may meet an
-empty or half-written one for a moment.  (Java's own readers try again as well.)
+Java Paimon writes tags, consumers and changelogs in place, so on a file system a reader may briefly
+see an empty or half-written file. (Java's own readers retry as well.)
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ WAITS_MILLIS: Final = (10, 40, 100, 250)
 
 
 def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
-    """The content of a metadata file.
+    """Return the content of a metadata file.
 
-    FileNotFoundError if there is none; CorruptTable if a folder is where the file belongs, or a
-    file where its folder belongs.
+    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder in place of
+    the file or a file in place of its folder.
     """
     try:
         return io.read_bytes(path)
@@ -30,7 +30,7 @@ def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
 
 
 def not_a_file(path: str, error: OSError, *, table: str | None = None) -> CorruptTable:
-    """What says that a folder is where a file belongs, or a file where its folder belongs."""
+    """Return the error for a folder in place of a file, or a file in place of its folder."""
     where = "a folder" if isinstance(error, IsADirectoryError) else "below another file"
     return CorruptTable(
         f"{path} should be a file but is {where}",
@@ -42,10 +42,11 @@ def not_a_file(path: str, error: OSError, *, table: str | None = None) -> Corrup
 
 
 def read_with_retries(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: str) -> T:
-    """What `parse` makes of the file, read again a few times while it cannot be parsed.
+    """Return the parsed file; read it again a few times while it cannot be parsed.
 
-    `parse` raises one of `UNREADABLE` for what it cannot read; if that lasts, CorruptTable names
-    the file.  FileNotFoundError if there is none, CorruptTable if it is a folder.
+    `parse` raises one of `UNREADABLE` for content that it cannot read; if that persists,
+    CorruptTable names the file.  Raises FileNotFoundError if the file does not exist, CorruptTable
+    if it is a folder.
     """
     content = read_whole(io, path, table=table)
     for wait in WAITS_MILLIS:
@@ -64,7 +65,7 @@ def read_with_retries(io: FileIO, path: str, parse: Callable[[bytes], T], *, tab
 
 
 def _parsed(content: bytes, parse: Callable[[bytes], T], path: str, table: str) -> T:
-    """What `parse` makes of it; its own errors but InvalidArgument say which file they are about."""
+    """Return the parsed content; its errors, except InvalidArgument, name the file."""
     try:
         return parse(content)
     except InvalidArgument as e:

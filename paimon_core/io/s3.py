@@ -1,16 +1,16 @@
 """S3 through s3fs, with one owner of retries and deadlines.
 
-aiohttp, botocore and s3fs each retry by themselves, which multiplies: 25 requests before a store
-that is overloaded counts as failed, and minutes before one that never replies does.  Here all of
-them ask once, and this module decides:
+aiohttp, botocore and s3fs each retry on their own, and the retries multiply: an overloaded store
+fails only after 25 requests, and a silent one only after minutes. Here each of them sends a request
+once, and this module decides:
 
 - Each request has a time limit, and so has the *chain* of its retries (`deadline_seconds`, plus a
   second for every MiB that moves).  The body of an object is part of the chain.
-- What may pass is retried: broken connections, timeouts, 429 and 5xx.
-- What does not pass is not: StorageAccessDenied for credentials, at once.
+- Transient failures are retried: broken connections, timeouts, 429 and 5xx.
+- Permanent failures are not: rejected credentials raise StorageAccessDenied at once.
 - A chain that ends without a usable reply is a StorageError that names the object and the last
-  reply.  A conditional PUT is only ever said to have failed if no request of the chain can have
-  taken effect; otherwise the error says that the outcome is unknown.
+  reply.  A conditional PUT is reported as failed only if no request of the chain can have taken
+  effect; otherwise the error says that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEADLINE_SECONDS: Final = 60.0
 _MOST_ATTEMPTS: Final = 8
 _CONNECT_SECONDS: Final = 5.0
 _IDLE_SHARE: Final = 3
-"""So many silent requests fit into the deadline."""
+"""The number of unanswered requests that fit into the deadline."""
 _LEAST_BYTES_PER_SECOND: Final = 1024**2
 _LEAST_WAIT_MILLIS: Final = 200
 _MOST_WAIT_MILLIS: Final = 5_000
@@ -66,7 +66,7 @@ _BROKEN: Final = (
     asyncio.TimeoutError,
     OSError,
 )
-"""Failures of the connection, or replies that are no replies."""
+"""Connection failures and invalid replies."""
 
 _DENIED_CODES: Final = frozenset(
     {
@@ -110,8 +110,8 @@ _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
 class _OneTrySession(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
     """Sends a request once.
 
-    aiohttp repeats a PUT whose connection broke without a word.  Then a refusal may be the second
-    reply, to a request that took effect the first time.
+    aiohttp silently repeats a PUT whose connection broke.  A refusal may then answer the repetition
+    of a request that already took effect.
     """
 
     async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:
@@ -121,7 +121,7 @@ class _OneTrySession(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has n
 
 
 class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no types
-    """s3fs whose requests end: each chain of retries within `deadline_seconds`."""
+    """s3fs with deadlines: each chain of retries ends within `deadline_seconds`."""
 
     retries = 1
 
@@ -143,7 +143,7 @@ class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no ty
         self.deadline_seconds = deadline_seconds
 
     async def get_s3(self, bucket: str | None = None) -> Any:
-        """The client for the bucket, its calls bounded."""
+        """Return the client for the bucket, with bounded calls."""
         client = await super().get_s3(bucket)
         call = client._make_api_call  # noqa: SLF001 - the one place that every request passes
         if not isinstance(call, _Bounded):
@@ -202,7 +202,7 @@ class _Bounded:
 
 
 class _Content:
-    """The body of an object, read already, as s3fs reads it."""
+    """The body of an object, already read, with the interface that s3fs expects."""
 
     def __init__(self, content: bytes) -> None:
         self._content = BytesIO(content)
@@ -215,10 +215,10 @@ class _Content:
 
 
 def _refusal(error: Exception, target: str, location: str) -> Exception | None:
-    """What to raise for an error that a retry would meet again; None for one that may pass."""
+    """Return the error to raise for a permanent failure; None for a transient one."""
     as_it_is: Exception = error
     if isinstance(error, StorageError):
-        return error  # of a request that botocore made to learn why this one was refused
+        return error  # from a request that botocore made to learn why this one was refused
     if isinstance(error, _NO_CREDENTIALS):
         return StorageAccessDenied(
             f"{target} was not sent: {error}",
@@ -229,7 +229,7 @@ def _refusal(error: Exception, target: str, location: str) -> Exception | None:
         code, status = _code(error), _status(error)
         if code in _PASSING_CODES or status in _PASSING_STATUSES:
             return None
-        # The reply to a HEAD holds no reason; 400 is what expired tokens get.
+        # The reply to a HEAD holds no reason; expired tokens get a 400.
         denied = _DENIED_STATUSES | {400} if target.startswith("Head") else _DENIED_STATUSES
         if code not in _DENIED_CODES and status not in denied:
             return as_it_is

@@ -1,5 +1,7 @@
-"""What a merge changed, as changelog rows (Java: `FullChangelogMergeFunctionWrapper`,
-`LookupChangelogMergeFunctionWrapper`, `FirstRowMergeFunctionWrapper`).
+"""The changes of a merge as changelog rows.
+
+Java: `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`,
+`FirstRowMergeFunctionWrapper`.
 
 ============  ===========  =====================================================================
 before        after        changelog
@@ -10,12 +12,12 @@ a row         a row        -U before, +U after; nothing if they are equal and th
                            that (`changelog-producer.row-deduplicate`)
 ============  ===========  =====================================================================
 
-*full-compaction*: before is the record of the top level; the changelog has every key whose record
-was not alone there.  *lookup*: before is the nearest record above level 0, in the merged files or
-else looked up above them; the changelog has the keys with a record on level 0.  *first-row*: the
+*full-compaction*: before is the record of the top level; the changelog has every key with records
+on other levels.  *lookup*: before is the nearest record above level 0, from the merged files or
+looked up above them; the changelog has the keys with a record on level 0.  *first-row*: the
 changelog has the keys that had no record above level 0.
 
-Rows carry the sequence number of the record that they show.
+Rows have the sequence number of the record that they show.
 """
 
 from __future__ import annotations
@@ -52,30 +54,33 @@ from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.buffers import bool_values, index_array
 
 Find = Callable[[pa.RecordBatch, Rows], tuple[Rows, pa.RecordBatch | None]]
-"""Looks up the keys of these rows of a batch, ascending: which of them were found, and their
-records with the batch's columns (None: they are not wanted)."""
+"""Looks up the keys of these rows of a batch, ascending.
+
+Returns which of them were found, and their records with the batch's columns (None if they are not
+needed).
+"""
 Equal = Callable[[pa.RecordBatch, pa.RecordBatch], BoolArray]
-"""For each pair of rows, whether they count as the same."""
+"""Returns, for each pair of rows, whether they are equal."""
 _NO_ROW: Final = NO_PLACE
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """The rows to write, deletes included, and the changelog of the merge (None: no changes)."""
+    """The rows to write, including deletes, and the changelog of the merge (None: no changes)."""
 
     merged: pa.RecordBatch
     changelog: pa.RecordBatch | None = None
 
 
 class ChangelogMerge(Protocol):
-    """Merges a slice, and returns what that changed."""
+    """Merges a slice and returns the changes."""
 
     def merge(self, rows: MergeSlice) -> MergeResult: ...
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutChangelog:
-    """Merges, and returns no changelog."""
+    """Merges without a changelog."""
 
     engine: MergeEngine
 
@@ -85,7 +90,7 @@ class WithoutChangelog:
 
 @dataclass(frozen=True, slots=True)
 class FullCompaction:
-    """Returns what a compaction into the top level changes there; rows need a `_LEVEL`."""
+    """Returns the changes of a compaction into the top level; rows need a `_LEVEL`."""
 
     engine: MergeEngine
     top_level: int
@@ -103,7 +108,7 @@ class FullCompaction:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Merges level 0 with what `find` knows of the levels above; rows need a `_LEVEL`.
+    """Merges level 0 with the records that `find` looks up above; rows need a `_LEVEL`.
 
     Keys without a record above level 0 among the rows are looked up, with or without a changelog.
     """
@@ -138,7 +143,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """Keeps the first row of each key, and none where `find` knows an older one."""
+    """Keeps the first row of each key, or none if `find` returns an older one."""
 
     engine: MergeEngine
     find: Find | None
@@ -173,7 +178,10 @@ def _changelog(
     reported: BoolArray,
     equal: Equal | None,
 ) -> pa.RecordBatch | None:
-    """The changelog of the `reported` groups; `before` are rows of `versions`, one per group."""
+    """Return the changelog of the `reported` groups.
+
+    `before` are rows of `versions`, one per group.
+    """
     after = np.full(len(before), _NO_ROW)
     if merged.groups is None:
         after[:] = np.arange(len(before))
@@ -196,7 +204,7 @@ def _changelog(
         np.array([DELETE, UPDATE_BEFORE, INSERT, UPDATE_AFTER], np.int8),
         [len(deleted), len(updated), len(inserted), len(updated)],
     )
-    # By group, the old row before the new one.
+    # In each group, the old row precedes the new one.
     places = np.argsort(np.concatenate((old_groups * 2, new_groups * 2 + 1)), kind="stable")
     shown = pa.concat_batches(
         [
@@ -211,7 +219,7 @@ def _changelog(
 
 
 def _adds(batch: pa.RecordBatch, rows: Rows) -> BoolArray:
-    """For each of these rows, whether it is there and of kind +I or +U."""
+    """Return, for each of these rows, whether it exists and is of kind +I or +U."""
     there: BoolArray = rows != _NO_ROW
     if batch.num_rows:
         there &= ~is_retract(kind_values(batch.column(VALUE_KIND)))[rows]
@@ -219,9 +227,9 @@ def _adds(batch: pa.RecordBatch, rows: Rows) -> BoolArray:
 
 
 def equality(names: Sequence[str], *, rules: JavaRules = JavaRules.JAVA_1_4) -> Equal:
-    """Whether rows have the same values in these columns, as Java's generated code compares them.
+    """Return a comparison of rows by these columns, with the rules of Java's generated code.
 
-    Null equals null.  By 1.4 NaN equals nothing, and 0.0 equals -0.0; by 2.0 it is the reverse.
+    Null equals null.  In 1.4, NaN equals nothing and 0.0 equals -0.0; in 2.0 it is the reverse.
     """
     by_bits = rules is JavaRules.JAVA_2_0
 
@@ -252,13 +260,13 @@ def _equal_values(old: pa.Array, new: pa.Array, *, by_bits: bool) -> BoolArray:
 
 
 def _float_bits(column: pa.Array) -> pa.Array:
-    """The bits of numbers as `Double.compare` tells them apart: there is one NaN, and two zeros."""
+    """Return the bits of numbers as `Double.compare` distinguishes them: one NaN and two zeros."""
     one_nan = pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
     return one_nan.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
 
 
 def _with_bits(value: object) -> object:
-    """A nested value whose numbers are replaced by what `Double.compare` tells apart."""
+    """Return a nested value whose numbers are replaced by what `Double.compare` distinguishes."""
     match value:
         case float():
             return value.hex()

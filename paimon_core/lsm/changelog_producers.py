@@ -1,9 +1,9 @@
-"""What each changelog producer does (Java: `CoreOptions.ChangelogProducer`): one row each.
+"""The changelog producers (Java: `CoreOptions.ChangelogProducer`): one row each.
 
 ::
 
     none              there is no changelog
-    input             writers write down the rows that they are given
+    input             writers write the incoming rows
     full-compaction   a compaction into the top level writes what it changes there
     lookup            every compaction looks up the old rows and writes what it changes
 """
@@ -18,12 +18,12 @@ from paimon_core.options import CHANGELOG_PRODUCER, Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogProducer:
-    """A value of `changelog-producer`, and what follows from it.
+    """A value of `changelog-producer` and its traits.
 
     `has_changelog`: changes are in changelog files; without them, the rows that writers append are
-    the changes.  `by_writer`: writers write the changelog.  `by_compaction`: compactions write it, with
-    `top_level_only` those into the top level alone.  `needs_lookup`: compactions look up old rows
-    for it.
+    the changes.  `by_writer`: writers write the changelog.  `by_compaction`: compactions write it,
+    with `top_level_only` only those into the top level.  `needs_lookup`: compactions look up old
+    rows for it.
     """
 
     name: str
@@ -36,11 +36,11 @@ class ChangelogProducer:
     allows_deletion_vectors: bool = True
 
     def is_written_at(self, level: int, *, top_level: int) -> bool:
-        """Whether a compaction into this level writes a changelog."""
+        """Return whether a compaction into this level writes a changelog."""
         return self.by_compaction and (level == top_level or not self.top_level_only)
 
     def complete_from(self, *, top_level: int) -> int:
-        """The lowest level whose rows are all in the changelog.
+        """Return the lowest level whose rows are all in the changelog.
 
         A later compaction writes the changelog of rows on lower levels.
         """
@@ -66,9 +66,9 @@ CHANGELOG_PRODUCERS: Final = {
 
 
 def changelog_producer_of(options: Options) -> ChangelogProducer:
-    """The producer of a table.
+    """Return the producer of a table.
 
-    An unknown one has a changelog and no other trait: its table can be read, but not written.
+    An unknown producer has a changelog and no other trait: its table can be read, but not written.
     """
     name = options.value(CHANGELOG_PRODUCER)
     return CHANGELOG_PRODUCERS.get(name) or ChangelogProducer(name=name)

@@ -1,4 +1,4 @@
-"""The merge engine that a table's options ask for (Java: `mergetree/compact/*MergeFunction`)."""
+"""The merge engine that a table's options select (Java: `mergetree/compact/*MergeFunction`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from paimon_core.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class ChosenEngine:
-    """An engine, and the columns that it reads although the query does not select them.
+    """An engine, and the columns that it reads even if the query does not select them.
 
-    `with_levels`: rows of files are merged by their levels, so they need a column `_LEVEL`.
+    `with_levels`: rows of files are merged by level, so they need a column `_LEVEL`.
     """
 
     engine: MergeEngine
@@ -24,15 +24,15 @@ class ChosenEngine:
 
     @property
     def of_files(self) -> MergeEngine:
-        """What merges rows of files (Java: `LookupMergeFunction.wrap`)."""
+        """Return the engine for rows of files (Java: `LookupMergeFunction.wrap`)."""
         return LookupMerge(self.engine) if self.with_levels else self.engine
 
 
 def merge_engine_of(schema: TableSchema, *, rules: JavaRules = JavaRules.JAVA_1_4) -> ChosenEngine:
-    """The engine of a table; UnsupportedFeature for one that is not known."""
+    """Return the engine of a table; UnsupportedFeature for an unknown one."""
     options = schema.options
     traits = traits_of(options)
     engine, needs = traits.build(schema, rules), tuple(traits.needed_columns(schema))
-    # The first version wins whatever level it is on, and so may the newest one.
+    # The first version wins whatever its level, and so may the newest one.
     ignores_levels = traits.keeps_first or newest_file_wins(options)
     return ChosenEngine(engine, needs, with_levels=needs_lookup(options) and not ignores_levels)

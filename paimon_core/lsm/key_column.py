@@ -1,16 +1,16 @@
-"""Arrow columns as *digits*: integer columns that order rows as Java orders the values.
+"""Arrow columns as *digits*: integer columns that sort rows as Java sorts the values.
 
 A column's values compare as the tuples of their digits do, most significant digit first.  Numbers
-have one digit; strings have two words of eight bytes and then a dense rank, each worked out only
-for the rows that the digits before it left undecided.  So sorting by any type is sorting by
-integers, which numpy does fast on runs that are sorted already.
+have one digit; strings have two words of eight bytes and then a dense rank, each computed only for
+the rows that the previous digits do not decide.  So sorting by any type is sorting by integers,
+which numpy does fast on runs that are already sorted.
 
-The order is that of Java's generated comparators (`codegen/GenerateUtils.generateCompare`):
-strings and binaries by unsigned bytes, false before true, null before everything, in ascending
-and descending order alike.  Floats Java compares with `<` and `>` up to 1.4, which make -0.0 and
-0.0 the same key, as here without `signed_zeros`; they also make NaN equal to *every* number, so
-that Java loses rows with a NaN key.  Here NaN is one value, after all others.  From 2.0 on Java
-compares with `Double.compare`: NaN as here, and -0.0 before 0.0 (`signed_zeros`).
+The order is that of Java's generated comparators (`codegen/GenerateUtils.generateCompare`): strings
+and binaries by unsigned bytes, false before true, null before everything, in ascending and
+descending order alike.  Up to 1.4, Java compares floats with `<` and `>`: -0.0 and 0.0 are the same
+key, as here without `signed_zeros`; NaN equals *every* number, so Java loses rows with a NaN key.
+Here NaN is one value, after all others.  From 2.0 on, Java compares with `Double.compare`: NaN as
+here, and -0.0 before 0.0 (`signed_zeros`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Rows = npt.NDArray[np.int64]
 IntArray = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 BoolArray = npt.NDArray[np.bool_]
 Digit = Callable[[Rows | None], IntArray]
-"""Digit values of these rows, of all rows for None."""
+"""Returns the digit values of these rows; None means all rows."""
 Value = int | bytes
-"""One value of a column, in a form that Python compares as Java compares the value."""
+"""A column value in a form that Python compares as Java compares the value."""
 
 _WORD: Final = 8
 _KEPT_BITS: Final = np.array(
@@ -47,20 +47,20 @@ class KeyColumn(Protocol):
     """One column of keys or sequence values, without nulls."""
 
     def digits(self, *, skip: int = 0) -> Sequence[Digit]:
-        """The digits, most significant first; `skip` leading bytes are known to be all equal."""
+        """Return the digits, most significant first; the first `skip` bytes are all equal."""
         ...
 
     def value(self, row: int) -> Value:
-        """The value of one row."""
+        """Return the value of one row."""
         ...
 
     def equals_previous(self) -> BoolArray:
-        """For each row but the first, whether it has the value of the row before."""
+        """Return, for each row but the first, whether it equals the row before."""
         ...
 
 
 class NumberColumn:
-    """Values that one or two integers hold: numbers, booleans, dates, times, decimals."""
+    """Values that fit into one or two integers: numbers, booleans, dates, times, decimals."""
 
     __slots__ = ("_digits",)
 
@@ -84,7 +84,7 @@ class NumberColumn:
 
     @property
     def single(self) -> IntArray | None:
-        """The one digit that says everything, None if there are two."""
+        """Return the only digit; None if there are two."""
         return self._digits[0] if len(self._digits) == 1 else None
 
 
@@ -101,11 +101,11 @@ class BytesColumn:
         self._end = offsets[1:].astype(np.int64)
         self._data: Any = array.buffers()[2] or b""
         size = len(self._data)
-        if size < _WORD:  # a word is read whole: there must be one
+        if size < _WORD:  # a word is read as a whole, so there must be one
             self._data = bytes(self._data) + bytes(_WORD - size)
             size = _WORD
         self._size = size
-        # One big-endian word starts at every byte.
+        # A big-endian word starts at every byte.
         self._words: Any = np.ndarray(
             (size - _WORD + 1,), dtype=">u8", buffer=self._data, strides=(1,)
         )
@@ -143,7 +143,7 @@ class BytesColumn:
         return lengths if rows is None else lengths[rows]
 
     def ranks(self, rows: Rows | None) -> IntArray:
-        """Dense ranks among these rows: digits of this very call, not comparable with others."""
+        """Return dense ranks among these rows, comparable only within one call."""
         array = self._array if rows is None else self._array.take(index_array(rows))
         ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
         return fixed_values(ranks, np.uint64)
@@ -154,9 +154,9 @@ def _picked(values: IntArray) -> Digit:
 
 
 def key_column(array: pa.Array, *, signed_zeros: bool = False) -> KeyColumn:
-    """The column as digits; values under nulls are zero or empty, see `null_flags`.
+    """Return the column as digits; null values are zero or empty, see `null_flags`.
 
-    UnsupportedFeature for types without an order here: arrays, maps, rows, variants.
+    Raises UnsupportedFeature for types without an order here: arrays, maps, rows, variants.
     """
     t = array.type
     if (
@@ -183,7 +183,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 def number_digits(array: pa.Array, *, signed_zeros: bool = False) -> list[IntArray]:
-    """The digits of a column of numbers; anything stands under nulls."""
+    """Return the digits of a column of numbers; the digits of nulls are undefined."""
     t = array.type
     if pa.types.is_integer(t) and not pa.types.is_unsigned_integer(t):
         return [fixed_values(array, _SIGNED_DTYPES[t.bit_width]).astype(np.int64, copy=False)]
@@ -208,13 +208,13 @@ def number_digits(array: pa.Array, *, signed_zeros: bool = False) -> list[IntArr
 
 
 def float_value(value: float, *, signed_zeros: bool = False) -> int:
-    """The digit of one FLOAT or DOUBLE value."""
+    """Return the digit of one FLOAT or DOUBLE value."""
     return int(_float_digit(np.array([value], np.float64), signed_zeros=signed_zeros)[0])
 
 
 def _float_digit(values: npt.NDArray[np.float64], *, signed_zeros: bool) -> npt.NDArray[np.int64]:
-    # Adding zero turns -0.0 into 0.0; one NaN for all; then IEEE bits order as integers do, once
-    # the magnitude bits of negative numbers are turned around.
+    # Adding zero turns -0.0 into 0.0, and all NaNs become one; then IEEE bits sort as integers,
+    # once the magnitude bits of negative numbers are inverted.
     numbers = values if signed_zeros else values + 0.0
     bits = np.where(np.isnan(values), np.nan, numbers).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
@@ -229,11 +229,11 @@ def _decimal_words(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
-    """A column of integers without nulls as int64."""
+    """Return a column of integers without nulls as int64."""
     values: npt.NDArray[np.int64] = number_digits(array)[0].astype(np.int64, copy=False)
     return values
 
 
 def kind_values(array: pa.Array) -> npt.NDArray[np.int8]:
-    """A `_VALUE_KIND` column, without a copy."""
+    """Return a `_VALUE_KIND` column without a copy."""
     return fixed_values(array, np.int8)

@@ -1,4 +1,4 @@
-"""The order of keys: of single keys, of stored key bytes, and of the rows of a batch.
+"""The order of single keys, of stored key bytes, and of the rows of a batch.
 
 A key outside a batch is a plain tuple that Python compares as Java compares the key (strings as
 their UTF-8 bytes, decimals as unscaled integers, timestamps in the unit of their Arrow column).
@@ -33,18 +33,18 @@ from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
 Key = tuple[Value | tuple[Value, ...], ...]
-"""A key; a value of a nullable column stands in a tuple of its own, an empty one for null."""
+"""A key; the value of a nullable column is in its own tuple, which is empty for null."""
 
 _UNIT_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def has_signed_zeros(key: RowType) -> bool:
-    """Whether -0.0 comes before 0.0 in keys of this type, see `KeyType`."""
+    """Return whether -0.0 sorts before 0.0 in keys of this type, see `KeyType`."""
     return isinstance(key, KeyType) and key.signed_zeros
 
 
 def stored_key(row: bytes, key: RowType) -> Key:
-    """The key that stored row bytes (`DataFileMeta.min_key`) hold."""
+    """Decode the key in stored row bytes (`DataFileMeta.min_key`)."""
     signed = has_signed_zeros(key)
     return tuple(
         comparable(value, f.type, signed_zeros=signed)
@@ -53,14 +53,14 @@ def stored_key(row: bytes, key: RowType) -> Key:
 
 
 def stored_key_order(key: RowType) -> Callable[[bytes], Key]:
-    """What makes stored row bytes of this key type comparable: a sort key."""
+    """Return a sort key function for stored row bytes of this key type."""
     return lambda row: stored_key(row, key)
 
 
 def comparable(
     value: object, data_type: DataType, *, signed_zeros: bool = False
 ) -> Value | tuple[Value, ...]:
-    """One internal value as an element of a `Key`."""
+    """Return an internal value as an element of a `Key`."""
     if value is None:
         if not data_type.nullable:
             raise CorruptTable(f"null in a key column of type {type_to_sql(data_type)}")
@@ -91,7 +91,7 @@ def _comparable(value: object, data_type: DataType, *, signed_zeros: bool) -> Va
 
 
 class KeyView:
-    """The keys of a batch that is sorted by them."""
+    """The keys of a batch that is sorted by key."""
 
     __slots__ = ("_columns", "_names", "_nullable", "_valid", "batch")
 
@@ -105,7 +105,7 @@ class KeyView:
         self._valid = [valid_rows(a) if a.null_count else None for a in arrays]
 
     def at(self, row: int) -> Key:
-        """The key of a row."""
+        """Return the key of a row."""
         return tuple(self._element(i, row) for i in range(len(self._columns)))
 
     def _element(self, column: int, row: int) -> Value | tuple[Value, ...]:
@@ -118,7 +118,7 @@ class KeyView:
         return (value,) if self._nullable[column] else value
 
     def lower_bound(self, key: Key, begin: int = 0) -> int:
-        """The first row from `begin` on whose key is not below `key`; the row count if none."""
+        """Return the first row from `begin` on with a key >= `key`; the row count if none."""
         if len(self._columns) == 1 and not self._nullable[0]:
             column = self._columns[0]
             values = column.single if isinstance(column, NumberColumn) else None
@@ -130,7 +130,10 @@ class KeyView:
 def key_digits(
     arrays: Sequence[pa.Array], *, skip: int = 0, signed_zeros: bool = False
 ) -> list[Digit]:
-    """The digits of a key of several columns; `skip` as in `KeyColumn.digits`, of the first."""
+    """Return the digits of a multi-column key.
+
+    `skip` as in `KeyColumn.digits`, for the first column.
+    """
     digits: list[Digit] = []
     for position, array in enumerate(arrays):
         if array.null_count:
@@ -147,10 +150,10 @@ def _null_flags(array: pa.Array) -> Digit:
 
 
 def sort_rows(digits: Sequence[Digit], first: IntArray | None = None) -> tuple[Rows, BoolArray]:
-    """(order, borders): the rows in key order, stable, and for each place whether a key begins.
+    """Return (order, borders): the rows in stable key order, and where a key begins.
 
-    Sorts by the first digit (given as `first` if it is known already), then, digit by digit, only
-    the rows that are still equal.  Fast where the rows are some sorted runs one after the other.
+    Sorts by the first digit (passed as `first` if known), then, digit by digit, only the rows that
+    are still equal.  Fast if the rows are a few concatenated sorted runs.
     """
     leading = digits[0](None) if first is None else first
     order: Rows = np.argsort(leading, kind="stable")
@@ -175,14 +178,14 @@ def sort_rows(digits: Sequence[Digit], first: IntArray | None = None) -> tuple[R
 
 
 def tied_places(borders: BoolArray) -> Rows:
-    """The places that belong to groups of more than one row."""
+    """Return the places in groups of more than one row."""
     tied = ~borders
     tied[:-1] |= tied[1:]
     return np.flatnonzero(tied)
 
 
 def repeats_key(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array]) -> bool:
-    """Whether any row has the key of the row before it."""
+    """Return whether any row has the key of the row before it."""
     equal: BoolArray | None = None
     for column, array in zip(columns, arrays, strict=True):
         same = column.equals_previous()

@@ -1,4 +1,4 @@
-"""The keys of a slice that have several versions, and how merged columns become a batch again.
+"""The keys of a slice with several versions, and the assembly of merged columns into a batch.
 
 Merge engines work on *places*: positions in merge order over the rows of these keys alone.
 
@@ -8,8 +8,8 @@ Merge engines work on *places*: positions in merge order over the rows of these 
     starts   0           3
     ends                 3       5
 
-A merged column is either a choice of one version a group (`Picks`), or new values (`pa.Array`).
-Keys with one version keep their row as it is.
+A merged column is either a choice of one version per group (`Picks`), or new values (`pa.Array`).
+Keys with one version keep their row unchanged.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NO_PLACE = -1
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """One place a group, NO_PLACE for null."""
+    """One place per group, NO_PLACE for null."""
 
     places: Rows
 
 
 Column: TypeAlias = Picks | Any
-"""What a column becomes: one value for each group of several versions."""
+"""A merged column: one value per group of several versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The rows of the keys that are merged; `members` says which groups of the slice they are."""
+    """The rows of the merged keys; `members` holds their groups in the slice."""
 
     rows: Rows
     starts: Rows
@@ -80,18 +80,18 @@ class Versions:
 
     @property
     def last(self) -> Picks:
-        """The last version of each group."""
+        """Return the last version of each group."""
         return Picks(self.ends - 1)
 
     def last_where(self, mask: BoolArray) -> Rows:
-        """The last place of each group where the mask holds, or NO_PLACE."""
+        """Return the last place of each group where the mask is true, or NO_PLACE."""
         hits = np.flatnonzero(mask)
         found = np.searchsorted(hits, self.ends) - 1
         places = np.where(found >= 0, hits[np.maximum(found, 0)], NO_PLACE) if len(hits) else found
         return np.where(places >= self.starts, places, NO_PLACE)
 
     def first_where(self, mask: BoolArray, after: Rows | None = None) -> Rows:
-        """The first place of each group (after a place) where the mask holds, or NO_PLACE."""
+        """Return each group's first place (after `after`) where the mask is true, or NO_PLACE."""
         hits = np.flatnonzero(mask)
         begin = self.starts if after is None else np.maximum(after + 1, self.starts)
         found = np.searchsorted(hits, begin)
@@ -101,15 +101,17 @@ class Versions:
         return np.where(places < self.ends, places, NO_PLACE)
 
     def valid(self, column: pa.Array) -> BoolArray:
-        """For each place, whether the column has a value there."""
+        """Return, for each place, whether the column is not null there."""
         if column.null_count == 0:
             return np.ones(self.places, dtype=np.bool_)
         return valid_rows(column)[self.rows]
 
     def running_maximum(self, codes: IntArray, starts: Rows) -> Rows:
-        """For each place the greatest code before it, since the last of `starts`; 0 at a start.
+        """Return, for each place, the greatest code before it since the last of `starts`.
 
-        Codes are at least 0 and much smaller than 2^63 over the number of starts.
+        0 at a start.
+
+        Codes are at least 0 and much smaller than 2^63 divided by the number of starts.
         """
         begins = np.zeros(self.places, dtype=np.int64)
         begins[starts] = 1
@@ -128,10 +130,10 @@ def assembled(
     kinds: npt.NDArray[np.int8] | None = None,
     sequence_numbers: npt.NDArray[np.int64] | None = None,
 ) -> MergedRows:
-    """The slice's groups, one row each: merged columns where given, else the last version's value.
+    """Return one row per group: merged columns where given, else the last version's value.
 
-    `kinds` and `sequence_numbers` are those of the groups of several versions: +I, and the last
-    version's number, if not given.
+    `kinds` and `sequence_numbers` apply to the groups of several versions; the defaults are +I and
+    the last version's number.
     """
     last = piece.last_rows()
     shared: dict[int, pa.Array] = {}
@@ -162,7 +164,7 @@ def assembled(
 
 
 def _picked_rows(last: Rows, versions: Versions, picks: Picks) -> pa.Array:
-    """The row to take for every group of the slice; null where there is no place."""
+    """Return the row to take for every group of the slice; null without a place."""
     index = last.copy()
     found = picks.places != NO_PLACE
     index[versions.members] = versions.rows[np.maximum(picks.places, 0)]
@@ -174,7 +176,7 @@ def _picked_rows(last: Rows, versions: Versions, picks: Picks) -> pa.Array:
 
 
 def picked(versions: Versions, column: pa.Array, picks: Picks) -> pa.Array:
-    """The values of the groups of several versions."""
+    """Return the values of the groups of several versions."""
     found = picks.places != NO_PLACE
     rows = versions.rows[np.maximum(picks.places, 0)]
     return column.take(fixed_array(rows, pa.int64(), found))
@@ -183,7 +185,7 @@ def picked(versions: Versions, column: pa.Array, picks: Picks) -> pa.Array:
 def fixed_array(
     values: npt.NDArray[Any], arrow_type: pa.DataType, valid: BoolArray | None = None
 ) -> pa.Array:
-    """An array of a fixed-width type from its raw values; all valid unless told."""
+    """Return an array of a fixed-width type from raw values; all valid by default."""
     validity = None
     if valid is not None and not valid.all():
         validity = pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -1,8 +1,8 @@
 """Metadata records in Avro files, as dicts.
 
-The writer's schema decides how a file is read, so fields that a newer Java adds are simply left
-unused, and fields that an older one lacks are absent.  (Manifests hold many entries and have a
-faster way, `entry_codec`.)
+The writer's schema decides how a file is read, so fields that a newer Java adds are ignored, and
+fields that an older one lacks are absent. (Manifests hold many entries and use the faster
+`entry_codec`.)
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from paimon_core.io.json_text import parse_json
 from paimon_core.types.data_types import RowType
 
 BLOCK_BYTES: Final = 64_000
-"""Bytes of records from which on Java closes a block."""
+"""The bytes of records at which Java closes a block."""
 _RECORDS_OF_ANY_FILE: Final = 10_000
 _LEAST_RECORD_BYTES: Final = 4
-# Without xz: Java's bundles hold no library for it.
+# Without xz: Java's bundles have no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
     "zstandard": "zstandard",
@@ -44,7 +44,7 @@ _CODECS: Final = {
 
 
 def avro_codec(compression: str) -> str:
-    """Avro's name of a compression option; InvalidArgument if Java cannot write it."""
+    """Return the Avro codec of a compression option; InvalidArgument if Java cannot write it."""
     codec = _CODECS.get(compression.lower())
     if codec is None:
         raise InvalidArgument(
@@ -60,7 +60,7 @@ def _reading_schema(schema: bytes) -> Any:
 
 
 def read_records(container: Container) -> Iterator[dict[str, Any]]:
-    """The records as dicts; logical types are left as the plain values that are stored."""
+    """Yield the records as dicts; logical types stay plain stored values."""
     schema = _reading_schema(container.metadata[SCHEMA_KEY])
     for rows, data in metadata_blocks(container):
         stream = BytesIO(data)
@@ -71,10 +71,10 @@ def read_records(container: Container) -> Iterator[dict[str, Any]]:
 
 
 def metadata_blocks(container: Container) -> Iterator[Block]:
-    """The blocks of a metadata file.
+    """Yield the blocks of a metadata file.
 
-    CorruptTable for more records than so many bytes can hold: each takes hundreds of bytes of
-    memory, and as each names another file, it takes some bytes of a compressed file, too.
+    Raises CorruptTable for more records than the file's bytes can hold: each takes hundreds of
+    bytes of memory and, because it names another file, some bytes of a compressed file.
     """
     left = _RECORDS_OF_ANY_FILE + container.size // _LEAST_RECORD_BYTES
     for block in container.blocks():
@@ -88,7 +88,7 @@ def metadata_blocks(container: Container) -> Iterator[Block]:
 
 
 def record_encoder(row_type: RowType) -> Callable[[Mapping[str, Any]], bytes]:
-    """What turns a dict into the bytes of a record."""
+    """Return a function that encodes a dict as a record."""
     schema = fastavro.parse_schema(physical_schema(file_schema(row_type)))
 
     def encode(record: Mapping[str, Any]) -> bytes:
@@ -100,7 +100,7 @@ def record_encoder(row_type: RowType) -> Callable[[Mapping[str, Any]], bytes]:
 
 
 class RecordWriter:
-    """Makes an Avro file of encoded records, in blocks of the size that Java makes.
+    """Builds an Avro file of encoded records, in blocks of Java's size.
 
     `size` is the number of bytes in the blocks closed so far.
     """
@@ -109,7 +109,7 @@ class RecordWriter:
 
     def __init__(self, row_type: RowType, *, codec: str, level: int) -> None:
         schema = file_schema(row_type)
-        # The marker between blocks has to be unlikely in data, no more: equal input, equal file.
+        # The marker only has to be unlikely in data, so equal input gives equal files.
         self._sync = hashlib.md5(repr(schema).encode(), usedforsecurity=False).digest()
         self._compress = compressor(codec, level)
         self._parts = [encode_header(schema, codec, self._sync)]
@@ -125,7 +125,7 @@ class RecordWriter:
             self._close_block()
 
     def finish(self) -> bytes:
-        """The whole file."""
+        """Return the whole file."""
         if self._pending:
             self._close_block()
         return b"".join(self._parts)

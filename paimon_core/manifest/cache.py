@@ -1,7 +1,6 @@
-"""Decoded manifests and manifest lists, kept so that one job reads each of them once.
+"""A cache of decoded manifests and manifest lists, so that a job reads each of them once.
 
-Neither changes once written, so what was decoded stays true for as long as the file's name means
-the same file (names hold a UUID).
+These files never change and their names contain a UUID, so cached content stays valid.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 
 T = TypeVar("T")
 DEFAULT_CAPACITY = 400_000
-"""Entries kept at most; an entry takes about one KiB."""
+"""The maximum number of cached entries; an entry takes about one KiB."""
 
 
 class _Held(Generic[T]):
-    """Sequences by name, least recently used out first; `capacity` counts what is in them."""
+    """An LRU cache of sequences by name; `capacity` counts their elements."""
 
     __slots__ = ("_capacity", "_held", "_lock", "_values")
 
@@ -47,7 +46,7 @@ class _Held(Generic[T]):
 
 
 class ManifestCache:
-    """The entries of recently read manifests, and what recently read lists name."""
+    """The content of recently read manifests and manifest lists."""
 
     __slots__ = ("_capacity", "_entries", "_lists")
 
@@ -57,15 +56,15 @@ class ManifestCache:
         self._lists: _Held[ManifestFileMeta] = _Held(capacity // 4)
 
     def get(self, name: str, load: Callable[[], list[ManifestEntry]]) -> tuple[ManifestEntry, ...]:
-        """The entries of manifest `name`, from `load` if they are not held."""
+        """Return the entries of manifest `name`, from `load` if they are not cached."""
         return self._entries.get(name, load)
 
     def get_list(
         self, name: str, load: Callable[[], list[ManifestFileMeta]]
     ) -> list[ManifestFileMeta]:
-        """The manifests that list `name` names, from `load` if they are not held."""
+        """Return the manifests in list `name`, from `load` if they are not cached."""
         return list(self._lists.get(name, load))
 
     def __reduce__(self) -> tuple[type[ManifestCache], tuple[int]]:
-        # A handle that travels to an executor leaves the cache behind.
+        # A handle that is sent to an executor does not take the cache along.
         return (ManifestCache, (self._capacity,))

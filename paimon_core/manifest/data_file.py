@@ -1,8 +1,8 @@
-"""A data file as manifests describe it (Java: `io/DataFileMeta`, `manifest/ManifestEntry`).
+"""The manifest entries of data files (Java: `io/DataFileMeta`, `manifest/ManifestEntry`).
 
-Rows inside metadata (partitions, keys, statistics) stay in the bytes in which they are stored:
-four bytes of big-endian arity, then the BinaryRow.  These bytes *are* the identity of a partition
-(two partitions may print alike); `paimon_core.types.binary_row` decodes them.
+Rows inside metadata (partitions, keys, statistics) are kept as stored bytes: four bytes of
+big-endian arity, then the BinaryRow.  These bytes *are* the identity of a partition (two partitions
+may have the same text); `paimon_core.types.binary_row` decodes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 EMPTY_ROW = bytes(12)
-"""The stored bytes of a row without fields: partition of an unpartitioned table, empty keys."""
+"""The stored bytes of an empty row: partition of an unpartitioned table, empty keys."""
 
 
 class FileKind(IntEnum):
@@ -29,7 +29,7 @@ class FileSource(IntEnum):
 class SimpleStats:
     """Minima, maxima (stored row bytes) and null counts over some columns of one file.
 
-    `null_counts` holds one entry a column, None where it is unknown.
+    `null_counts` holds one entry per column, None if unknown.
     """
 
     min_values: bytes
@@ -44,9 +44,9 @@ EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 class DataFileMeta:
     """One data (or changelog) file.
 
-    Units: sizes in bytes, `creation_time` in milliseconds of *local wall clock without zone*
-    (JAVA: `creationTime` is a LocalDateTime), None only in files older than the field.
-    `value_stats_cols` None means "all columns of the schema", an empty tuple "none".
+    Units: sizes in bytes, `creation_time` in milliseconds of *local wall clock without zone* (Java:
+    `creationTime` is a LocalDateTime), None only in files older than the field.  `value_stats_cols`
+    None means "all columns of the schema", an empty tuple "none".
     """
 
     file_name: str
@@ -71,14 +71,14 @@ class DataFileMeta:
     write_cols: tuple[str, ...] | None = None
 
     def upgraded(self, level: int) -> DataFileMeta:
-        """The same file at a higher level: nothing but the level changes (java-rules E6)."""
+        """Return the same file at a higher level: only the level changes (java-rules E6)."""
         if level <= self.level:
             raise ValueError(f"cannot upgrade {self.file_name} from {self.level} to {level}")
         return replace(self, level=level)
 
 
 class FileIdentity(NamedTuple):
-    """What makes two entries speak of the same file (Java: `manifest/FileEntry.Identifier`)."""
+    """The identity of a file in manifest entries (Java: `manifest/FileEntry.Identifier`)."""
 
     partition: bytes
     bucket: int
@@ -113,13 +113,16 @@ class ManifestEntry:
         )
 
     def as_delete(self) -> ManifestEntry:
-        """The entry that deletes this file: everything but the kind repeated exactly."""
+        """Return the entry that deletes this file: it differs only in the kind."""
         return replace(self, kind=FileKind.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest as a manifest list names it.  Bucket, level and row-id ranges may be unknown."""
+    """The entry of a manifest in a manifest list.
+
+    Bucket, level and row-id ranges may be unknown.
+    """
 
     file_name: str
     file_size: int
@@ -137,7 +140,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorRange:
-    """Where the deletion vector of one data file lies in an index file (bytes)."""
+    """The location of a data file's deletion vector in an index file (bytes)."""
 
     data_file: str
     offset: int

@@ -1,11 +1,11 @@
-"""Manifest entries in Avro's binary form, decoded and encoded by hand.
+"""A hand-written codec for manifest entries in Avro's binary form.
 
-Java 1.x and 2.x write one and the same layout.  Files of exactly this layout are
-decoded straight into entries, because a table's plan may go through hundreds of thousands of them;
-any other layout goes the general way, through dicts.
+Java 1.x and 2.x write the same layout.  Files of exactly this layout are decoded directly into
+entries, because a plan may read hundreds of thousands of them; other layouts use the general
+decoder, through dicts.
 
-Neighbouring entries repeat a lot (partitions, column lists, null counts): what repeats the bytes of
-the entry before is not decoded again, and equal values become one object.
+Adjacent entries repeat many values (partitions, column lists, null counts): a field with the same
+bytes as in the entry before is not decoded again, and equal values share one object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paimon_core.manifest.metadata_file import RecordKind
 from paimon_core.names import checked_external_path, checked_name
 
 Keep = Callable[[bytes, int, int], bool]
-"""Whether entries of this partition, bucket and level are wanted."""
+"""Returns whether entries of this partition, bucket and level are wanted."""
 
 ENTRY_VERSION: Final = 2
 _ENTRY_LAYOUT: Final = file_schema(MANIFEST_ENTRY)
@@ -42,9 +42,9 @@ _SECOND_BRANCH: Final = b"\2"
 
 
 def decode_entries(container: Container, keep: Keep | None = None) -> list[ManifestEntry]:
-    """The entries in order; of those that are not wanted nothing is built.
+    """Decode the wanted entries in order; unwanted entries are skipped.
 
-    UnsupportedFeature for entries of another version; ValueError, IndexError or KeyError for
+    Raises UnsupportedFeature for entries of another version; ValueError, IndexError or KeyError for
     damaged data.
     """
     if container.schema == _ENTRY_LAYOUT:
@@ -62,7 +62,7 @@ def decode_entries(container: Container, keep: Keep | None = None) -> list[Manif
 def _decode_blocks(container: Container, keep: Keep | None) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
     shared: dict[bytes, bytes] = {}
-    # All that is made here stays alive: collecting garbage meanwhile takes half as long again.
+    # All new objects stay alive, so garbage collection would only take 50 % more time.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -159,7 +159,7 @@ def _decode_block(
 
 
 def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
-    """The Avro int or long at this position, and the position after it."""
+    """Decode the Avro int or long at this position; return it and the position after it."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -177,7 +177,7 @@ def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
 
 
 class _Repeated:
-    """A field whose bytes are mostly those of the entry before."""
+    """A field whose bytes are usually those of the entry before."""
 
     __slots__ = ("_raw", "value")
 
@@ -186,7 +186,7 @@ class _Repeated:
         self.value: Any = None
 
     def read(self, data: bytes, at: int, decode: Callable[[bytes, int], tuple[Any, int]]) -> int:
-        """The position after the field, whose value is then in `value`."""
+        """Decode the field into `value`; return the position after it."""
         raw = self._raw
         if raw is not None and data.startswith(raw, at):
             return at + len(raw)
@@ -255,7 +255,7 @@ def _nullable_longs(data: bytes, at: int) -> tuple[tuple[int | None, ...] | None
 
 def _array_count(data: bytes, at: int) -> tuple[int, int]:
     count, at = read_zigzag(data, at)
-    if count < 0:  # then the size in bytes follows, for readers that skip
+    if count < 0:  # the size in bytes follows, for readers that skip
         _, at = read_zigzag(data, at)
     return abs(count), at
 
@@ -274,7 +274,7 @@ def _unsupported_version(version: int) -> UnsupportedFeature:
 
 
 def entry_from_record(r: Mapping[str, Any]) -> ManifestEntry:
-    """The entry in a decoded record; UnsupportedFeature for another version."""
+    """Return the entry of a decoded record; UnsupportedFeature for another version."""
     if r["_VERSION"] != ENTRY_VERSION:
         raise _unsupported_version(r["_VERSION"])
     return ManifestEntry(
@@ -313,7 +313,7 @@ def _file_from_record(f: Mapping[str, Any]) -> DataFileMeta:
 
 
 def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
-    """The record of an entry, for formats other than Avro."""
+    """Return the record of an entry, for formats other than Avro."""
     f = entry.file
     return {
         "_VERSION": ENTRY_VERSION,
@@ -347,12 +347,12 @@ def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def stats_from_record(s: Mapping[str, Any]) -> SimpleStats:
-    """The statistics in a decoded record."""
+    """Return the statistics of a decoded record."""
     return SimpleStats(s["_MIN_VALUES"], s["_MAX_VALUES"], _optional_tuple(s["_NULL_COUNTS"]))
 
 
 def stats_to_record(stats: SimpleStats) -> dict[str, Any]:
-    """The record of statistics, as the Avro writer takes it."""
+    """Return the record of statistics for the Avro writer."""
     nulls = stats.null_counts
     return {
         "_MIN_VALUES": stats.min_values,
@@ -362,7 +362,7 @@ def stats_to_record(stats: SimpleStats) -> dict[str, Any]:
 
 
 def external_path_of(value: object) -> str | None:
-    """The value of a decoded `_EXTERNAL_PATH`; ValueError if it is not a whole path."""
+    """Return the value of a decoded `_EXTERNAL_PATH`; ValueError if it is not a full path."""
     return None if value is None else checked_external_path(value, "_EXTERNAL_PATH")
 
 
@@ -381,7 +381,7 @@ ENTRY_KIND: Final = RecordKind(MANIFEST_ENTRY, entry_from_record, entry_to_recor
 
 
 def zigzag(value: int) -> bytes:
-    """An Avro int or long."""
+    """Encode an Avro int or long."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _ONE_BYTE[number]
@@ -397,7 +397,7 @@ _ONE_BYTE: Final = tuple(bytes((i,)) for i in range(0x80))
 
 
 def encode_entry(entry: ManifestEntry) -> bytes:
-    """The Avro bytes of one entry in the common layout."""
+    """Encode one entry in the common layout."""
     f = entry.file
     return b"".join(
         (

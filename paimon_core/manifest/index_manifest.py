@@ -24,10 +24,10 @@ INDEX_VERSION: Final = 1
 
 
 def read_index_manifest(io: FileIO, path: str) -> list[IndexManifestEntry]:
-    """The entries in order.
+    """Return the entries in order.
 
-    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
-    it is of another version or format.
+    Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
+    UnsupportedFeature for another version or format.
     """
     return read_metadata(io, path, _INDEX_KIND)
 
@@ -40,10 +40,10 @@ def write_index_manifest(
     options: Options,
     new_uuid: Callable[[], str],
 ) -> str:
-    """The name of the index manifest written.
+    """Write an index manifest and return its name.
 
-    UnsupportedFeature for what the layout of 1.4.2 cannot hold (fields of a global index that
-    newer versions made).
+    Raises UnsupportedFeature for fields that the layout of 1.4.2 cannot hold (global indexes of
+    newer versions).
     """
     name = f"index-manifest-{new_uuid()}-0"
     write_metadata(io, paths.manifest(name), _INDEX_KIND, entries, options)

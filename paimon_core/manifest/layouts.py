@@ -1,7 +1,7 @@
-"""The rows that metadata files hold, as Java declares them (the `SCHEMA` of each class).
+"""The row types of metadata files, as in Java (the `SCHEMA` of each class).
 
-Written layout: 1.4.2's, which 2.0.0 shares but for one field of global indexes.  Field ids count
-from 0 in each record; they matter only where metadata files are ORC or Parquet.
+The written layout is that of 1.4.2; 2.0.0 differs only in one field of global indexes.  Field ids
+count from 0 in each record; they matter only for metadata files in ORC or Parquet.
 """
 
 from __future__ import annotations

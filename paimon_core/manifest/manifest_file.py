@@ -15,14 +15,14 @@ from paimon_core.paths import TablePaths
 from paimon_core.types.data_types import RowType
 
 _ROLL_CHECK: Final = 1000
-"""After how many entries Java looks whether the file has reached its size."""
+"""The number of entries after which Java checks the file's size."""
 
 
 def read_manifest(io: FileIO, path: str, *, keep: Keep | None = None) -> list[ManifestEntry]:
-    """The entries of one manifest, in order; with `keep` only those that it wants.
+    """Return the entries of one manifest in order; with `keep`, only those that it accepts.
 
-    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
-    it is of another version or format.
+    Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
+    UnsupportedFeature for another version or format.
     """
     entries = read_metadata(io, path, ENTRY_KIND, lambda c: decode_entries(c, keep))
     if keep is None:
@@ -40,11 +40,11 @@ def write_manifests(
     new_uuid: Callable[[], str],
     schema_id: int = 0,
 ) -> list[ManifestFileMeta]:
-    """Write the entries in order and give the manifests made; none for no entries.
+    """Write the entries in order and return the new manifests; empty without entries.
 
-    A new manifest begins when one has reached `manifest.target-file-size`.  What was written is
-    deleted again if anything fails.  A manifest's schema id is the greatest of its files;
-    `schema_id`, that of the newest schema, is what Java gives one without files.
+    A new manifest starts when one has reached `manifest.target-file-size`.  On failure, written
+    files are deleted again.  A manifest's schema id is the greatest of its files; like Java, a
+    manifest without files gets `schema_id`, the newest schema's id.
     """
     target = options.value(MANIFEST_TARGET_SIZE)
     prefix = f"manifest-{new_uuid()}-" if entries else ""

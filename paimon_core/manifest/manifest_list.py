@@ -19,10 +19,10 @@ LIST_VERSION: Final = 2
 
 
 def read_manifest_list(io: FileIO, path: str) -> list[ManifestFileMeta]:
-    """The manifests that the list names, in order.
+    """Return the manifests in the list, in order.
 
-    FileNotFoundError if it is missing, CorruptTable if it cannot be decoded, UnsupportedFeature if
-    it is of another version or format.
+    Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
+    UnsupportedFeature for another version or format.
     """
     return read_metadata(io, path, _LIST_KIND)
 
@@ -35,10 +35,10 @@ def write_manifest_list(
     options: Options,
     new_uuid: Callable[[], str],
 ) -> tuple[str, int]:
-    """The name and the size of the list written; an empty list is written too.
+    """Write a manifest list, even an empty one; return its name and size.
 
-    The size goes into the snapshot and must be exact, as must the sizes of the manifests: Java
-    reads as many bytes as it is told, and takes what is behind for not there.
+    The size is stored in the snapshot and must be exact, like the sizes of the manifests: Java
+    reads exactly this number of bytes and ignores the rest.
     """
     name = f"manifest-list-{new_uuid()}-0"
     return name, write_metadata(io, paths.manifest(name), _LIST_KIND, manifests, options)

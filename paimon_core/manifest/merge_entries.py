@@ -1,4 +1,4 @@
-"""The live entries of a sequence of manifest entries (Java: `manifest/FileEntry.mergeEntries`)."""
+"""Merges manifest entries into live entries (Java: `manifest/FileEntry.mergeEntries`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 def merge_entries(
     entries: Iterable[ManifestEntry], *, into: dict[FileIdentity, ManifestEntry] | None = None
 ) -> dict[FileIdentity, ManifestEntry]:
-    """The entries left after every DELETE met its ADD, by identity, in first-seen order.
+    """Return the entries that remain after each DELETE removes its ADD, in first-seen order.
 
-    A DELETE whose ADD is not among the entries is kept: the ADD may stand in an older manifest.
-    `into` is extended in place.  CorruptTable if a file is added twice.
+    A DELETE without its ADD is kept: the ADD may be in an older manifest.  `into` is extended in
+    place.  Raises CorruptTable if a file is added twice.
     """
     merged = {} if into is None else into
     for entry in entries:
@@ -26,7 +26,7 @@ def merge_entries(
                 )
             merged[identity] = entry
         elif identity in merged:
-            # A file is added once and deleted once, so a second DELETE cannot be meant here.
+            # A file is added once and deleted once, so a second DELETE is not possible here.
             del merged[identity]
         else:
             merged[identity] = entry
@@ -34,7 +34,7 @@ def merge_entries(
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The ADD entries that are left; CorruptTable if a DELETE found no ADD."""
+    """Return the remaining ADD entries; CorruptTable if a DELETE has no ADD."""
     merged = merge_entries(entries)
     for entry in merged.values():
         if entry.kind is FileKind.DELETE:

@@ -1,7 +1,7 @@
 """Manifests, manifest lists and index manifests as files of any format.
 
-Nearly all tables keep them in Avro; `manifest.format` may say ORC or Parquet.  A reader goes by
-what the file begins with, since the option may have changed.
+Nearly all tables use Avro; `manifest.format` may be ORC or Parquet.  A reader detects the format
+from the file's first bytes, because the option may have changed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _BATCH_RECORDS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class RecordKind(Generic[T]):
-    """What one kind of metadata file holds: the row, and how it is made of a value and back.
+    """A kind of metadata file: its row type, and the conversion between values and records.
 
-    `from_record` raises UnsupportedFeature for a version that it does not know.
+    `from_record` raises UnsupportedFeature for an unknown version.
     """
 
     row_type: RowType
@@ -56,10 +56,10 @@ def read_metadata(
     kind: RecordKind[T],
     decode_avro: Callable[[Container], list[T]] | None = None,
 ) -> list[T]:
-    """The values in the file, in order; `decode_avro` may know a shorter way from Avro.
+    """Return the values in the file in order; `decode_avro` is an optional faster Avro decoder.
 
-    FileNotFoundError if it is missing; CorruptTable, naming it, if it cannot be decoded;
-    UnsupportedFeature if it is of a version or format that is not known.
+    Raises FileNotFoundError if the file is missing; CorruptTable, naming the file, if it cannot be
+    decoded; UnsupportedFeature for an unknown version or format.
     """
     data = read_whole(io, path)
     try:
@@ -81,16 +81,16 @@ class Sink(Protocol[T_contra]):
 
     @property
     def size(self) -> int:
-        """About how many bytes it has by now."""
+        """Return its approximate size in bytes."""
 
     def add(self, value: T_contra) -> None:
         """Append one value."""
 
     def close(self) -> int:
-        """Finish the file; its size in bytes."""
+        """Finish the file and return its size in bytes."""
 
     def abort(self) -> None:
-        """Give the file up and delete it."""
+        """Abandon the file and delete it."""
 
 
 def open_sink(
@@ -100,7 +100,7 @@ def open_sink(
     options: Options,
     encode_avro: Callable[[T], bytes] | None = None,
 ) -> Sink[T]:
-    """A new metadata file in the table's format and compression; errors as for data files."""
+    """Open a new metadata file in the table's format and compression; errors as for data files."""
     if options.value(MANIFEST_FORMAT) == "avro":
         return _AvroSink(io, path, kind, options, encode_avro)
     return _ColumnarSink(io, path, kind, options)
@@ -109,7 +109,7 @@ def open_sink(
 def write_metadata(
     io: FileIO, path: str, kind: RecordKind[T], values: Iterable[T], options: Options
 ) -> int:
-    """Write the values to a new file; its size in bytes.  Nothing is left if that fails."""
+    """Write the values to a new file and return its size in bytes; on failure no file remains."""
     sink = open_sink(io, path, kind, options)
     try:
         for value in values:

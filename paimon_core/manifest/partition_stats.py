@@ -1,8 +1,8 @@
 """The range of partitions that a manifest covers (Java: `SimpleStatsCollector` in `ManifestFile`).
 
-Minimum, maximum and null count of each partition column over all entries.  Java compares objects:
-text by its UTF-8 bytes, doubles with -0.0 below 0.0 and NaN on top; bytes cannot be compared and
-have neither minimum nor maximum.
+It has minimum, maximum and null count of each partition column over all entries.  Like Java,
+strings compare by their UTF-8 bytes, and doubles with -0.0 below 0.0 and NaN on top; bytes have no
+order, so they have neither minimum nor maximum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOATING = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def partition_stats(partitions: Iterable[bytes], partition_type: RowType) -> SimpleStats:
-    """Statistics over stored partition rows, one of them an entry (repeated ones count)."""
+    """Return statistics over stored partition rows, one per entry (repeated ones count)."""
     counts = Counter(partitions)
     types = [t.with_nullable(True) for t in partition_type.types]
     rows = [(decode_row(row, types), n) for row, n in counts.items()] if types else []
@@ -42,7 +42,7 @@ def partition_stats(partitions: Iterable[bytes], partition_type: RowType) -> Sim
 
 
 def _order(data_type: DataType) -> Callable[[Any], Any] | None:
-    """The sort key of the type's values in Java's order, None if Java cannot compare them."""
+    """Return the sort key for Java's order of the type; None if Java cannot compare its values."""
     if data_type.root in _NOT_COMPARABLE:
         return None
     return _floating_order if data_type.root in _FLOATING else _natural_order

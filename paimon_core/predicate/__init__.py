@@ -1,4 +1,4 @@
-"""Conditions on rows: built from SQL or JSON, tried on columns, single rows and statistics.
+"""Row predicates: parsed from SQL or JSON, evaluated on columns, single rows and statistics.
 
 ::
 
@@ -6,8 +6,8 @@
       |                                columns   evaluate over Arrow columns
       `-- rows, may_match, ...         pruning   may a file with these statistics match?
 
-Comparison is Java's everywhere: strings by their UTF-8 bytes, binary unsigned,
--0.0 < 0.0 < ... < NaN, and a null makes every comparison false.
+All comparisons follow Java: strings by their UTF-8 bytes, binary unsigned, -0.0 < 0.0 < ... < NaN,
+and a null makes every comparison false.
 """
 
 from paimon_core.predicate.columns import evaluate, to_arrow_expression

@@ -1,9 +1,9 @@
-"""Predicates over Arrow columns.
+"""Evaluates predicates over Arrow columns.
 
-Arrow's own comparisons are right for most types (strings and binary by unsigned bytes).  Floats are
-compared as integers whose order is Java's.  A literal that the column's unit cannot hold (a finer
+Arrow's comparisons are correct for most types (strings and binary by unsigned bytes).  Floats are
+compared as integers in Java's order.  A literal that the column's type cannot represent (a finer
 timestamp, more decimals, a number out of range) lies between two of its values, and the comparison
-moves there.
+is adjusted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
 
 
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-    """Which rows satisfy the predicate, without nulls."""
+    """Return a mask of the rows that satisfy the predicate, without nulls."""
     mask = _evaluate(predicate, batch)
     if isinstance(mask, pa.ChunkedArray):
         mask = mask.combine_chunks()
@@ -142,7 +142,7 @@ def _compare(op: Op, column: pa.Array | pa.ChunkedArray, literal: Any) -> Mask:
         return _compare_floats(op, column.type, numbers, float(literal))
     value, exact = _exact(numbers.type, literal)
     if not exact:
-        # The literal lies above `value` and below its successor, if it has a value at all.
+        # The literal lies above `value`, if there is one, and below its successor.
         if op in (Op.EQ, Op.NE):
             return _where_valid(column, value=op is Op.NE)
         below = op in (Op.LT, Op.LE)
@@ -157,12 +157,12 @@ def _where_valid(column: pa.Array | pa.ChunkedArray, *, value: bool) -> Mask:
 
 
 def _beyond_is_above(literal: Any) -> bool:
-    """Whether a literal outside of the column's range lies above it (else below)."""
+    """Return whether a literal outside the column's range lies above it (else below)."""
     return bool(literal > 0)
 
 
 def _ordered(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The column as something that Arrow compares in Java's order."""
+    """Return the column in a form that Arrow compares in Java's order."""
     column = _decoded(column)
     t = column.type
     if isinstance(column, pa.ChunkedArray):
@@ -179,7 +179,7 @@ def _ordered(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def _exact(t: pa.DataType, literal: Any) -> tuple[Any, bool]:
-    """What Arrow compares with, and whether it is the literal itself.
+    """Return the value to compare with, and whether it equals the literal.
 
     If not, it is the next lower value of the type, or None if the type has none.
     """
@@ -217,7 +217,7 @@ def _wide(number: int, scale: int) -> Decimal:
 
 
 def _float_column_keys(column: pa.Array) -> pa.Array:
-    """Integers in Java's order of the floats; null stays null."""
+    """Return integers that sort like the floats in Java; nulls stay null."""
     floats = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
     keys = pa.array(_keys(floats))
     if not column.null_count:
@@ -235,7 +235,7 @@ def _keys(floats: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _float_keys(t: pa.DataType, literals: Sequence[float]) -> set[int]:
-    """Keys of those literals that the float type holds exactly."""
+    """Return the keys of the literals that the float type represents exactly."""
     floats = [v for v in literals if v != v or float(np.asarray(v, t.to_pandas_dtype())) == v]  # noqa: PLR0124 - NaN
     return set(_keys(np.array(floats, t.to_pandas_dtype())).tolist()) if floats else set()
 
@@ -248,7 +248,7 @@ def _compare_floats(op: Op, t: pa.DataType, keys: Any, literal: float) -> Mask:
     if not held:
         if op in (Op.EQ, Op.NE):
             return _where_valid(keys, value=op is Op.NE)
-        # `nearest` is one of the two neighbours: compare with the lower one.
+        # `nearest` is one of the two adjacent floats: compare with the lower one.
         if float(nearest) > literal:
             key -= 1
         op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
@@ -269,9 +269,9 @@ _OPERATORS: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
 
 
 def to_arrow_expression(predicate: Predicate, row_type: RowType) -> pc.Expression | None:
-    """An Arrow expression that holds for every row that matches, and maybe for more; None for all.
+    """Return an Arrow expression that is true for all matching rows, maybe for more; None for all.
 
-    For readers that skip parts of a file; `evaluate` has to follow.  Conditions that Arrow judges
+    For readers that skip parts of a file; `evaluate` must follow.  Conditions that Arrow evaluates
     differently (floats, LIKE, ...) are left out.
     """
     match predicate:

@@ -1,4 +1,4 @@
-"""The tree of a condition, and what it says about one row (Java: `predicate/*`)."""
+"""The predicate tree, and its evaluation on one row (Java: `predicate/*`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paimon_core.types.text import from_json_value
 
 
 class Op(StrEnum):
-    """What a leaf asks of its field."""
+    """The operator of a leaf."""
 
     EQ = "="
     NE = "<>"
@@ -41,8 +41,8 @@ class Op(StrEnum):
 class Leaf:
     r"""`field op literals`: one literal, none for the null tests, two for between, any for in.
 
-    Literals are internal values.  A null field makes every leaf false but IS_NULL.  LIKE patterns
-    know `%`, `_` and the escape `\`.
+    Literals are internal values.  A null field makes every leaf except IS_NULL false.  LIKE
+    patterns support `%`, `_` and the escape `\`.
     """
 
     op: Op
@@ -52,14 +52,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True if all children are; without children, always."""
+    """True if all children are true, or without children."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True if one child is; without children, never."""
+    """True if at least one child is true; false without children."""
 
     children: tuple[Predicate, ...]
 
@@ -85,13 +85,13 @@ _NEGATED.update({b: a for a, b in _NEGATED.items()})
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """All of them: TRUE for none, the one itself for one."""
+    """Return the AND of the predicates: TRUE for none, the predicate itself for one."""
     children = tuple(c for p in predicates for c in split_conjuncts(p))
     return children[0] if len(children) == 1 else And(children)
 
 
 def disjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """One of them: FALSE for none, the one itself for one."""
+    """Return the OR of the predicates: FALSE for none, the predicate itself for one."""
     children: list[Predicate] = []
     for p in predicates:
         children.extend(p.children if isinstance(p, Or) else (p,))
@@ -99,14 +99,14 @@ def disjunction(predicates: Iterable[Predicate]) -> Predicate:
 
 
 def split_conjuncts(predicate: Predicate) -> list[Predicate]:
-    """What has to hold, each on its own."""
+    """Yield the top-level AND conditions."""
     if isinstance(predicate, And):
         return [c for child in predicate.children for c in split_conjuncts(child)]
     return [predicate]
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """The predicate that holds where SQL's NOT of this one does (where nulls decide, neither)."""
+    """Return SQL's NOT of the predicate (if a null decides, neither is true)."""
     match predicate:
         case And(children):
             return disjunction(map(negate, children))
@@ -122,14 +122,14 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def fields_of(predicate: Predicate) -> frozenset[str]:
-    """The names of the fields that it asks about."""
+    """Return the names of the fields in the predicate."""
     if isinstance(predicate, Leaf):
         return frozenset((predicate.field,))
     return frozenset().union(*map(fields_of, predicate.children))
 
 
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
-    """The same about other fields: those in `names` under their new name."""
+    """Return the predicate with the fields in `names` renamed."""
     if isinstance(predicate, Leaf):
         return replace(predicate, field=names.get(predicate.field, predicate.field))
     return type(predicate)(tuple(renamed(c, names) for c in predicate.children))
@@ -158,7 +158,7 @@ _ORACLE_OPS: Final = {
 
 
 def from_oracle_filter(obj: Mapping[str, Any], row_type: RowType) -> Predicate:
-    """The predicate of `{"field", "op", "value"}`, `{"and": [...]}` or `{"or": [...]}`.
+    """Return the predicate of `{"field", "op", "value"}`, `{"and": [...]}` or `{"or": [...]}`.
 
     The form of the steps of tests/conformance; values as in `paimon_core.types.text`.
     """
@@ -182,12 +182,12 @@ def from_oracle_filter(obj: Mapping[str, Any], row_type: RowType) -> Predicate:
 
 
 def escape_like(text: str) -> str:
-    """The LIKE pattern of this very text."""
+    """Return the LIKE pattern that matches exactly this text."""
     return re.sub(r"([\\%_])", r"\\\1", text)
 
 
 def like_tokens(pattern: str) -> list[str | None]:
-    """Characters of a LIKE pattern; None stands for `%` and the empty string for `_`."""
+    """Return the characters of a LIKE pattern; None means `%` and the empty string `_`."""
     tokens: list[str | None] = []
     at = 0
     while at < len(pattern):
@@ -204,7 +204,7 @@ def like_tokens(pattern: str) -> list[str | None]:
 
 
 def like_prefix(pattern: str) -> str:
-    """What every text that the pattern matches begins with."""
+    """Return the prefix of all texts that the pattern matches."""
     prefix = ""
     for token in like_tokens(pattern):
         if not token:
@@ -214,9 +214,9 @@ def like_prefix(pattern: str) -> str:
 
 
 def like_regex(pattern: str) -> str:
-    """A regular expression, for RE2 and for `re`, that matches the whole text.
+    """Return a regular expression, for RE2 and `re`, that matches the whole text.
 
-    As in Java, `_` stands for one character that does not end a line.
+    As in Java, `_` matches one character that is not a line terminator.
     """
     parts = []
     for char in like_tokens(pattern):
@@ -238,7 +238,7 @@ def _like_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def order_of(value: Any) -> Any:
-    """A key in Java's order: for floats -0.0 < 0.0 < ... < NaN, for the rest the value itself."""
+    """Return a sort key in Java's order: -0.0 < 0.0 < ... < NaN for floats, else the value."""
     if not isinstance(value, float):
         return value
     if value != value:  # noqa: PLR0124 - NaN
@@ -248,7 +248,7 @@ def order_of(value: Any) -> Any:
 
 
 def matches_row(predicate: Predicate, values: Mapping[str, Any]) -> bool:
-    """Whether a row of these internal values satisfies the predicate."""
+    """Return whether a row of these internal values satisfies the predicate."""
     match predicate:
         case And(children):
             return all(matches_row(c, values) for c in children)
@@ -283,7 +283,7 @@ def _between(value: Any, literals: Sequence[Any]) -> bool:
 
 def _not_between(value: Any, literals: Sequence[Any]) -> bool:
     low, high = literals
-    # Either side alone decides: NOT (x BETWEEN 5 AND NULL) holds where x < 5.
+    # One side is enough: NOT (x BETWEEN 5 AND NULL) is true for x < 5.
     return (low is not None and order_of(value) < order_of(low)) or (
         high is not None and order_of(value) > order_of(high)
     )

@@ -1,8 +1,8 @@
-"""Whether a file may hold rows that satisfy a predicate, judged by its statistics.
+"""Decides by a file's statistics whether it may hold rows that satisfy a predicate.
 
-Java: `LeafFunction.test(type, rowCount, min, max, nullCount, literals)`.  The answer may be a wrong
-yes but never a wrong no: what is unknown counts as yes.  Bounds need not be attained (long strings
-are cut, java-rules G5).
+Java: `LeafFunction.test(type, rowCount, min, max, nullCount, literals)`.  A positive result may be
+wrong, a negative one never: unknown statistics count as yes.  Bounds need not be actual values
+(long strings are truncated, java-rules G5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Stats = tuple[Any, Any, int | None]
 
 
 def may_match(predicate: Predicate, row_count: int, stats: Callable[[str], Stats | None]) -> bool:
-    """Whether one of `row_count` rows may match; `stats` gives None for "nothing known"."""
+    """Return whether one of `row_count` rows may match; `stats` returns None if unknown."""
     match predicate:
         case And(children):
             return row_count > 0 and all(may_match(c, row_count, stats) for c in children)
@@ -29,7 +29,7 @@ def may_match(predicate: Predicate, row_count: int, stats: Callable[[str], Stats
 
 def _leaf_may_match(leaf: Leaf, row_count: int, stats: Stats | None) -> bool:
     if stats is None:
-        # Nothing known of the rows, but a comparison with null holds for none.
+        # Without statistics, but a comparison with null is never true.
         return not _never_true(leaf)
     low, high, nulls = stats
     if leaf.op is Op.IS_NULL:
@@ -48,9 +48,9 @@ def _leaf_may_match(leaf: Leaf, row_count: int, stats: Stats | None) -> bool:
 
 
 def _float_may_match(op: Op, low: float, high: float, literals: tuple[Any, ...]) -> bool:
-    """Bounds of FLOAT and DOUBLE, of which some writers leave out NaN or mix up the zeros.
+    """Test FLOAT and DOUBLE bounds; some writers omit NaN or mix up the zeros.
 
-    NaN is the greatest number, so a question that it might answer is a yes.
+    NaN is the greatest number, so any condition that NaN satisfies may match.
     """
     if _is_nan(low):
         return True
@@ -89,7 +89,7 @@ def _contains(low: Any, high: Any, value: Any) -> bool:
 
 
 def _only(low: Any, high: Any, value: Any) -> bool:
-    """Whether the bounds leave this value alone (a cut bound is never equal to the other)."""
+    """Return whether the bounds allow only this value (truncated bounds are never equal)."""
     return bool(order_of(low) == order_of(value) == order_of(high))
 
 

@@ -1,4 +1,4 @@
-"""Conditions as SQL text: the part of WHERE that says something about single columns.
+"""Predicates as SQL text: the WHERE conditions on single columns.
 
 ::
 
@@ -9,8 +9,8 @@
     literal: 12  -1.5e3  'text'  TRUE  FALSE  NULL  DATE '2024-01-31'  X'CAFE'
            | TIMESTAMP '2024-01-31 12:00:00'  TIME '12:00:00'
 
-Names may stand in backticks or double quotes.  A string also serves as a literal of the column's
-own type (`dt = '2024-01-31'`); timestamps with local time zone are meant in UTC.
+Names may be quoted with backticks or double quotes.  A string is also a literal of the column's own
+type (`dt = '2024-01-31'`); timestamps with local time zone are in UTC.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Literal(NamedTuple):
 
 
 def parse_where(sql: str, row_type: RowType) -> Predicate:
-    """The predicate of a WHERE clause over these fields; InvalidArgument if it cannot be read."""
+    """Parse a WHERE clause over these fields; InvalidArgument if it is invalid."""
     return _Parser(sql, row_type).parse()
 
 
@@ -220,7 +220,7 @@ class _Parser:
         return self.compare(self.column(), _FLIPPED.get(op, op), literal)
 
     def constant(self, a: _Literal, op: Op, b: _Literal) -> Predicate:
-        """Two literals compared, as in 1 = 1."""
+        """Compare two literals, as in 1 = 1."""
         if a.kind != b.kind or a.kind == "null":
             self.fail("two literals that cannot be compared")
         x, y = a.value, b.value
@@ -258,7 +258,7 @@ class _Parser:
             field = alike[0]
         self.at += 1
         if self.peek().text == "." and self.peek().kind == "symbol":
-            self.fail("conditions on fields inside of a column are not supported")
+            self.fail("conditions on fields inside a column are not supported")
         return field
 
     def in_list(self, field: DataField) -> Predicate:
@@ -306,7 +306,7 @@ class _Parser:
         word = self.word()
         if word in ("TRUE", "FALSE", "NULL"):
             return True
-        # DATE and the like are names of columns too, unless a string follows.
+        # DATE and similar words are also column names, unless a string follows.
         return word in _LITERAL_WORDS and self.peek(1).kind == "string"
 
     def literal(self) -> _Literal:
@@ -343,31 +343,31 @@ class _Parser:
                 try:
                     return _Literal("bytes", bytes.fromhex(text))
                 except ValueError:
-                    self.fail(f"{text!r} is no hexadecimal text")
+                    self.fail(f"{text!r} is not a hexadecimal string")
         return _Literal("timestamp", _timestamp(text))
 
     def read(self, value: int | None, word: str, text: str) -> int:
         if value is None:
-            self.fail(f"{text!r} is no {word}")
+            self.fail(f"{text!r} is not a valid {word}")
         return value
 
     # literals under a column's type
 
     def compare(self, field: DataField, op: Op, literal: _Literal) -> Predicate:
-        """The comparison, moved to the next integer where the literal lies between two."""
+        """Return the comparison, moved to the next integer if the literal lies between two."""
         if literal.kind == "null":
             return Leaf(op, field.name, (None,))
         value = self.value(field, literal)
         if isinstance(value, Decimal) and field.type.root in _INTEGERS:
             if op in (Op.EQ, Op.NE):
-                # Equal to no integer: `IN ()` is false, but unlike FALSE its NOT spares nulls.
+                # Equal to no integer: `IN ()` is false, but unlike FALSE, its NOT excludes nulls.
                 return Leaf(Op.IN if op is Op.EQ else Op.NOT_IN, field.name)
             below = math.floor(value)
             return Leaf(Op.LE if op in (Op.LT, Op.LE) else Op.GT, field.name, (below,))
         return Leaf(op, field.name, (value,))
 
     def value(self, field: DataField, literal: _Literal) -> Any:
-        """The literal as an internal value; for integer columns maybe a Decimal with a fraction."""
+        """Return the literal as an internal value; for integer columns possibly a Decimal."""
         try:
             value = _internal(literal, field.type)
         except (ValueError, ArithmeticError) as e:
@@ -395,7 +395,7 @@ def _timestamp(text: str) -> int:
 
 
 def _internal(literal: _Literal, data_type: DataType) -> Any:
-    """The internal value; None if literals of this kind do not fit the type."""
+    """Return the internal value; None if literals of this kind do not fit the type."""
     kind, value = literal
     if not isinstance(data_type, AtomicType):
         return None
@@ -449,9 +449,10 @@ def _number(kind: str, value: Any, t: AtomicType) -> Any:
 
 
 def to_sql(predicate: Predicate, row_type: RowType | None = None) -> str:
-    """The condition as SQL that `parse_where` reads back.
+    """Return the predicate as SQL that `parse_where` can parse.
 
-    With the fields' types literals get their own form; without, dates and the like are numbers.
+    With the fields' types, literals have their own form; without, dates and similar types are
+    numbers.
     """
     match predicate:
         case And(()):

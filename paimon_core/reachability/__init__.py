@@ -1,11 +1,11 @@
-"""Which files of a table are still needed, by whom, and the removal of those that are not.
+"""Finds which files of a table are needed, and by which reference; removes the others.
 
 ::
 
-    references   snapshots, tags and long-lived changelogs of all branches: what keeps files alive
+    references   snapshots, tags and long-lived changelogs of all branches: they keep files alive
     files        the files that a reference needs: data, changelog, index, metadata
-    garbage      what nothing needs any more once some references are gone
-    release      lets references go: a journal first, then the references, then their files
+    garbage      files that nothing needs once some references are gone
+    release      removes references: writes a journal, deletes the references, then their files
 
-Expiry, tags, rollback, branches, the orphan job and verification all ask here.
+Expiry, tags, rollback, branches, the orphan job and verification all use this package.
 """

@@ -1,7 +1,7 @@
 """The files that references need, read from their metadata: each list and manifest once.
 
 A reference needs its manifest lists and their manifests, the index manifest and its index files,
-statistics, and data or changelog files with the extra files beside them.
+statistics, and data or changelog files with their extra files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Role(StrEnum):
-    """What a stored file is for."""
+    """The kind of a stored file."""
 
     DATA = "data"
     CHANGELOG = "changelog"
@@ -46,7 +46,7 @@ class Role(StrEnum):
 
 
 class StoredFile(NamedTuple):
-    """A file by its path, with its size in bytes; None where metadata does not say."""
+    """The path of a file and its size in bytes; the size is None if metadata does not hold it."""
 
     path: str
     role: Role
@@ -59,14 +59,14 @@ class StoredFile(NamedTuple):
 
 @dataclass(slots=True)
 class Metadata:
-    """Reads manifest lists and index manifests of a table, each once.  Not for several threads."""
+    """Reads manifest lists and index manifests of a table, each once.  Not thread-safe."""
 
     table: FileStoreTable
     _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
     _indexes: dict[str, list[IndexManifestEntry]] = field(default_factory=dict)
 
     def prefetch(self, lists: Iterable[str | None], *, missing: bool = False) -> None:
-        """Read manifest lists, many at a time; `missing` ones are passed over if allowed."""
+        """Read manifest lists concurrently; `missing` allows missing ones, which are skipped."""
         wanted = [n for n in dict.fromkeys(lists) if n is not None and n not in self._lists]
         read = self._optional_list if missing else self._read_list
         for name, found in zip(wanted, map_parallel(self.table.io, read, wanted), strict=True):
@@ -74,16 +74,17 @@ class Metadata:
                 self._lists[name] = found
 
     def manifests(self, name: str) -> list[ManifestFileMeta]:
-        """The manifests that a list names; CorruptTable if it is missing."""
+        """Return the manifests that a list names; CorruptTable if the list is missing."""
         if name not in self._lists:
             self._lists[name] = self._read_list(name)
         return self._lists[name]
 
     def needed_lists(self, reference: Reference, *, first: bool) -> list[str]:
-        """The lists that can be read of a reference, but for a changelog that Java lost.
+        """Return the lists that a reference needs, except a changelog list that Java lost.
 
-        When Java goes back to a tag whose snapshot has expired, it makes the snapshot again, but
-        its changelog is gone.  Such a snapshot is the first of its line; no other may lack a list.
+        When Java rolls back to a tag whose snapshot has expired, it creates the snapshot again, but
+        its changelog is gone.  Such a snapshot is the first of its branch; no other snapshot may
+        lack a list.
         """
         names = [name for name, _ in listed_names(reference)]
         lost = reference.snapshot.changelog_manifest_list
@@ -94,19 +95,19 @@ class Metadata:
         return names
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
-        """Base, then delta manifests; CorruptTable if a list is missing."""
+        """Return base, then delta manifests; CorruptTable if a list is missing."""
         return [
             *self.manifests(snapshot.base_manifest_list),
             *self.manifests(snapshot.delta_manifest_list),
         ]
 
     def entries(self, metas: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
-        """The entries of these manifests, in order; CorruptTable if one is missing."""
+        """Yield the entries of these manifests in order; CorruptTable if one is missing."""
         for meta in metas:
             yield from read_entries(self.table, meta)
 
     def index_entries(self, name: str) -> list[IndexManifestEntry]:
-        """The entries of an index manifest; CorruptTable if it is missing."""
+        """Return the entries of an index manifest; CorruptTable if it is missing."""
         if name not in self._indexes:
             path = self.table.paths.manifest(name)
             try:
@@ -116,9 +117,9 @@ class Metadata:
         return self._indexes[name]
 
     def prove_readable(self, snapshot: Snapshot) -> None:
-        """CorruptTable unless all metadata files are there that a reader of the snapshot needs.
+        """Raise CorruptTable if a metadata file that a reader of the snapshot needs is missing.
 
-        Looks into storage again for each of them, whatever was read before.
+        Checks storage for each file, even if it was read before.
         """
         table = self.table
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
@@ -130,11 +131,11 @@ class Metadata:
             if not there:
                 raise _missing(table, path)
 
-    # What goes may be incomplete: what is not found there stays as an orphan.  What stays must be
-    # read by the methods above.
+    # Metadata of removed references may be incomplete: files not found there remain as orphans.
+    # Metadata of remaining references must be read by the methods above.
 
     def manifests_if_readable(self, name: str) -> list[ManifestFileMeta]:
-        """The manifests that a list names; none if it is missing or cannot be decoded."""
+        """Return the manifests that a list names; empty if it is missing or cannot be decoded."""
         if name not in self._lists:
             found = self._optional_list(name)
             if found is None:
@@ -143,7 +144,7 @@ class Metadata:
         return self._lists[name]
 
     def entries_if_readable(self, name: str) -> list[ManifestEntry]:
-        """The entries behind a manifest list, in order, without manifests that cannot be read."""
+        """Return the entries of a manifest list in order, skipping unreadable manifests."""
         found: list[ManifestEntry] = []
         for meta in self.manifests_if_readable(name):
             try:
@@ -153,7 +154,7 @@ class Metadata:
         return found
 
     def index_entries_if_readable(self, name: str) -> list[IndexManifestEntry]:
-        """The entries of an index manifest; none if it is missing or cannot be decoded."""
+        """Return the entries of an index manifest; empty if it is missing or cannot be decoded."""
         try:
             return self.index_entries(name)
         except CorruptTable:
@@ -194,7 +195,7 @@ def _missing(table: FileStoreTable, path: str) -> CorruptTable:
 def data_files(
     table: FileStoreTable, entry: ManifestEntry, role: Role = Role.DATA
 ) -> Iterator[StoredFile]:
-    """The file of a manifest entry, and those beside it."""
+    """Return the file of a manifest entry and its extra files."""
     paths, file = table.paths, entry.file
     path = paths.data_file(entry.partition, entry.bucket, file)
     yield StoredFile(resolved_changelog_path(path), role, file.file_size)
@@ -203,28 +204,28 @@ def data_files(
 
 
 def resolved_changelog_path(path: str) -> str:
-    """Where the bytes of a file lie: slices that Flink made lie in another file."""
+    """Return the path that holds a file's bytes: slices written by Flink are in another file."""
     piece = compacted_changelog(path)
     return path if piece is None else piece.path
 
 
 def is_appended(entry: ManifestEntry) -> bool:
-    """Whether the entry adds rows that a writer appended; a missing source counts as APPEND."""
+    """Return whether the entry adds appended rows; a missing source counts as APPEND."""
     return entry.kind is FileKind.ADD and entry.file.file_source is not FileSource.COMPACT
 
 
 def appended_is_changelog(reference: Reference) -> bool:
-    """Whether the changelog of a reference is what writers appended (java-rules H4)."""
+    """Return whether the appended files are the changelog of a reference (java-rules H4)."""
     producer = changelog_producer_of(reference.table.options)
     return reference.snapshot.changelog_manifest_list is None and not producer.has_changelog
 
 
 def listed_names(reference: Reference) -> list[tuple[str, int | None]]:
-    """The manifest lists that a reference needs, with their sizes.
+    """Return the manifest lists that a reference needs, with their sizes.
 
-    A tag needs no changelog, and a changelog only its own list; without one, and without a
-    changelog producer, the rows that were appended are the changelog, and base and delta lists
-    stay (java-rules H4).
+    A tag needs no changelog, and a changelog only its own list.  A changelog without a list, on a
+    table without a changelog producer, consists of the appended rows: it needs the base and delta
+    lists (java-rules H4).
     """
     s = reference.snapshot
     changelog = (s.changelog_manifest_list, s.changelog_manifest_list_size)

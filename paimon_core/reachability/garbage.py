@@ -1,18 +1,21 @@
-"""What nothing needs any more once some references are gone.
+"""Finds the files that nothing needs once some references are gone.
 
-1. *Candidates*: what the references that go named.  For a run of consecutive snapshots whose
-   successor stays, data files that its deltas deleted (Java: `SnapshotDeletion`); whose
-   predecessor stays, those that it added; else all that was ever live in the run.
-2. *Names* that stay: lists, manifests, index files and statistics that a staying reference names.
-3. *Live files*: of the candidates, those that are live in a staying version.  Not every version
-   is merged.  In an unbroken line of snapshots a file is live from where it is added to where it
-   is deleted, so it is live somewhere in the line if it is in the first or added later.  And if
-   it comes from older snapshots of the same line, only an OVERWRITE can add it *again*.  So of
-   every branch the first snapshot and the overwrites are merged; what the others add is looked at
-   unless all that goes is older and of the same branch.  Tags whose snapshot is gone are merged.
+1. *Candidates*: the files that the removed references name.  For a run of consecutive snapshots
+   whose successor remains: the data files that its deltas deleted (Java: `SnapshotDeletion`).  For
+   one whose predecessor remains: the files that it added.  Otherwise all files that were ever live
+   in the run.
+2. *Kept names*: lists, manifests, index files and statistics that a remaining reference names.
+3. *Live files*: the candidates that are live in a remaining version.  Not every version has to be
+   merged.  In consecutive snapshots a file is live from the snapshot that adds it to the one that
+   deletes it, so it is live in one of them if the first holds it or a later one adds it.  If it
+   comes from older snapshots of the same branch, only an OVERWRITE can add it *again*. So the first
+   snapshot and the overwrites of every branch are merged; the additions of the others are read
+   unless all removed references are older and on the same branch.  Tags whose snapshot is gone are
+   merged.
 
-What goes may be incomplete: what cannot be read is passed over and stays as an orphan.  What stays
-must be readable, or CorruptTable is raised and nothing is garbage.
+Metadata of removed references may be incomplete: unreadable files are skipped and remain as
+orphans.  Metadata of remaining references must be readable; otherwise CorruptTable is raised and
+nothing counts as garbage.
 """
 
 from __future__ import annotations
@@ -42,15 +45,15 @@ from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 MOST_PARTITIONS_PRUNED: Final = 64
-"""Beyond that many partitions, asking every manifest for each costs more than it spares."""
+"""With more partitions, checking each manifest for each of them costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Files that nothing needs, and what other references hold back.
+    """Files that nothing needs, and what other references still hold.
 
-    `held` maps the label of a tag or another branch's reference to files and bytes that only it,
-    or it as the first found, keeps alive.
+    `held` maps the label of a tag or of another branch's reference to the files and bytes that it
+    keeps alive; files with several holders count for the first one found.
     """
 
     files: tuple[StoredFile, ...] = ()
@@ -58,11 +61,11 @@ class Garbage:
 
     @property
     def bytes(self) -> int:
-        """Bytes as far as metadata says."""
+        """The total size in bytes, as far as metadata holds it."""
         return sum(f.size or 0 for f in self.files)
 
     def counts(self) -> dict[str, int]:
-        """Files by role."""
+        """The number of files by role."""
         return dict(Counter(str(f.role) for f in self.files))
 
 
@@ -72,7 +75,7 @@ def find_garbage(
     staying: Sequence[Reference],
     metadata: Metadata,
 ) -> Garbage:
-    """What only the references `going` need, when `staying` are all that is left."""
+    """Return the files that only the references `going` need, with `staying` as all that remain."""
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
     if not going:
@@ -91,20 +94,22 @@ def find_garbage(
 
 
 def check_deletable(table: FileStoreTable, files: Iterable[StoredFile]) -> None:
-    """CorruptTable if a file lies outside the table, by its path or behind a symbolic link.
+    """Raise CorruptTable if a file lies outside the table, by its path or behind a symbolic link.
 
-    A plan asks before any reference is deleted; otherwise every later run would stop at the file.
+    A plan checks this before any reference is deleted; otherwise every later run would stop at the
+    file.
     """
     boundary = table.paths.boundary
     for path in {parent(f.path): f.path for f in files}.values():
         check_inside(boundary, path)
 
 
-# --- what goes ----------------------------------------------------------------------------------
+# --- what is removed
+# ----------------------------------------------------------------------------------
 
 
 class Candidate(NamedTuple):
-    """A data or changelog file and the files beside it."""
+    """A data or changelog file and its extra files."""
 
     partition: bytes
     files: tuple[StoredFile, ...]
@@ -187,7 +192,7 @@ def _added(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[Manife
 
 
 def _deleted(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    """What these snapshots deleted; a file that moved up a level is deleted and added at once."""
+    """Yield what these snapshots deleted; an upgraded file is deleted and added at once."""
     for snapshot in snapshots:
         gone: dict[str, ManifestEntry] = {}
         for entry in metadata.entries_if_readable(snapshot.delta_manifest_list):
@@ -211,7 +216,7 @@ def _ever_live(snapshots: Sequence[Snapshot], metadata: Metadata) -> Iterator[Ma
 def _metadata_files(
     going: Iterable[Reference], kept: set[str], metadata: Metadata
 ) -> Iterator[StoredFile]:
-    """Lists, manifests, index files and statistics of what goes, but for those that are kept."""
+    """Return lists, manifests, index files and statistics of what is removed, except kept ones."""
     for reference in going:
         paths, snapshot = reference.table.paths, reference.snapshot
         for name, size in listed_names(reference):
@@ -234,11 +239,11 @@ def _metadata_files(
             yield StoredFile(paths.statistics(snapshot.statistics), Role.STATISTICS, None)
 
 
-# --- what stays ---------------------------------------------------------------------------------
+# --- what remains ---------------------------------------------------------------------------------
 
 
 def _kept_names(staying: Iterable[Reference]) -> set[str]:
-    """Names that stand in the references themselves."""
+    """Return the names that the references themselves hold."""
     kept: set[str] = set()
     for reference in staying:
         kept.update(name for name, _ in listed_names(reference))
@@ -249,9 +254,9 @@ def _kept_names(staying: Iterable[Reference]) -> set[str]:
 
 
 class Anchor(NamedTuple):
-    """A reference whose contents have to be looked at: all of it, or only what it added.
+    """A reference whose content must be read: all of it, or only what it added.
 
-    `first`: no snapshot of its branch comes right before it.
+    `first`: its branch has no snapshot right before it.
     """
 
     reference: Reference
@@ -260,7 +265,7 @@ class Anchor(NamedTuple):
 
 
 def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterator[Anchor]:
-    """What to look at (see the module's third point), snapshots first."""
+    """Yield the references to read (third point of the module docstring), snapshots first."""
     lines: dict[str, set[int]] = defaultdict(set)
     alive = set()
     for reference in staying:
@@ -287,7 +292,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
 
 
 def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:
-    """Note the manifests and index files that an anchor names."""
+    """Add the manifests and index files that an anchor names to `kept`."""
     reference = anchor.reference
     for name in metadata.needed_lists(reference, first=anchor.first):
         kept.update(m.file_name for m in metadata.manifests(name))
@@ -302,7 +307,7 @@ def _drop_live(
     candidates: Candidates,
     metadata: Metadata,
 ) -> dict[str, tuple[int, int]]:
-    """Take out of the candidates what an anchor needs; what each holds back."""
+    """Remove from the candidates what the anchors need; return what each of them holds."""
     held: dict[str, tuple[int, int]] = {}
     partitions = _partitions(candidates)
     in_range = None if partitions is None else may_hold(table, partitions)
@@ -330,7 +335,7 @@ def _drop_live(
 
 
 def _partitions(candidates: Candidates) -> frozenset[bytes] | None:
-    """The partitions of the candidates if they are few enough to skip manifests by them."""
+    """Return the partitions of the candidates if they are few enough to filter manifests."""
     partitions = frozenset(c.partition for c in candidates.values())
     return partitions if len(partitions) <= MOST_PARTITIONS_PRUNED else None
 

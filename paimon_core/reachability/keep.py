@@ -1,7 +1,7 @@
-"""Tags that are proven after they are written: they came in time to keep their files.
+"""Verifies new tags: they must exist in time to keep their files.
 
-Whoever deletes files removes references first and reads all references afterwards.  So a tag keeps
-its files if what it was made from is still alive once the tag is there.
+Every job that deletes files removes references first and reads all references afterwards.  So a tag
+keeps its files if the snapshot that it was made from still exists after the tag is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from paimon_core.refs.tags import Tag
 
 
 def create_kept(table: FileStoreTable, tag: Tag) -> None:
-    """Make the tag; AlreadyExists, or NotFound if its snapshot expired: then there is no tag."""
+    """Create the tag; AlreadyExists, or NotFound if its snapshot expired: then no tag remains."""
     table.tags.create(tag)
     try:
         check_kept(table, tag)
@@ -23,10 +23,10 @@ def create_kept(table: FileStoreTable, tag: Tag) -> None:
 
 
 def check_kept(table: FileStoreTable, tag: Tag) -> None:
-    """NotFound if a tag that was just written came too late to keep the files of its snapshot.
+    """Raise NotFound if a new tag came too late to keep the files of its snapshot.
 
-    They are safe only if the snapshot, or another tag of it, was still there after the tag was
-    written.  CorruptTable if metadata files are missing all the same.
+    The files are safe only if the snapshot, or another tag of it, still existed after the tag was
+    written.  Raises CorruptTable if metadata files are missing nevertheless.
     """
     identity = tag.snapshot.identity
     now = table.snapshots.get_or_none(tag.snapshot.id)

@@ -1,10 +1,10 @@
-"""Takes out of a set of file names whatever any reference mentions: what is left are orphans.
+"""Removes from a set of file names all names that a reference mentions; the rest are orphans.
 
 Every entry of every manifest counts, whether it adds or deletes a file, as in Java's
 `OrphanFilesClean`: no merging, each manifest is read once, and memory holds only the candidates.
 
-Java takes a metadata file that is missing for an empty one, and has deleted live data so
-(apache/paimon #7710).  Here it stops everything, unless its reference is gone by now.
+Java treats a missing metadata file as empty, and has deleted live data that way (apache/paimon
+#7710).  Here a missing file stops the job, unless its reference has been removed meanwhile.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from paimon_core.reachability.references import Reference, RefKind, all_referenc
 
 @dataclass(slots=True)
 class Mentioned:
-    """Names that are not orphans, taken out of `candidates` (file names) as they are met."""
+    """Removes names that are not orphans from `candidates` (file names)."""
 
     table: FileStoreTable
     candidates: set[str]
     _seen: set[object] = field(default_factory=set)
 
     def look(self) -> int:
-        """Look at all references that were not looked at before; how many these were.
+        """Read all references that were not read before; return their number.
 
-        Called again right before deleting, it takes out what was committed meanwhile.
+        Called again right before deleting, it removes what was committed meanwhile.
         """
         new = [r for r in all_references(self.table) if r.key not in self._seen]
         for reference in new:
@@ -43,19 +43,20 @@ class Mentioned:
 
     def _reference(self, reference: Reference) -> None:
         snapshot = reference.snapshot
-        # Anew for each: what is behind us is in `_seen`, and needs no memory for its content.
+        # A new reader for each: `_seen` holds what was read, so the content need not stay in
+        # memory.
         metadata = Metadata(self.table)
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if reference.kind is RefKind.CHANGELOG:
-            # Its base and delta lists may be gone, if it does not need them.
+            # Its base and delta lists may be gone if it does not need them.
             for name in lists:
                 self._list(metadata, name, optional=True)
         else:
             for name in lists:
                 self._list(metadata, name)
         if snapshot.changelog_manifest_list is not None:
-            # A tag outlives the changelog of its snapshot, and so does a snapshot that Java made
-            # of a tag again, which then is the first.
+            # A tag outlives the changelog of its snapshot, and so does a snapshot that Java
+            # restored from a tag, which is then the first one.
             optional = (
                 reference.kind is RefKind.TAG
                 or snapshot.id == reference.table.snapshots.earliest_id()

@@ -18,7 +18,7 @@ _LISTINGS: Final = 10
 
 
 class RefKind(StrEnum):
-    """What kind of file names a version of the table."""
+    """The kind of a reference."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -27,7 +27,7 @@ class RefKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One snapshot, tag or changelog, and the handle of the branch that it belongs to."""
+    """One snapshot, tag or changelog, and the table handle of its branch."""
 
     table: FileStoreTable
     kind: RefKind
@@ -36,17 +36,17 @@ class Reference:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two references the same one, also after a rollback reused an id."""
+        """The identity of the reference, which differs even if a rollback reuses a snapshot id."""
         return (self.table.branch, self.kind, self.name, self.snapshot.identity)
 
     @property
     def label(self) -> str:
-        """For people: "snapshot 12", "tag t1 of branch b"."""
+        """The text for messages: "snapshot 12", "tag t1 of branch b"."""
         place = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
         return f"{self.kind} {self.name}{place}"
 
     def is_alive(self) -> bool:
-        """Whether its file is there now, and holds the snapshot that was read."""
+        """Return whether its file exists now and holds the snapshot that was read."""
         table = self.table
         match self.kind:
             case RefKind.TAG:
@@ -59,7 +59,7 @@ class Reference:
         return now is not None and now.identity == self.snapshot.identity
 
     def prove_alive(self) -> None:
-        """StalePlan if `is_alive` does not hold."""
+        """Raise StalePlan if the reference is not alive."""
         if not self.is_alive():
             raise StalePlan(
                 f"{self.label} of table {self.table.name} was removed or replaced by another job",
@@ -70,12 +70,12 @@ class Reference:
 
 
 def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
-    """The table's handle on another branch, under that branch's newest schema.
+    """Return the table handle for another branch, with that branch's newest schema.
 
-    CorruptTable for a branch without schema: no one can know what its snapshots need, so a
-    job that deletes has to stop (Java's orphan job does too).  One that holds nothing but tags is what
-    Java 1.4 leaves when it makes a branch at a tag whose snapshot has expired: it copies main's
-    tag, then fails.  Its tags keep what they name, read under main's schemas.
+    Raises CorruptTable for a branch without a schema: nothing shows what its snapshots need, so a
+    job that deletes must stop (as Java's orphan job does). An exception is a branch with only tags,
+    which Java 1.4 leaves when it creates a branch from a tag whose snapshot has expired: it copies
+    main's tag, then fails.  Its tags keep the files that they name, read with main's schemas.
     """
     if branch == table.branch:
         return table
@@ -119,14 +119,14 @@ def _holds_only_tags(table: FileStoreTable, branch: str) -> bool:
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
-    """The table's handle on every branch, main first."""
+    """Return the table handle for every branch, main first."""
     return [on_branch(table, name) for name in table.branches.all_with_main()]
 
 
 def references_of(branch: FileStoreTable) -> Iterator[Reference]:
-    """Snapshots oldest first, then tags, then changelogs of one branch.
+    """Yield the snapshots (oldest first), then the tags, then the changelogs of one branch.
 
-    Those that expire while they are read are left out; CorruptTable for an unreadable one.
+    References that expire while they are read are left out; CorruptTable for an unreadable one.
     """
     for snapshot in stable_snapshots(branch):
         yield snapshot_reference(branch, snapshot)
@@ -137,10 +137,10 @@ def references_of(branch: FileStoreTable) -> Iterator[Reference]:
 
 
 def stable_snapshots(branch: FileStoreTable) -> list[Snapshot]:
-    """All snapshots, oldest first: listed until a listing names none that was not read.
+    """Return all snapshots, oldest first; list again until a listing names no unread snapshot.
 
-    A single listing is not enough: if all that it names expire before they are read, nothing is
-    left though the table goes on, and everything would look like garbage (apache/paimon #7710).
+    One listing is not enough: if all of its snapshots expire before they are read, none is left
+    although the table has newer ones, and everything would look like garbage (apache/paimon #7710).
     """
     known: dict[int, Snapshot] = {}
     for _ in range(_LISTINGS):
@@ -158,10 +158,10 @@ def stable_snapshots(branch: FileStoreTable) -> list[Snapshot]:
 
 
 def all_references(table: FileStoreTable) -> list[Reference]:
-    """All references of all branches.
+    """Return all references of all branches.
 
-    Snapshots are read before tags and changelogs, so what moves from one to the other while we
-    look (a tag made of a snapshot that expires, a changelog kept) is found in one of them.
+    Snapshots are read before tags and changelogs, so whatever moves from one to the other meanwhile
+    (a tag of a snapshot that expires, a changelog that is kept) is found in one of them.
     """
     return [r for branch in branches_of(table) for r in references_of(branch)]
 
@@ -179,6 +179,6 @@ def changelog_reference(table: FileStoreTable, snapshot: Snapshot) -> Reference:
 
 
 def without(references: Iterable[Reference], gone: Iterable[Reference]) -> list[Reference]:
-    """The references but for those that go."""
+    """Return the references except those in `gone`."""
     keys = {r.key for r in gone}
     return [r for r in references if r.key not in keys]

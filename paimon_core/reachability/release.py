@@ -1,13 +1,13 @@
-"""Lets references go, so that a crash leaves garbage and never damage (docs/decisions/0010).
+"""Removes references so that a crash leaves garbage but no damage (docs/decisions/0010).
 
-1. A *journal* `caretaker/released/UUID.json` below the table's root: the snapshots that go.
-2. The references themselves are deleted, so that no reader can begin with one that is hollow.
-3. What is left is read again, and the files that nothing needs are found; a tag that was made
-   meanwhile keeps its own.
-4. The files are deleted: data first, then manifests, then manifest lists, through which a second
-   run finds what the first one did not get to; the journal last.
+1.  Write a *journal* `caretaker/released/UUID.json` below the table's root: the removed snapshots.
+2.  Delete the references themselves, so that no reader can start with an incomplete one.
+3.  Read the remaining references and find the files that nothing needs; a tag that was created
+   meanwhile keeps its files.
+4.  Delete the files: data first, then manifests, then manifest lists, so that a second run can find
+   what the first one left; the journal last.
 
-Upstream deletes data before the snapshot's file (apache/paimon #6978).
+Java deletes data before the snapshot file (apache/paimon #6978).
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ _PHASES: Final = (
 
 
 Delete = Callable[[FileStoreTable, Sequence[str]], list[bool]]
-"""Deletes files, in any order: whether each was there.  The first failure is raised."""
+"""Deletes files in any order and returns whether each existed; raises the first failure."""
 
 
 def delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:
-    """Deletes from this process, several files at a time."""
+    """Delete the files from this process, several at a time."""
     return map_parallel(table.io, table.io.delete, paths)
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was deleted from storage: files by role, and bytes as far as metadata says."""
+    """What was deleted from storage: files by role, and bytes as far as metadata holds them."""
 
     files: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
     folders: int = 0
 
     def to_json(self) -> dict[str, object]:
-        """The figures as reports print them."""
+        """Return the figures for reports."""
         return {
             "deleted_files": sum(self.files.values()),
             "deleted_bytes": self.bytes,
@@ -82,12 +82,12 @@ def release(
     clean_folders: bool = False,
     delete: Delete = delete_here,
 ) -> Removed:
-    """Delete references and what only they need; what was deleted.
+    """Delete references and the files that only they need; return what was deleted.
 
-    `delete_references` deletes the references themselves, or raises StalePlan; if it has put all of
-    them back, there is nothing to finish.  With `planned`, no other file is
-    deleted than those.  CorruptTable if what stays cannot be read: then the references are gone,
-    their files are not, and the journal is there for the next run.
+    `delete_references` deletes the references themselves, or raises StalePlan; if it restored all
+    of them, there is nothing to finish.  With `planned`, only those files are deleted.  Raises
+    CorruptTable if the remaining references cannot be read: then the references are deleted but
+    their files are not, and the journal remains for the next run.
     """
     journal = write_journal(table, going, new_uuid) if going else None
     try:
@@ -116,7 +116,7 @@ def _all_alive(references: Iterable[Reference]) -> bool:
 def write_journal(
     table: FileStoreTable, going: Iterable[Reference], new_uuid: Callable[[], str]
 ) -> str:
-    """The path of the journal that says which references go."""
+    """Write the journal of the removed references and return its path."""
     path = f"{table.root}/{JOURNALS}/{new_uuid()}.json"
     content = {
         "references": [
@@ -134,19 +134,19 @@ def write_journal(
 
 
 def journals(table: FileStoreTable) -> list[str]:
-    """The paths of journals that interrupted runs left behind, sorted."""
+    """Return the paths of journals of interrupted runs, sorted."""
     found = table.io.list_dir(f"{table.root}/{JOURNALS}")
     return sorted(f.path for f in found if not f.is_dir and f.name.endswith(".json"))
 
 
 def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
-    """The references that were to go; FileNotFoundError if another run has finished it."""
+    """Return the journal's references; FileNotFoundError if another run has finished it."""
 
     def parse(content: bytes) -> list[Reference]:
         names = set(table.branches.all_with_main())
         return [
             Reference(
-                # The branch itself may be what went; its files lie among the table's.
+                # The branch itself may have been deleted; its files lie among the table's.
                 table=on_branch(table, r["branch"]) if r["branch"] in names else table,
                 kind=RefKind(r["kind"]),
                 name=r["name"],
@@ -159,7 +159,7 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
 
 
 def read_journals(table: FileStoreTable, paths: Iterable[str]) -> list[Reference]:
-    """What interrupted runs let go; nothing of those that another run has finished meanwhile."""
+    """Return the references of the journals, without journals that another run has finished."""
     going: list[Reference] = []
     for path in paths:
         try:
@@ -176,9 +176,9 @@ def finish_interrupted(
     clean_folders: bool = False,
     delete: Delete = delete_here,
 ) -> Removed:
-    """Delete what interrupted runs did not get to, and their journals.
+    """Delete the files that interrupted runs left, and their journals.
 
-    A reference that is still there is none of theirs: it was not deleted, and stays.
+    A reference that still exists was not deleted, and is kept.
     """
     going = read_journals(table, paths)
     left = all_references(table)
@@ -199,10 +199,10 @@ def delete_files(
     clean_folders: bool = False,
     delete: Delete = delete_here,
 ) -> Removed:
-    """Delete the files, many at a time: data, then manifests, then lists.
+    """Delete the files concurrently: data, then manifests, then lists.
 
-    CorruptTable, and nothing is deleted, if one lies outside the table.  The first failure of the
-    store is raised, and later phases are not begun.
+    Raises CorruptTable, and deletes nothing, if a file lies outside the table. The first failure of
+    the store is raised, and later phases do not start.
     """
     check_deletable(table, files)
     counts: dict[str, int] = defaultdict(int)
@@ -223,9 +223,9 @@ def delete_files(
 
 
 def delete_empty_folders(io: FileIO, folders: Iterable[str], *, stop_at: str) -> int:
-    """How many folders were deleted: those given that are empty, and what they leave empty above.
+    """Delete the given folders that are empty and parents that become empty; return their number.
 
-    Nothing at or above `stop_at` is touched.
+    Nothing at or above `stop_at` is deleted.
     """
     deleted = 0
     todo = {f for f in folders if f.startswith(stop_at + "/")}

@@ -1,7 +1,7 @@
-"""Small files read before their turn, so that a remote store's delays overlap.
+"""Reads small files ahead, so that the latencies of a remote store overlap.
 
-Only where the store profits from requests side by side (`FileIO.parallelism`), and only as many
-bytes as are named here: large files are streamed when their turn comes.
+This happens only if the store benefits from concurrent requests (`FileIO.parallelism`), and up to
+the byte limits below: large files are streamed when their turn comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_core.types.buffers import RecordBatches
 SMALL_BYTES: Final = 8 * 1024**2
 """Files (or runs) up to this size are read as a whole."""
 AHEAD_BYTES: Final = 64 * 1024**2
-"""File bytes that may wait, decoded, for their turn."""
+"""The limit in file bytes for files that are decoded ahead."""
 
 
 Item = TypeVar("Item")
@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """Something to read: its bytes on disk, and how to begin."""
+    """Something to read: its size on disk, and a function that starts reading."""
 
     size: int
     read: Callable[[], Iterator[Item]]
@@ -39,7 +39,7 @@ class Source(Generic[Item]):
 
 
 def one_after_the_other(io: FileIO, sources: Sequence[Source[Item]]) -> Iterator[Item]:
-    """What all sources give, batches of rows or other, in their order."""
+    """Yield the items of all sources in order."""
     if io.parallelism <= 1 or len(sources) == 1:
         for source in sources:
             yield from source.read()
@@ -66,7 +66,7 @@ def one_after_the_other(io: FileIO, sources: Sequence[Source[Item]]) -> Iterator
 
 
 def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[RecordBatches]:
-    """The batches of each source; small ones are read at once, if they are little together."""
+    """Return the batches of each source; small sources are read at once if their total is small."""
     small = [s for s in sources if s.size <= SMALL_BYTES]
     if io.parallelism <= 1 or len(small) < 2 or sum(s.size for s in small) > AHEAD_BYTES:
         return [s.read() for s in sources]
@@ -75,5 +75,5 @@ def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[
 
 
 def source_of(size: int, read: Callable[..., Iterator[Item]], *arguments: object) -> Source[Item]:
-    """A source that begins with this call."""
+    """Return a source that starts with this call."""
     return Source(size, partial(read, *arguments))

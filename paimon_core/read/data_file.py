@@ -1,10 +1,11 @@
-"""The rows of one data file, in the fields of the current schema (Java: `FormatReaderMapping`).
+"""Reads the rows of one data file with the current schema (Java: `FormatReaderMapping`).
 
-- What is read is chosen by field id: the file's own schema says under which name and type a field
-  lies in the file; `evolution` brings it into its current form.
-- `_KEY_x` repeats what `x` holds, so it is never decoded; files in thin mode need no special care.
+- Fields are selected by id: the file's own schema gives the name and type of a field in the file;
+  `evolution` converts it to its current type.
+- `_KEY_x` repeats the values of `x`, so it is never decoded; files in thin mode need no special
+  handling.
 - Partition columns come from the partition, not from the file: all its rows have the same value,
-  and files that were migrated from Hive do not even hold them.
+  and files migrated from Hive do not hold these columns.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ def read_data_file(
     use_threads: bool = False,
     skip_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the file's rows in file order: key-value batches, or plain ones.
+    """Yield the file's rows in file order, as key-value batches or plain ones.
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
-    one.  With `partition` given, partition columns are taken from it.  `skip_rows` are left out, as
-    in `read_batches`.  CorruptTable if the file is missing, cannot be decoded, holds another number
-    of rows than its metadata says, or rows without key, kind or sequence number.
+    one.  If `partition` is given, partition columns are taken from it.  `skip_rows` are left out,
+    as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
+    another number of rows than its metadata, or has rows without key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
     rows = skip_rows
@@ -71,7 +72,7 @@ def read_data_file(
 
 
 def missing_data_file(path: str) -> CorruptTable:
-    """The error for a data file that a snapshot names and that is not there."""
+    """Return the error for a data file that a snapshot names but that does not exist."""
     return CorruptTable(
         "a data file is missing",
         file=path,
@@ -82,7 +83,7 @@ def missing_data_file(path: str) -> CorruptTable:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a wanted field comes from: a column of the file, a constant, or nowhere (null)."""
+    """The source of a wanted field: a column of the file, a constant, or none (null)."""
 
     field: DataField
     column: int | None = None
@@ -133,10 +134,10 @@ class _Mapping:
         )
 
     def check(self, batch: pa.RecordBatch, path: str) -> None:
-        """CorruptTable for rows that cannot be merged.
+        """Raise CorruptTable for rows that cannot be merged.
 
-        A column whose name in the footer is damaged comes as nulls, and merging them would choose
-        wrong rows without a word.
+        A column whose name in the footer is damaged is read as nulls, and merging them would
+        silently choose wrong rows.
         """
         for place in self.never_null:
             if batch.column(place).null_count:

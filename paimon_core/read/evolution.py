@@ -1,11 +1,11 @@
-"""Columns written under an older schema, as the current one has them.
+"""Converts columns written with an older schema to the current one.
 
-Fields are matched by id, at every depth: a renamed field is found, a moved one too, an added one
-is null, a dropped one is left out, and what changed its type is cast as Java casts it
+Fields are matched by id, at every depth: renamed and moved fields are found, added ones are null,
+dropped ones are left out, and fields with a changed type are cast as in Java
 (`schema/SchemaEvolutionUtil`, `casting/CastExecutors`).
 
-Java hands out one nested row object for all rows of such a file, and merge functions that keep it
-(first_value, for one) are left with the value of a later row.  Here every row keeps its own.
+Java reuses one nested row object for all rows of such a file, so merge functions that keep it (for
+example first_value) see the value of a later row.  Here every row keeps its own value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paimon_core.types.data_types import (
 
 
 def same_values(source: DataType, target: DataType) -> bool:
-    """Whether columns of the two types hold the same Arrow arrays, nullability aside."""
+    """Return whether both types have the same Arrow arrays, ignoring nullability."""
     match source, target:
         case RowType(), RowType():
             return len(source) == len(target) and all(
@@ -41,10 +41,10 @@ def same_values(source: DataType, target: DataType) -> bool:
 
 
 def readable(source: DataType, target: DataType) -> bool:
-    """Whether anything of `target` is in data of `source`.
+    """Return whether data of `source` holds any part of `target`.
 
-    A row of which no field is left is null as a whole, and so is what it is the element of
-    (Java: `FormatReaderMapping.pruneDataType`).
+    A row without remaining fields is null as a whole, and so is the value that contains it (Java:
+    `FormatReaderMapping.pruneDataType`).
     """
     match source, target:
         case RowType(), RowType():
@@ -58,7 +58,7 @@ def readable(source: DataType, target: DataType) -> bool:
 
 
 def evolve(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    """The column as the current type has it; InvalidArgument if Java has no such cast."""
+    """Convert the column to the current type; InvalidArgument if Java has no such cast."""
     arrow = arrow_type(target)
     if same_values(source, target):
         return array if array.type.equals(arrow) else _renamed(array, source, target, arrow)

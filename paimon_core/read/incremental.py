@@ -1,13 +1,13 @@
-"""What lies between two snapshots, by comparing them (Java: `IncrementalDiffStartingScanner`).
+"""Compares two snapshots (Java: `IncrementalDiffStartingScanner`).
 
-The rows of each bucket are merged as of both snapshots, and the two streams, each in key order, are
-merged again: a key whose row is another one afterwards comes with its new row.  Memory stays
-bounded as in any merge.
+The rows of each bucket are merged for both snapshots, and the two streams, each in key order, are
+merged again: a key whose row has changed is returned with its new row.  Memory is bounded as in any
+merge.
 
-As in Java, files that both snapshots hold are left out on both sides before anything is merged.  So
-with the merge engines aggregation and partial-update a row shows what the later files alone say.
-And where the table lives with Java 1.4, a row must be the later one by sequence too: an overwrite,
-which restarts the sequence numbers, may hide what it changed.
+As in Java, files in both snapshots are left out on both sides before anything is merged.  So with
+the merge engines aggregation and partial-update, a row shows only the values of the later files.
+If Java 1.4 writes the table, a row must also be the later one by sequence number: an overwrite,
+which restarts the sequence numbers, can hide its changes.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def read_diff(
     predicate: Predicate | None = None,
     keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `after` that `before` does not have so: `_VALUE_KIND` and the columns.
+    """Yield rows of `after` that are new or changed since `before`: `_VALUE_KIND` and the columns.
 
-    With `keep_deletes`, keys that are gone come too, as -D with their last row.  Of an append table
-    come the rows of the files that `before` does not hold.  InvalidArgument when the number of
-    buckets changed in between.
+    With `keep_deletes`, removed keys are included as -D with their last row.  For an append table,
+    these are the rows of the files that `before` does not hold.  Raises InvalidArgument if the
+    number of buckets changed in between.
     """
     check_readable(table)
     for snapshot in (before, after):
@@ -132,7 +132,7 @@ def merged_files(
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some files of a bucket, one a key, in key order: key-value batches."""
+    """Yield the merged rows of some files of a bucket in key order, as key-value batches."""
     if not files:
         return
     chosen = merge_engine_for(table)
@@ -140,7 +140,7 @@ def merged_files(
         table=table,
         partition=bucket[0],
         bucket=bucket[1],
-        # Whether a row changed shows in all of its columns, not only in the wanted ones.
+        # Changes are detected in all columns, not only in the wanted ones.
         read_type=table.schema.row_type,
         vectors=vectors,
         with_levels=chosen.with_levels,
@@ -152,7 +152,7 @@ def merged_files(
 def _changed(
     piece: MergeSlice, names: Sequence[str], *, by_run: bool, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """What a slice of both streams comes to, in key order; None for nothing."""
+    """Return the changes in a slice of both streams, in key order; None for no change."""
     runs = piece.runs[piece.ordered()]
     rows = piece.ordered()
     starts, ends = piece.group_starts(), piece.group_ends()
@@ -185,7 +185,7 @@ def _changed(
 
 
 def _same_rows(batch: pa.RecordBatch, old: Rows, new: Rows, names: Sequence[str]) -> BoolArray:
-    """Whether the rows are equal byte by byte, and both there or both deleted."""
+    """Return whether the rows are equal byte by byte, and both live or both deleted."""
     kinds = is_retract(kind_values(batch.column(VALUE_KIND)))
     same = kinds[old] == kinds[new]
     bits = pa.RecordBatch.from_arrays([_as_bits(batch.column(n)) for n in names], list(names))
@@ -195,7 +195,7 @@ def _same_rows(batch: pa.RecordBatch, old: Rows, new: Rows, names: Sequence[str]
 
 
 def _as_bits(column: pa.Array) -> pa.Array:
-    # NaN is NaN, and -0.0 is not 0.0: Java compares the bytes of the row.
+    # NaN equals NaN, and -0.0 differs from 0.0: Java compares the bytes of the row.
     if pa.types.is_float64(column.type):
         return column.view(pa.int64())
     return column.view(pa.int32()) if pa.types.is_float32(column.type) else column

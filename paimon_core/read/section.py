@@ -1,8 +1,8 @@
-"""The merged rows of one section of a primary-key bucket (Java: `MergeTreeReaders`, `MergeSorter`).
+"""Reads the merged rows of a section of a bucket (Java: `MergeTreeReaders`, `MergeSorter`).
 
-A section's runs are read side by side.  How many rows of each wait in memory follows from their
-number and width, so that memory depends neither on how long the runs are nor on how many there
-are: if open files would take too much, groups of runs are first merged into runs on local disk.
+A section's runs are read in parallel.  The number of rows buffered per run follows from the number
+and width of the runs, so that memory depends neither on the length nor on the number of the runs:
+if open files would take too much memory, groups of runs are first merged into runs on local disk.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 
 MAX_FAN_IN: Final = 64
-"""Most runs that are read side by side."""
+"""The maximum number of runs that are read in parallel."""
 READING_BYTES: Final = 512 * 1024**2
-"""What open files hold, roughly: of each column a window of bytes and a decoded page."""
+"""The approximate memory of open files: per column, a window of bytes and a decoded page."""
 _COLUMN_BYTES: Final = 1024**2
 WAITING_BYTES: Final = 128 * 1024**2
-"""Decoded rows of all runs that wait to be merged, roughly."""
+"""The approximate memory of decoded rows that wait to be merged, over all runs."""
 PLAIN_BYTES: Final = 32 * 1024**2
-"""Decoded bytes of a batch where nothing is merged, roughly."""
+"""The approximate decoded size of a batch if nothing is merged."""
 MOST_ROWS: Final = 8192
 LEAST_ROWS: Final = 16
-"""Rows of a batch: more are no faster, fewer cost more per row than they save."""
+"""Limits on the rows of a batch: more are not faster, fewer cost more per row than they save."""
 _LEAST_SHARE: Final = 0.25
 _EXPANSION: Final = 3
-"""Decoded bytes a byte of a file: a guess on the safe side for what is not of fixed width."""
+"""Decoded bytes per file byte: a conservative estimate for types of variable width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +59,11 @@ class SectionReader:
     high: bytes | None = None
     spill_dir: str | None = None
     vectors: Mapping[str, Positions] = field(default_factory=dict)
-    """Deleted positions by file name; these rows are left out."""
+    """Deleted positions by file name; these rows are skipped."""
 
     @property
     def order(self) -> MergeOrder:
-        """How the table orders the versions of a key."""
+        """Return how the table orders the versions of a key."""
         options = self.table.options
         return MergeOrder(
             key=self.table.schema.key_type,
@@ -74,7 +74,7 @@ class SectionReader:
     def merged(
         self, section: Section, engine: MergeEngine, *, drop_deletes: bool
     ) -> Iterator[pa.RecordBatch]:
-        """KV batches of one row a key: the keys from `low` on and below `high`."""
+        """Yield key-value batches with one row per key, for keys >= `low` and < `high`."""
         order = self.order
         with ExitStack() as stack:
             rows, runs = self._runs(section, stack)
@@ -89,22 +89,24 @@ class SectionReader:
             )
 
     def slices(self, section: Section) -> Iterator[MergeSlice]:
-        """The versions of all keys, unmerged; `parts` name runs by their place in the section.
+        """Yield the versions of all keys, unmerged.
 
-        Only for sections of up to MAX_FAN_IN runs: runs on disk have lost where rows came from.
+        `parts` name runs by their index in the section.
+
+        Only for sections of up to MAX_FAN_IN runs: runs on disk do not record the origin of rows.
         """
         rows = batch_rows(section, self.read_type, side_by_side=len(section))
         runs = [self.run(run, rows) for run in section]
         yield from merge_slices(runs, self.order, buffered_rows=rows)
 
     def run(self, run: SortedRun, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a run in batches of up to `rows` rows."""
+        """Yield the rows of a run in batches of up to `rows` rows."""
         for file in run.files:
             if self._meets(file):
                 yield from self._limited(self.file(file, rows))
 
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, whatever their keys, without those that its vector deletes."""
+        """Yield the rows of a file, whatever their keys, without those deleted by its vector."""
         table = self.table
         schema = table.schema
         file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
@@ -123,7 +125,7 @@ class SectionReader:
     def _runs(
         self, section: Section, stack: ExitStack
     ) -> tuple[int, list[Iterator[pa.RecordBatch]]]:
-        """(rows to buffer of each run, the runs), few enough to be read side by side."""
+        """Return (rows to buffer per run, the runs), few enough to be read in parallel."""
         at_once = fan_in(section, self.read_type)
         if len(section) <= at_once:
             rows = batch_rows(section, self.read_type, side_by_side=len(section))
@@ -132,10 +134,10 @@ class SectionReader:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )
-        # The oldest run, mostly the largest by far, is read from where it is.
+        # The oldest run, usually the largest by far, is not copied.
         oldest, *newer = section
         groups = [tuple(newer[i : i + at_once]) for i in range(0, len(newer), at_once)]
-        # Neighbours in age stay neighbours: of equal versions the later run wins.
+        # Runs stay in order of age: of equal versions the later run wins.
         rows = batch_rows(section, self.read_type, side_by_side=min(len(groups) + 1, MAX_FAN_IN))
         paths = [self._spill(group, folder / str(i), rows) for i, group in enumerate(groups)]
         while len(paths) > MAX_FAN_IN:
@@ -163,7 +165,7 @@ class SectionReader:
         return self.high is None or stored_key(file.min_key, key) < stored_key(self.high, key)
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of a file from `low` on and below `high`; reading stops there."""
+        """Yield the rows of a file >= `low` and < `high`; stop reading at `high`."""
         if self.low is None and self.high is None:
             yield from batches
             return
@@ -179,28 +181,28 @@ class SectionReader:
 
 
 def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> int:
-    """How many rows of each of so many runs, with rows like the section's, are read at a time."""
+    """Return the batch size in rows per run, if `side_by_side` runs are read in parallel."""
     files = [f for run in section for f in run.files]
     rows = sum(f.row_count for f in files)
     if rows == 0:
         return MOST_ROWS
     width = row_width(read_type, sum(f.file_size for f in files) / rows)
-    # Up to two batches of each run wait, and one more copy of them is being merged.
+    # Up to two batches of each run are buffered, and one more copy of them is being merged.
     fitting = WAITING_BYTES // (3 * side_by_side * width)
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
 def plain_rows(file: DataFileMeta, read_type: RowType) -> int:
-    """How many rows of one file, read by itself, are decoded at a time."""
+    """Return how many rows of a single file are decoded at a time."""
     width = row_width(read_type, file.file_size / max(1, file.row_count))
     return max(LEAST_ROWS, min(BATCH_ROWS, PLAIN_BYTES // width))
 
 
 def row_width(read_type: RowType, stored: float) -> int:
-    """Bytes of an Arrow row, roughly, if a row takes `stored` bytes of a file.
+    """Estimate the bytes of an Arrow row if a row takes `stored` bytes of a file.
 
-    What has a fixed width is known; the rest is what a file stores beyond that, or at least its
-    share of the columns, and is taken to be compressed well.
+    The size of fixed-width columns is known; the rest is what the file stores beyond that, or at
+    least the columns' share, and is assumed to be well compressed.
     """
     fixed, varying = _widths(read_type)
     if not varying:
@@ -210,7 +212,7 @@ def row_width(read_type: RowType, stored: float) -> int:
 
 
 def fan_in(section: Section, read_type: RowType) -> int:
-    """How many of the section's runs are read side by side."""
+    """Return how many of the section's runs are read in parallel."""
     largest = max(f.file_size for run in section for f in run.files)
     columns = 2 + sum(map(_leaves, read_type.types))
     reading = min(_EXPANSION * largest, columns * _COLUMN_BYTES)
@@ -229,7 +231,7 @@ def _leaves(data_type: DataType) -> int:
 
 
 def _widths(read_type: RowType) -> tuple[int, int]:
-    """(bytes of an Arrow row without what varies: strings, nested values; columns that vary)."""
+    """Return (bytes of an Arrow row's fixed-width columns, number of variable-width columns)."""
     width, varying = 9, 0  # sequence number and kind
     for column in read_type:
         try:
@@ -243,7 +245,7 @@ def _widths(read_type: RowType) -> tuple[int, int]:
 def _cut(
     batch: pa.RecordBatch, key: RowType, low: Key | None, high: Key | None
 ) -> tuple[pa.RecordBatch, bool]:
-    """(the rows within, whether the batch reaches the upper end)."""
+    """Return (the rows in the range, whether the batch reaches its upper end)."""
     view = KeyView(batch, key)
     begin = 0 if low is None else view.lower_bound(low)
     end = batch.num_rows if high is None else view.lower_bound(high, begin)
@@ -268,7 +270,7 @@ def _spill_merged(
     rows_in: int,
     rows_out: int,
 ) -> Path:
-    """The path of a file with all rows of the runs, in key order, `rows_out` to a batch."""
+    """Write all rows of the runs to a file in key order, `rows_out` per batch; return its path."""
     target = path.with_name(path.name + "+")
     writer: pa.RecordBatchStreamWriter | None = None
     try:
@@ -292,7 +294,7 @@ def _spill_merged(
 
 
 def _spilled(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a spilled run; the file goes once it is read."""
+    """Yield the rows of a spilled run; delete the file afterwards."""
     if not path.exists():
         return
     with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:

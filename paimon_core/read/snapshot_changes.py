@@ -1,7 +1,8 @@
-"""What snapshots changed, row by row (Java: `IncrementalDeltaStartingScanner`, follow-up scanners).
+"""The row changes of snapshots (Java: `IncrementalDeltaStartingScanner`, follow-up scanners).
 
-Tables without a changelog tell their changes by the files that APPEND snapshots add; those with a
-changelog producer by changelog files.  Rows come as they were written, with their kinds, unmerged.
+For tables without a changelog, the changes are the files that APPEND snapshots add; with a
+changelog producer, they are the changelog files.  Rows are returned as written, with their kinds,
+unmerged.
 """
 
 from __future__ import annotations
@@ -26,19 +27,18 @@ from paimon_core.types.buffers import int8_array
 
 
 def has_changelog(table: FileStoreTable) -> bool:
-    """Whether the table's changes are in changelog files."""
+    """Return whether the table's changes are in changelog files."""
     return table.has_primary_key and changelog_producer_of(table.options).has_changelog
 
 
 def changes_of(
     table: FileStoreTable, snapshot: Snapshot, mode: str = "auto"
 ) -> list[ManifestEntry] | None:
-    """The files that hold what the snapshot changed; None for one that changed nothing to tell.
+    """Return the files with the snapshot's changes; None if it has no changes to report.
 
-    `mode`: "delta" and "changelog" ask for the one or the other, "auto" for what the table has.
-
-    Compactions and overwrites of tables without changelog move rows, or replace them without
-    saying so, and are passed over as in Java.
+    `mode` is "delta" or "changelog"; "auto" chooses what the table has.  Compactions and overwrites
+    of tables without changelog are skipped, as in Java: they move rows, or replace them without
+    recording it.
     """
     if mode == "changelog" or (mode == "auto" and has_changelog(table)):
         if snapshot.changelog_manifest_list is None:
@@ -66,9 +66,10 @@ def read_between(
     columns: Sequence[str] | None = None,
     mode: str = "auto",
 ) -> Iterator[pa.RecordBatch]:
-    """What the snapshots after `start`, up to and including `end`, changed: `_VALUE_KIND` + columns.
+    """Yield the changes after `start`, up to and including `end`: `_VALUE_KIND` and the columns.
 
-    InvalidArgument if some of them are gone; `start` may be the one before the earliest.
+    Raises InvalidArgument if some of the snapshots are gone; `start` may be the one before the
+    earliest.
     """
     check_readable(table)
     earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
@@ -84,12 +85,12 @@ def _read_range(
     table: FileStoreTable, ids: range, columns: Collection[str], mode: str
 ) -> Iterator[pa.RecordBatch]:
     newest = table.latest_or_not_found()
-    # Java 1.4 does not look at level 0 here where a batch read would not either; 2.0 does.
+    # Like its batch reads, Java 1.4 skips level 0 here; 2.0 does not.
     skip_level_0 = skips_level_0(table) and not newest.written_by_2_0
     for snapshot_id in ids:
         snapshot = table.snapshots.get(snapshot_id)
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            continue  # tells nothing, as delta or as changelog
+            continue  # no changes, neither as delta nor as changelog
         entries = [
             e
             for e in changes_of(table, snapshot, mode) or []
@@ -101,7 +102,7 @@ def _read_range(
 def read_changes(
     table: FileStoreTable, entries: Iterable[ManifestEntry], columns: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of these files as they stand, deletes and all: `_VALUE_KIND` and the columns."""
+    """Yield the rows of these files unmerged, including deletes: `_VALUE_KIND` and the columns."""
     names = [n for n in table.schema.names if n in columns]
     read_type = table.schema.row_type.project(names)
     for entry in entries:

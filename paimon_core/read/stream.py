@@ -1,8 +1,8 @@
 """Follows a table, snapshot by snapshot (Java: `table/source/DataTableStreamScan`).
 
-A stream keeps one number: the next snapshot to look at.  Whoever stores it (`ConsumerStore.set`)
-may start again from there, and while a consumer file names it, expiry keeps that snapshot and all
-later ones.
+The state of a stream is one number: the next snapshot to read.  A caller that stores it
+(`ConsumerStore.set`) can resume there, and while a consumer file names it, expiry keeps that
+snapshot and all later ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DELTA_COMMITS: Final[Option[int | None]] = Option(
 
 
 class Start(StrEnum):
-    """Where a stream begins (Java: `scan.mode`)."""
+    """The start of a stream (Java: `scan.mode`)."""
 
     LATEST_FULL = "latest-full"
     LATEST = "latest"
@@ -64,12 +64,13 @@ class Start(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
-    """What one step of a stream reads.
+    """The input of one step of a stream.
 
-    `next_snapshot` is where the stream goes on once these rows are processed, None while the table
-    has no snapshot yet.  `whole` is a snapshot to read as a batch, without files made before `since`
-    (epoch milliseconds), `changes` the files of changes.  `gone` are files that an overwrite took
-    away, and `changes` then what it put in their place.  `ended`: the stream has met its bound.
+    `next_snapshot` is where the stream continues once these rows are processed, None while the
+    table has no snapshot.  `whole` is a snapshot to read as a batch, without files created before
+    `since` (epoch milliseconds); `changes` holds the files of changes.  `gone` holds files that an
+    overwrite removed, and `changes` then the files that it added.  `ended`: the stream has reached
+    its bound.
     """
 
     next_snapshot: int | None
@@ -86,12 +87,12 @@ class StreamPlan:
 
 @dataclass(slots=True, kw_only=True)
 class StreamScan:
-    """The plans of one stream, one after the other.
+    """Creates the plans of one stream, one after the other.
 
-    `at` is the snapshot id or the time (milliseconds since the epoch) that `start` asks for.
-    `next_snapshot` given: the stream goes on from there, whatever `start` says.  The stream ends
-    before a snapshot whose watermark is beyond `bounded_watermark` (milliseconds); one that is read
-    as a whole at the start is read all the same.
+    `at` is the snapshot id or the time (milliseconds since the epoch) that `start` needs.  If
+    `next_snapshot` is given, the stream continues there, whatever `start` says.  The stream ends
+    before a snapshot whose watermark is beyond `bounded_watermark` (milliseconds); this does not
+    apply to the full snapshot at the start.
     """
 
     table: FileStoreTable
@@ -118,9 +119,9 @@ class StreamScan:
             raise InvalidArgument(f"a stream {self.start} needs a snapshot or a time to start at")
 
     def plan(self) -> StreamPlan:
-        """The next plan; an empty one means that nothing new is there yet.
+        """Return the next plan; an empty one if there is nothing new.
 
-        NotFound if the next snapshot expired before it was read.
+        Raises NotFound if the next snapshot expired before it was read.
         """
         if self.next_snapshot is None:
             plan = self._first_plan()
@@ -165,7 +166,7 @@ class StreamScan:
         snapshots = self.table.snapshots
         latest = snapshots.latest()
         if latest is None:
-            # A table that is empty when a stream begins is read from its first snapshot on.
+            # If the table is empty at the start, the stream begins at its first snapshot.
             begun, self._begun = self._begun, True
             return StreamPlan(next_snapshot=1 if begun and self.start is Start.LATEST else None)
         match self.start:
@@ -192,9 +193,9 @@ class StreamScan:
         return StreamPlan(next_snapshot=latest.id + 1, whole=latest, since=self.at)
 
     def _earliest(self, latest: Snapshot) -> int:
-        """The first snapshot whose changes can still be read, among long-lived changelogs too."""
+        """Return the first snapshot with readable changes, including long-lived changelogs."""
         snapshots = self.table.snapshots
-        # Java believes the hint although older snapshots may be there (after a fast-forward).
+        # Java trusts the hint even if older snapshots exist (after a fast-forward).
         hint, _ = snapshots.hints()
         earliest = hint if hint is not None and snapshots.exists(hint) else snapshots.earliest_id()
         kept = self.table.changelogs.earliest_id()
@@ -216,10 +217,10 @@ class StreamScan:
 
 
 def newest_compacted(table: FileStoreTable) -> Snapshot | None:
-    """The newest snapshot that a compaction made, a full one as far as its identifier tells.
+    """Return the newest snapshot of a compaction, a full one as far as its identifier shows.
 
-    Where only full compactions tell changes, `full-compaction.delta-commits` says which commits they
-    follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
+    If only full compactions write changes, `full-compaction.delta-commits` determines which commits
+    they follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
     """
     every = table.options.value(_DELTA_COMMITS)
     full = every is not None or changelog_producer_of(table.options).top_level_only
@@ -235,7 +236,7 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
 
 
 def first_since(table: FileStoreTable, millis: int) -> int | None:
-    """The first snapshot committed at `millis` or later, if the one before it is still there."""
+    """Return the first snapshot committed since `millis`, if the one before it still exists."""
     before = table.snapshots.at_or_before_time(millis - 1)
     if before is None or not table.snapshots.exists(before.id + 1):
         return None
@@ -243,7 +244,7 @@ def first_since(table: FileStoreTable, millis: int) -> int | None:
 
 
 def _least_level(table: FileStoreTable) -> int:
-    """Below this level lies what a later compaction will tell in its changelog."""
+    """Return the lowest level to read: a later compaction reports lower levels in its changelog."""
     if not table.has_primary_key:
         return 0
     top_level = number_of_levels(table.options) - 1
@@ -253,9 +254,9 @@ def _least_level(table: FileStoreTable) -> int:
 def read_plan(
     table: FileStoreTable, plan: StreamPlan, *, zone: tzinfo = UTC
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan: `_VALUE_KIND` and all columns, changes in the order of their snapshots.
+    """Yield the rows of a plan: `_VALUE_KIND` and all columns, changes in snapshot order.
 
-    `zone` is that of the creation times of files.
+    `zone` is the time zone of the files' creation times.
     """
     if plan.whole is not None:
         keep = None if plan.since is None else created_since(plan.since, zone)
@@ -268,7 +269,7 @@ def read_plan(
 def _replaced(
     table: FileStoreTable, gone: Sequence[ManifestEntry], added: Sequence[ManifestEntry]
 ) -> Iterator[pa.RecordBatch]:
-    """Bucket by bucket what an overwrite took away, as deletes, then what it wrote.
+    """Yield, bucket by bucket, what an overwrite removed as deletes, then what it wrote.
 
     Java: `IncrementalChangelogReadProvider`.
     """
@@ -287,10 +288,10 @@ def _replaced(
 
 
 _REVERSED: Final = np.array([3, 2, 1, 0], np.int8)
-"""+I becomes -D, -U becomes +U, and the reverse."""
+"""Maps +I to -D and -U to +U, and the reverse."""
 
 
 def created_since(epoch_millis: int, zone: tzinfo) -> Callable[[ManifestEntry], bool]:
-    """Whether a file was made at this moment or later, by the wall clock of the zone."""
+    """Return a test for files created at this time or later, by the wall clock of the zone."""
     local = utc_to_local(epoch_millis * 1_000_000, zone) // 1_000_000
     return lambda entry: (entry.file.creation_time or 0) >= local

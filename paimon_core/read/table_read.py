@@ -1,8 +1,10 @@
-"""The rows of a snapshot (Java: `table/source/KeyValueTableRead`, `operation/MergeFileSplitRead`).
+"""Reads the rows of a snapshot.
 
-Append tables are read file by file.  A primary-key table is read bucket by bucket: its files are
-cut into sections whose key ranges do not meet, and in each section all versions of a key are
-merged, newest last.
+Java: `table/source/KeyValueTableRead`, `operation/MergeFileSplitRead`.
+
+Append tables are read file by file.  Primary-key tables are read bucket by bucket: the files are
+split into sections with disjoint key ranges, and in each section all versions of a key are merged,
+newest last.
 """
 
 from __future__ import annotations
@@ -59,18 +61,18 @@ def read_table(
     min_level: int | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in no promised order.
+    """Yield batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in any order.
 
-    Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete come too
-    (kinds 1 -U, 3 -D), as an audit log shows them.  Files below `min_level` are not looked at:
-    by default those of level 0, where batch reads wait for compaction, and none elsewhere; nor are
-    those that `keep` does not want.  Memory stays bounded by a few batches of each sorted run of
-    one section.  UnsupportedFeature before the first batch if the table needs what is not known.
+    Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete are
+    included (kinds 1 -U, 3 -D), as in an audit log.  Files below `min_level` are skipped (default:
+    level 0 if batch reads wait for compaction, else none), and so are files that `keep` rejects.
+    Memory is bounded by a few batches of each sorted run of one section.  Raises UnsupportedFeature
+    before the first batch if the table uses an unsupported feature.
     """
     check_readable(table)
     check_snapshot_readable(table, snapshot)
     wanted = _wanted(table, columns)
-    # Checked above and at once, not when the first batch is asked for.
+    # Checked above immediately, not when the first batch is requested.
     lowest = min_level
     if lowest is None:
         lowest = least_level(table)
@@ -130,7 +132,7 @@ def chosen_rows(
     predicate: Predicate | None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that match, `limit` at most: `_VALUE_KIND` and the columns in this order."""
+    """Yield up to `limit` matching rows: `_VALUE_KIND` and the columns in this order."""
     matching = batches if predicate is None else (b.filter(evaluate(predicate, b)) for b in batches)
     return _limited((b.select([VALUE_KIND, *columns]) for b in matching if b.num_rows), limit)
 
@@ -154,9 +156,9 @@ def read_bucket(
     engine: ChosenEngine | None = None,
     keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of these files of one bucket: `_VALUE_KIND`, at least the `needed` columns.
+    """Yield the merged rows of these files of one bucket: `_VALUE_KIND`, at least `needed` columns.
 
-    `vectors` are the deleted positions of its data files, by file name.
+    `vectors` holds the deleted positions of its data files by file name.
     """
     if not entries:
         return iter(())
@@ -231,14 +233,14 @@ def _merged(
 
 
 def least_level(table: FileStoreTable) -> int:
-    """The lowest level that a batch read looks at."""
+    """Return the lowest level that a batch read includes."""
     return 1 if skips_level_0(table) else 0
 
 
 def skips_level_0(table: FileStoreTable) -> bool:
-    """Whether a batch read waits for compaction to look at new files (java-rules G1).
+    """Return whether batch reads skip new files until they are compacted (java-rules G1).
 
-    Append tables have no levels: all of their files say level 0, also with deletion vectors.
+    Append tables have no levels: all of their files have level 0, also with deletion vectors.
     """
     options = table.options
     return table.has_primary_key and (
@@ -249,9 +251,9 @@ def skips_level_0(table: FileStoreTable) -> bool:
 def deletion_vectors(
     table: FileStoreTable, snapshot: Snapshot, buckets: Collection[BucketKey] | None = None
 ) -> dict[str, Positions]:
-    """The deleted positions of the data files that have any in the snapshot, by file name.
+    """Return the deleted positions of the snapshot's data files by file name.
 
-    `buckets`: of these alone.  All vectors of a large table are much to hold.
+    `buckets` limits this to some buckets, because all vectors of a large table take much memory.
     """
     files = vector_files(table, snapshot)
     vectors: dict[str, Positions] = {}
@@ -263,7 +265,7 @@ def deletion_vectors(
 def bucket_vectors(
     table: FileStoreTable, bucket: BucketKey, index_files: Iterable[IndexFileMeta]
 ) -> dict[str, Positions]:
-    """The deleted positions that these index files of a bucket hold, by data file name."""
+    """Return the deleted positions in these index files of a bucket by data file name."""
     vectors: dict[str, Positions] = {}
     for file in index_files:
         if file.dv_ranges:

@@ -1,7 +1,7 @@
-"""All versions of the keys of a section, for merges that must know where a row comes from.
+"""Reads all versions of the keys of a section, for merges that need the origin of a row.
 
-A row's level tells a compaction what was there before; rows beyond the table's record-level
-expiration are not there at all.
+A row's level tells a compaction what existed before; rows beyond the table's record-level
+expiration are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from paimon_core.read.section import SectionReader
 from paimon_core.types.buffers import BoolArray, index_array
 
 Keep = Callable[[pa.RecordBatch], BoolArray]
-"""Which rows of a key-value batch are there."""
+"""Returns a mask of the rows of a key-value batch that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionReader(SectionReader):
-    """A SectionReader whose batches have a column `_LEVEL` if asked, and only rows to `keep`."""
+    """A SectionReader with an optional column `_LEVEL`, and only with rows that `keep` accepts."""
 
     with_levels: bool = False
     keep: Keep | None = None
@@ -39,7 +39,7 @@ class VersionReader(SectionReader):
         return with_level(batches, file.level) if self.with_levels else batches
 
     def versions(self, section: Section) -> Iterator[MergeSlice]:
-        """Slices with every version of their keys, in key order: from `low` on, below `high`."""
+        """Yield slices with every version of their keys in key order, >= `low` and < `high`."""
         with ExitStack() as stack:
             rows, runs = self._runs(section, stack)
             yield from merge_slices(runs, self.order, buffered_rows=rows)

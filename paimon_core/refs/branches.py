@@ -1,10 +1,10 @@
-"""Branches: lines of metadata that share the table's data (Java: `utils/FileSystemBranchManager`).
+"""Branches: separate metadata, shared data files (Java: `utils/FileSystemBranchManager`).
 
-A branch is a folder `branch/branch-NAME` with schemas, snapshots and tags of its own.  Whatever
-deletes files of a table has to look at all its branches.
+A branch is a folder `branch/branch-NAME` with its own schemas, snapshots and tags.  Every job that
+deletes files of a table must check all its branches.
 
-A branch that is being made holds the file `.creating` until it is complete: with it, an
-interrupted creation is taken up again.
+A new branch holds the file `.creating` until it is complete, so that an interrupted creation can be
+resumed.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from paimon_core.snapshot.store import SnapshotStore
 
 _CREATING: Final = ".creating"
 _LOOKS: Final = 5
-"""How often to look for commits that land in a folder while it is deleted or moved."""
+"""The number of checks for commits that land in a folder while it is deleted or moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchStore:
-    """The branches of a table besides main; made and renamed from the branch of `paths`."""
+    """The branches of a table besides main; creates and renames them from the branch of `paths`."""
 
     io: FileIO
     paths: TablePaths
     table: str
 
     def names(self) -> list[str]:
-        """All names, sorted; main, which is no folder, is not among them.
+        """Return all names, sorted, without main, which has no folder.
 
-        Nor is a folder without schema, snapshot, tag or changelog, which a deletion that was
-        interrupted leaves behind: it needs no file of the table.
+        A folder without schema, snapshot, tag or changelog is left out too: an interrupted deletion
+        leaves it behind, and it needs no file of the table.
         """
         names = sorted(
             f.name.removeprefix(BRANCH_PREFIX)
@@ -74,16 +74,16 @@ class BranchStore:
         )
 
     def all_with_main(self) -> list[str]:
-        """The main branch and all others: what reachability has to look at."""
+        """Return the main branch and all others: the branches that reachability must check."""
         return [MAIN_BRANCH, *self.names()]
 
     def exists(self, name: str) -> bool:
         return name == MAIN_BRANCH or name in self.names()
 
     def check_new(self, name: str, *, tag: str | None = None) -> None:
-        """InvalidArgument for a name that Java refuses, AlreadyExists for one that is taken.
+        """Raise InvalidArgument for a name that Java refuses, AlreadyExists for one in use.
 
-        One whose creation from the same tag was interrupted is not taken.
+        A name is not in use if its creation from the same tag was interrupted.
         """
         check_branch_name(name)
         if not self.exists(name):
@@ -105,17 +105,17 @@ class BranchStore:
     def create(
         self, name: str, *, tag: str | None = None, expected: Snapshot | None = None
     ) -> None:
-        """Make a branch: empty with the newest schema, or at the snapshot of a tag.
+        """Create a branch: empty with the newest schema, or at the snapshot of a tag.
 
-        `expected` is the snapshot that the tag had when this was planned.  The tag, and the metadata
-        of its snapshot, are proven before anything is written, and again when the branch holds
-        references of its own: a later deletion of the tag finds these and keeps their files.  If
-        the tag went in between, the branch is taken back.
+        `expected` is the snapshot that the tag had at planning time.  The tag and the metadata of
+        its snapshot are checked before anything is written, and again when the branch holds its own
+        references: a later deletion of the tag finds these and keeps their files.  If the tag was
+        deleted in between, the branch is removed again.
 
-        InvalidArgument for a name that Java refuses (main, blank, digits only), AlreadyExists,
-        NotFound for the tag or a table without schema, StalePlan for a tag that was moved or for a
-        schema that went meanwhile, CorruptTable for a tag that cannot be read.  Interrupted, it can
-        be called again.
+        Raises InvalidArgument for a name that Java refuses (main, blank, digits only),
+        AlreadyExists, NotFound for a missing tag or a table without schema, StalePlan for a tag
+        that was moved or a schema that was deleted meanwhile, CorruptTable for an unreadable tag.
+        After an interruption it can be called again.
         """
         self.check_new(name, tag=tag)
         tags = TagStore(self.io, self.paths, self.table)
@@ -140,7 +140,7 @@ class BranchStore:
         self.io.delete(marker)
 
     def begun(self, name: str) -> str | None:
-        """The tag of a creation that was interrupted, "" for one without; None for a whole branch."""
+        """Return the tag of an interrupted creation, "" without a tag; None for a complete branch."""
         if name == MAIN_BRANCH:
             return None
         try:
@@ -150,19 +150,19 @@ class BranchStore:
             return None
 
     def _copy(self, name: str, source: Tag | None) -> None:
-        """Write the branch's files: schemas first, for a branch without one stops other jobs."""
+        """Write the branch's files: schemas first, because a branch without one stops other jobs."""
         target = self.paths.of_branch(name)
         self._copy_schemas(target, None if source is None else source.snapshot.schema_id)
         if source is None:
             return
         self._put(target.tag(source.name), tag_to_json(source).encode(), name)
-        # Java copies the snapshot's file, and so fails once the snapshot has expired.
+        # Java copies the snapshot file, so it fails once the snapshot has expired.
         snapshot = without_lost_changelog(self.io, self.paths, source.snapshot)
         if self._snapshots(target)[:1] not in ([], [snapshot.id]):
             raise self._taken(name)
         self._put(target.snapshot(snapshot.id), snapshot_to_json(snapshot).encode(), name)
         if self._snapshots(target)[:1] != [snapshot.id]:
-            # A writer found the branch empty and began with snapshot 1: the branch is theirs.
+            # A writer found the branch empty and committed snapshot 1: the branch belongs to it.
             self.io.delete(target.snapshot(snapshot.id))
             raise self._taken(name)
 
@@ -184,16 +184,16 @@ class BranchStore:
                 content = self.io.read_bytes(self.paths.schema(schema_id))
             except FileNotFoundError as e:
                 raise StalePlan(
-                    f"schema {schema_id} of table {self.table} went while the branch was made",
+                    f"schema {schema_id} of table {self.table} was deleted while the branch was created",
                     table=self.table,
                     next_step="another job replaces the schemas; run again when it is done",
                 ) from e
             self._put(target.schema(schema_id), content, target.branch)
 
     def _put(self, path: str, content: bytes, branch: str) -> None:
-        """Make a file of the branch; AlreadyExists if it is there and holds something else.
+        """Write a file of the branch; AlreadyExists if it exists with other content.
 
-        Only a snapshot or tag of the same identity is replaced: an earlier attempt made it.
+        Only a snapshot or tag of the same identity is replaced: an earlier attempt wrote it.
         """
         if self.io.create_if_absent(path, content):
             return
@@ -207,7 +207,7 @@ class BranchStore:
         raise self._taken(branch)
 
     def _check_metadata(self, snapshot: Snapshot) -> None:
-        """CorruptTable unless the manifest lists can be read and their manifests are there."""
+        """Raise CorruptTable if a manifest list is unreadable or one of its manifests is missing."""
         manifests: set[str] = set()
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             path = self.paths.manifest(name)
@@ -222,9 +222,9 @@ class BranchStore:
                 raise self._hollow(snapshot, path)
 
     def _take_back(self, name: str, source: Tag | None) -> None:
-        """Delete a branch that could not be completed; StalePlan if others wrote to it meanwhile.
+        """Delete an incomplete branch; StalePlan if another process wrote to it meanwhile.
 
-        References go first: a branch that keeps only its schemas needs no file of the table.
+        References are deleted first: a branch with only schemas needs no file of the table.
         """
         target = self.paths.of_branch(name)
         mine = [] if source is None else [source.snapshot.id]
@@ -257,7 +257,7 @@ class BranchStore:
             table=self.table,
             file=path,
             snapshot=snapshot.id,
-            next_step="run `caretaker verify` on the table; no branch was made",
+            next_step="run `caretaker verify` on the table; no branch was created",
         )
 
     def _taken(self, name: str) -> AlreadyExists:
@@ -268,11 +268,12 @@ class BranchStore:
         )
 
     def delete(self, name: str) -> None:
-        """Delete the branch's metadata; NotFound if there is none.  Its data become orphans.
+        """Delete the branch's metadata; NotFound if it does not exist.
 
-        A commit that lands meanwhile goes too: on its own it would be an unreadable
-        branch.  One that lands later finds no base and takes itself back.  StalePlan if commits keep
-        coming.
+        Its data files become orphans.
+
+        A commit that lands meanwhile is deleted too: alone it would be an unreadable branch.  One
+        that lands later finds no base and reverts itself.  Raises StalePlan if commits keep coming.
         """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be deleted")
@@ -289,10 +290,10 @@ class BranchStore:
         )
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give the branch another name; NotFound, AlreadyExists, InvalidArgument.
+        """Rename the branch; NotFound, AlreadyExists, InvalidArgument.
 
         On object stores, files move one by one.  A commit that lands under the old name meanwhile
-        follows; one that lands later finds no base and takes itself back.
+        is moved too; one that lands later finds no base and reverts itself.
         """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be renamed")
@@ -315,7 +316,7 @@ class BranchStore:
                 return
             following = max(self._snapshots(target), default=0) + 1
             if following not in left:
-                return  # it builds on nothing that was moved: its writer takes it back
+                return  # it builds on no moved snapshot: its writer reverts it
             try:
                 content = self.io.read_bytes(source.snapshot(following))
             except FileNotFoundError:
@@ -328,7 +329,7 @@ class BranchStore:
 
 
 def check_branch_name(name: str) -> None:
-    """InvalidArgument for a name that a branch must not have (Java: `validateBranch`)."""
+    """Raise InvalidArgument for an invalid branch name (Java: `validateBranch`)."""
     if name == MAIN_BRANCH:
         raise InvalidArgument("'main' is the name of the main branch")
     if not name.strip():

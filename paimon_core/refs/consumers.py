@@ -1,7 +1,7 @@
-"""Consumers: how far named readers have come (Java: `consumer/ConsumerManager`).
+"""Consumers: the progress of named readers (Java: `consumer/ConsumerManager`).
 
-A consumer keeps all snapshots from its next one on.  It expires by the time its file was last
-written, which a reader does as it proceeds.
+A consumer keeps all snapshots from its next one on.  It expires by the last write time of its file,
+which the reader rewrites as it proceeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paimon_core.paths import CONSUMER_PREFIX, TablePaths
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A reader's progress: the snapshot it wants next, and when it said so (epoch millis)."""
+    """A reader's progress: its next snapshot, and the time of the last update (epoch millis)."""
 
     id: str
     next_snapshot: int
@@ -27,24 +27,24 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStore:
-    """Reads and changes `consumer/consumer-ID` of one branch; `table` is the name for messages."""
+    """Reads and writes `consumer/consumer-ID` of one branch; `table` is the name for messages."""
 
     io: FileIO
     paths: TablePaths
     table: str
 
     def of_branch(self, branch: str) -> ConsumerStore:
-        """The consumers of another branch."""
+        """Return the consumers of another branch."""
         return ConsumerStore(self.io, self.paths.of_branch(branch), self.table)
 
     def ids(self) -> list[str]:
-        """The ids of all consumers, sorted, whether their files can be read or not."""
+        """Return the ids of all consumers, sorted, including those with unreadable files."""
         return [f.name.removeprefix(CONSUMER_PREFIX) for f in self._files()]
 
     def all(self) -> list[Consumer]:
-        """All consumers by id; one deleted while they are read is left out.
+        """Return all consumers by id; one deleted during the call is left out.
 
-        CorruptTable if one cannot be read: no one can know which snapshots it holds back.
+        Raises CorruptTable if one cannot be read: the snapshots that it needs are unknown.
         """
         found = map_parallel(self.io, self._read, self._files())
         return [c for c in found if c is not None]
@@ -55,7 +55,7 @@ class ConsumerStore:
         return sorted(mine, key=lambda f: f.name)
 
     def get(self, consumer_id: str) -> Consumer:
-        """The consumer; NotFound if there is none, CorruptTable if it cannot be read."""
+        """Return the consumer; NotFound if it does not exist, CorruptTable if it is unreadable."""
         path = self.paths.consumer(_checked(consumer_id))
         try:
             found = self._read(self.io.stat(path))
@@ -68,20 +68,20 @@ class ConsumerStore:
         return found
 
     def furthest_behind(self) -> Consumer | None:
-        """The consumer that holds the others' snapshots back; None if there are no consumers."""
+        """Return the consumer with the smallest next snapshot; None if there are no consumers."""
         return min(self.all(), key=lambda c: (c.next_snapshot, c.id), default=None)
 
     def min_next_snapshot(self) -> int | None:
-        """The smallest snapshot that any consumer still wants, None without consumers."""
+        """Return the smallest snapshot that a consumer still needs; None without consumers."""
         return min((c.next_snapshot for c in self.all()), default=None)
 
     def set(self, consumer_id: str, next_snapshot: int) -> None:
-        """Make the consumer, or move it; its time becomes now."""
+        """Create or update the consumer; its time becomes now."""
         content = to_pretty_json({"nextSnapshot": next_snapshot}).encode()
         self.io.overwrite(self.paths.consumer(_checked(consumer_id)), content)
 
     def delete(self, consumer_id: str) -> bool:
-        """Delete the consumer; False if it is known to have been missing."""
+        """Delete the consumer; return False if it was missing (object stores cannot tell)."""
         return self.io.delete(self.paths.consumer(_checked(consumer_id)))
 
     def _read(self, file: FileStat) -> Consumer | None:

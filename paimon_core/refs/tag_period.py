@@ -1,7 +1,7 @@
-"""The periods of automatic tags, and what the tags are called (Java: `tag/TagPeriodHandler`).
+"""The periods and names of automatic tags (Java: `tag/TagPeriodHandler`).
 
-A tag stands for a period that is over: "2024-01-31 12" for what happened from twelve to one.  All
-times are milliseconds of a wall clock.
+A tag covers a completed period: "2024-01-31 12" is the hour from 12:00 to 13:00.  All times are
+wall clock milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DIGITS: Final = {"%Y": r"\d{4}", "%m": r"\d\d", "%d": r"\d\d", "%H": r"\d\d", "
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """A period in milliseconds, and how the names of its tags are written (as in strftime)."""
+    """A period in milliseconds, and the strftime format of its tag names."""
 
     millis: int
     name_format: str
@@ -45,7 +45,7 @@ class TagPeriod:
 
     @classmethod
     def of(cls, options: Options) -> TagPeriod:
-        """The period that a table's options say; InvalidArgument for one that cannot be."""
+        """Return the period that a table's options define; InvalidArgument for an invalid one."""
         delay = options.value(TAG_CREATION_DELAY)
         duration = options.value(TAG_CREATION_PERIOD_DURATION)
         if duration is not None:
@@ -59,7 +59,7 @@ class TagPeriod:
             case "hourly":
                 period = cls(_HOUR, _HOURLY[formatter], delay)
             case "two-hours":
-                # Java takes no notice of the formatter here.
+                # Java ignores the formatter here.
                 period = cls(2 * _HOUR, _HOURLY["with_dashes"], delay)
             case other:
                 raise InvalidArgument(f"tag.creation-period {other!r} is unknown")
@@ -73,11 +73,11 @@ class TagPeriod:
             )
 
     def name_of(self, time: int) -> str:
-        """The tag of the period that begins at `time`."""
+        """Return the tag name of the period that begins at `time`."""
         return datetime.fromtimestamp(time // 1000, UTC).strftime(self.name_format)
 
     def time_of(self, name: str) -> int | None:
-        """When the period of this tag begins; None if it is not the name of an automatic tag."""
+        """Return the begin of this tag's period; None if the name is not that of an automatic tag."""
         if self.name_format in _DAILY.values():
             name = name.partition(" ")[0]
         pattern = re.sub("%[YmdHM]", lambda m: _DIGITS[m.group()], self.name_format)
@@ -90,9 +90,9 @@ class TagPeriod:
         return int(time.timestamp()) * 1000
 
     def last_complete(self, time: int) -> int:
-        """The beginning of the last period that is over at `time`."""
+        """Return the begin of the last period that is complete at `time`."""
         return time // self.millis * self.millis - self.millis
 
     def is_due(self, period: int, time: int) -> bool:
-        """Whether the period that begins at `period` is over at `time`, and the delay too."""
+        """Return whether, at `time`, the period that begins at `period` and the delay are over."""
         return time - self.delay >= period + self.millis

@@ -1,8 +1,8 @@
-"""Tags: snapshots kept under a name (Java: `tag/Tag`, `utils/TagManager`).
+"""Tags: named snapshots (Java: `tag/Tag`, `utils/TagManager`).
 
-A tag file holds the JSON of its snapshot.  Only a tag with a time to live has two fields more,
-because readers before 0.8 did not know them: when it was made, in local wall clock time, and how
-long it is kept.
+A tag file holds the JSON of its snapshot.  Only a tag with a retention time has two additional
+fields, because readers before 0.8 did not know them: the creation time in local wall clock time,
+and the retention time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Tag:
     """A named snapshot.
 
-    `create_time` is nanoseconds since 1970 of the *local wall clock without zone*,
-    `time_retained` nanoseconds; both only on tags with a time to live.
+    `create_time` is nanoseconds since 1970 of the *local wall clock without zone*, `time_retained`
+    nanoseconds; both only on tags with a retention time.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Tag:
 
     @property
     def expires_at_millis(self) -> int | None:
-        """Local wall clock milliseconds from when on the tag may go, None if it stays."""
+        """Return the expiry time in local wall clock milliseconds; None if the tag never expires."""
         if self.create_time is None or self.time_retained is None:
             return None
         return (self.create_time + self.time_retained) // _NANOS_OF_MILLI
@@ -51,18 +51,18 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class TagStore:
-    """Reads and changes `tag/tag-NAME` of one branch; `table` is the name for messages."""
+    """Reads and writes `tag/tag-NAME` of one branch; `table` is the name for messages."""
 
     io: FileIO
     paths: TablePaths
     table: str
 
     def of_branch(self, branch: str) -> TagStore:
-        """The tags of another branch."""
+        """Return the tags of another branch."""
         return TagStore(self.io, self.paths.of_branch(branch), self.table)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         files = self.io.list_dir(self.paths.tag_dir)
         return sorted(
             f.name.removeprefix(TAG_PREFIX)
@@ -71,21 +71,21 @@ class TagStore:
         )
 
     def all(self) -> list[Tag]:
-        """All tags by snapshot id, then name; one deleted while they are read is left out."""
+        """Return all tags by snapshot id, then name; one deleted during the call is left out."""
         found = map_parallel(self.io, self.get_or_none, self.names())
         return sorted(
             (t for t in found if t is not None), key=lambda tag: (tag.snapshot.id, tag.name)
         )
 
     def get(self, name: str) -> Tag:
-        """The tag; NotFound if there is none, CorruptTable if it cannot be read."""
+        """Return the tag; NotFound if it does not exist, CorruptTable if it is unreadable."""
         tag = self.get_or_none(name)
         if tag is None:
             raise NotFound(f"tag {name!r} of table {self.table} does not exist", table=self.table)
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
-        """The tag, None if there is none; CorruptTable if it cannot be read."""
+        """Return the tag or None if it does not exist; CorruptTable if it is unreadable."""
         path = self.paths.tag(_checked(name))
         try:
             return read_with_retries(
@@ -98,7 +98,7 @@ class TagStore:
         return self.io.exists(self.paths.tag(_checked(name)))
 
     def modified_millis(self, name: str) -> int:
-        """When the tag's file was written, milliseconds since the epoch; NotFound if it is not."""
+        """Return the write time of the tag's file in epoch milliseconds; NotFound if it is missing."""
         try:
             return self.io.stat(self.paths.tag(_checked(name))).modified_millis
         except FileNotFoundError as e:
@@ -107,7 +107,7 @@ class TagStore:
             ) from e
 
     def create(self, tag: Tag) -> None:
-        """Make the tag; AlreadyExists if the name is taken."""
+        """Create the tag; AlreadyExists if the name is taken."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.create_if_absent(path, tag_to_json(tag).encode()):
             raise AlreadyExists(
@@ -115,7 +115,7 @@ class TagStore:
             )
 
     def replace(self, tag: Tag) -> None:
-        """Point an existing name at another snapshot; NotFound if there is no such tag."""
+        """Point an existing tag at another snapshot; NotFound if it does not exist."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.exists(path):
             raise NotFound(
@@ -124,7 +124,7 @@ class TagStore:
         self.io.overwrite(path, tag_to_json(tag).encode())
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give the tag another name; NotFound, or AlreadyExists if that name is taken."""
+        """Rename the tag; NotFound, or AlreadyExists if the new name is taken."""
         source, target = self.paths.tag(_checked(name)), self.paths.tag(_checked(new_name))
         try:
             renamed = self.io.rename(source, target)
@@ -138,12 +138,12 @@ class TagStore:
             )
 
     def delete(self, name: str) -> bool:
-        """Delete the tag's file (nothing else); False if it is known to have been missing."""
+        """Delete only the tag's file; return False if it was missing (object stores cannot tell)."""
         return self.io.delete(self.paths.tag(_checked(name)))
 
 
 def tag_from_json(name: str, text: bytes | str) -> Tag:
-    """The tag in the text of its file; errors as `snapshot_from_json`."""
+    """Parse the text of a tag file; errors as `snapshot_from_json`."""
     snapshot = snapshot_from_json(text)
     extra = dict(snapshot.extra)
     created, retained = extra.pop(_CREATE_TIME, None), extra.pop(_TIME_RETAINED, None)
@@ -156,7 +156,7 @@ def tag_from_json(name: str, text: bytes | str) -> Tag:
 
 
 def tag_to_json(tag: Tag) -> str:
-    """The text of a tag's file, as Java prints it; without a time to live, the snapshot's."""
+    """Return the text of a tag file as Java prints it; without retention time, the snapshot's text."""
     obj = snapshot_to_object(tag.snapshot)
     if tag.time_retained is not None:
         if tag.create_time is not None:
@@ -174,7 +174,7 @@ def _checked(name: str) -> str:
 
 
 def _nanos_of_date(value: object) -> int:
-    """Jackson's LocalDateTime: [year, month, day, hour, minute, second?, nanosecond?] or text."""
+    """Parse Jackson's LocalDateTime: text or [year, month, day, hour, minute, second?, nanosecond?]."""
     if isinstance(value, str):
         moment, _, fraction = value.partition(".")
         date = datetime.fromisoformat(moment).replace(tzinfo=UTC)

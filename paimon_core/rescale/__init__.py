@@ -1,4 +1,4 @@
-"""Rescaling: rows move to the buckets of another bucket count.
+"""Rescaling: moves rows to the buckets of another bucket count.
 
 ::
 

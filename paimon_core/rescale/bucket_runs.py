@@ -1,7 +1,8 @@
-"""Sorted runs of rows, by bucket, that wait in one file on local disk.
+"""Sorted runs of rows by bucket, in one file on local disk.
 
-One file however many buckets there are: its batches are found by number.  They are not compressed,
-for they are read once and soon, and lz4 costs more than it saves where data barely shrinks.
+There is one file for any number of buckets; its batches are found by number.  They are not
+compressed: they are read once and soon, and lz4 costs more than it saves on data that barely
+shrinks.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import pyarrow as pa
 
 
 class BucketRuns:
-    """Runs by bucket: first all are written, then they are read; the caller deletes the file."""
+    """Runs by bucket: all are written first, then read; the caller deletes the file."""
 
     def __init__(self, path: Path, *, batch_rows: int) -> None:
-        """`batch_rows` is how many rows of a run are read at a time."""
+        """Create the file; `batch_rows` is the number of rows of a run that are read at a time."""
         self._path = path
         self._batch_rows = batch_rows
         self._writer: pa.RecordBatchFileWriter | None = None
@@ -43,7 +44,7 @@ class BucketRuns:
             self._source.close()
 
     def write(self, bucket: int, run: int, rows: pa.RecordBatch) -> None:
-        """Adds rows to the end of this run of the bucket."""
+        """Append rows to this run of the bucket."""
         if self._writer is None:
             options = pa.ipc.IpcWriteOptions(use_threads=False)
             self._writer = pa.ipc.new_file(str(self._path), rows.schema, options=options)
@@ -53,7 +54,7 @@ class BucketRuns:
             self._count += 1
 
     def written(self) -> None:
-        """All runs are whole; from now on they are read."""
+        """End writing; from now on the runs can be read."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -61,11 +62,11 @@ class BucketRuns:
             self._reader = pa.ipc.open_file(self._source)
 
     def buckets(self) -> list[int]:
-        """The buckets that have rows."""
+        """Return the buckets that have rows."""
         return sorted(self._runs)
 
     def runs(self, bucket: int) -> list[Iterator[pa.RecordBatch]]:
-        """The bucket's runs by their numbers, as batches."""
+        """Return the bucket's runs in number order, as batches."""
         return [self._batches(numbers) for _, numbers in sorted(self._runs[bucket].items())]
 
     def _batches(self, numbers: list[int]) -> Iterator[pa.RecordBatch]:

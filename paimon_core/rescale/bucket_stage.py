@@ -1,4 +1,4 @@
-"""Rows that are gathered by their new bucket until there are enough of each to be worth writing.
+"""Collects rows by their new bucket until there are enough of each to write.
 
 ::
 
@@ -6,8 +6,8 @@
     waiting   1: 1 1 . 1    2: 2 . 2 2      bucket are slices of that, without a copy
     pieces    (1, 1 1 1)  (2, 2 2 2)  ...   given out together, so that all slices go at once
 
-Taking the rows of each bucket out of every batch instead costs several times as much, and so does
-encoding what comes in many small parts.  Memory is bounded by bytes, whatever the number of buckets.
+Taking the rows of each bucket out of every batch instead would cost several times as much, and so
+would encoding many small parts.  Memory is bounded in bytes, whatever the number of buckets.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.types.buffers import index_array
 
 PIECE_BYTES: Final = 1024**2
-"""What is gathered of a bucket, as Arrow holds it: enough for batches of some thousand rows."""
+"""The Arrow bytes collected per bucket: enough for batches of some thousand rows."""
 STAGED_BYTES: Final = 64 * 1024**2
-"""What is gathered of all buckets at most, however many there are."""
+"""The limit of Arrow bytes collected for all buckets."""
 WRITING_BYTES: Final = 96 * 1024**2
-"""What waits in writers side by side for their row groups; more is slower, for it is new memory."""
+"""The Arrow bytes buffered in parallel writers; more is slower, because it needs new memory."""
 SMALL_GROUP_BYTES: Final = 3 * 1024**2
 MOST_WRITING_BYTES: Final = 2 * WRITING_BYTES
-"""Row groups smaller than the one would cost readers more than to wait for so many bytes."""
+"""Row groups below the first size cost readers more than buffering up to the second costs."""
 
 Numbers = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive rows of one bucket; `is_last` says that no more of it follow."""
+    """Consecutive rows of one bucket; `is_last` marks its last piece."""
 
     bucket: int
     rows: pa.RecordBatch
@@ -47,7 +47,7 @@ class Piece:
 
 
 def row_group_share(buckets: int) -> int:
-    """The size of row groups, in bytes of Arrow data, if so many buckets are written at a time."""
+    """Return the row group size in Arrow bytes if this number of buckets is written at a time."""
     fair = min(ROW_GROUP_BYTES, WRITING_BYTES // buckets)
     return max(1, fair, min(SMALL_GROUP_BYTES, MOST_WRITING_BYTES // buckets))
 
@@ -59,9 +59,9 @@ def by_bucket(
     buckets: int,
     wanted: Container[int] | None = None,
 ) -> Iterator[Piece]:
-    """The rows by bucket (of the wanted ones), each bucket's in their order.
+    """Yield the rows by bucket (of the wanted ones), keeping their order within each bucket.
 
-    `bucket_of` gives the bucket of each row of a batch; about `buckets` different ones come.
+    `bucket_of` returns the bucket of each row of a batch; there are about `buckets` different ones.
     """
     enough = min(buckets * PIECE_BYTES, STAGED_BYTES)
     stage = _Stage()
@@ -73,7 +73,7 @@ def by_bucket(
 
 
 class _Stage:
-    """What waits: by bucket, slices of batches that are sorted by bucket."""
+    """The collected rows: by bucket, slices of batches that are sorted by bucket."""
 
     __slots__ = ("_parts", "bytes")
 
@@ -82,7 +82,7 @@ class _Stage:
         self._parts: dict[int, list[pa.RecordBatch]] = defaultdict(list)
 
     def add(self, batch: pa.RecordBatch, numbers: Numbers, wanted: Container[int] | None) -> None:
-        """Takes the rows in."""
+        """Add rows."""
         if not batch.num_rows:
             return
         order = _order(numbers)
@@ -110,23 +110,23 @@ class _Stage:
         self.bytes += sorted_rows.nbytes
 
     def pieces(self, *, are_last: bool) -> Iterator[Piece]:
-        """All that waits, bucket by bucket."""
+        """Yield all collected rows, bucket by bucket."""
         parts, self._parts, self.bytes = self._parts, defaultdict(list), 0
         for bucket in sorted(parts):
             yield Piece(bucket, _joined(parts.pop(bucket)), are_last)
 
 
 def _order(numbers: Numbers) -> npt.NDArray[np.intp]:
-    """The rows by bucket, those of a bucket in their order."""
-    # Numpy sorts up to 16 bits by counting, which takes a tenth of the time.
+    """Return the row numbers sorted by bucket, stable within a bucket."""
+    # NumPy uses a radix sort up to 16 bits, which takes a tenth of the time.
     narrow = numbers.astype(np.uint16) if int(numbers.max()) < 1 << 16 else numbers
     return np.argsort(narrow, kind="stable")
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch that keeps no rows of other buckets in memory."""
+    """Return one batch that keeps no rows of other buckets in memory."""
     first = parts[0]
     if len(parts) == 1 and first.get_total_buffer_size() < 2 * first.nbytes:
         return first
-    # With an empty part, for Arrow hands a single one back as it is.
+    # With an empty part, because Arrow returns a single one without a copy.
     return pa.concat_batches([*parts, first.slice(0, 0)])

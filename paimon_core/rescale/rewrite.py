@@ -1,17 +1,17 @@
-"""Carries a unit of rescaling out (Java: `RescaleAction`, `RescaleProcedure`).
+"""Executes a rescale unit (Java: `RescaleAction`, `RescaleProcedure`).
 
-What comes out is what a full compaction of the new layout would give: merged rows without deletes,
-with the sequence numbers that they had, in one sorted run.  Level 0 is read, too, where batch reads
-skip it (Java loses those rows).
+The result is that of a full compaction of the new layout: merged rows without deletes, with their
+old sequence numbers, in one sorted run.  Level 0 is read even if batch reads skip it (Java loses
+those rows).
 
-The old buckets are merged together, their rows gathered by new bucket, and row groups of all new
-buckets written in turns: nothing is read twice, and nothing waits on disk.  Where more runs than can
-be merged at once go in, or more buckets come out than can be open side by side, the rows wait as
-sorted runs on local disk, and the new buckets are written one after the other.  Memory depends
-neither on the number of buckets nor on their size.
+The old buckets are merged together, their rows collected by new bucket, and the row groups of all
+new buckets written in turns: nothing is read twice or spilled to disk.  If there are too many input
+runs to merge at once, or too many new buckets to keep open, the rows are spilled as sorted runs to
+local disk, and the new buckets are written one after the other.  Memory depends neither on the
+number of buckets nor on their size.
 
-Only new files are written, under fresh names, and nothing is committed: a task that runs twice does
-no harm.  When it fails, the files that it wrote are deleted; a task that is killed leaves orphans.
+Only files with new names are written, and nothing is committed, so a task may safely run twice.  On
+failure, its files are deleted; a killed task leaves orphans.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyVa
 from paimon_core.write.row_writer import data_file_paths
 
 MOST_OPEN_WRITERS: Final = 128
-"""New buckets that are written side by side; the more there are, the smaller their row groups."""
+"""The maximum of new buckets written in parallel; more of them means smaller row groups."""
 READING_SHARE: Final = 2 / 3
-"""How much of what a merge's open files may hold is left to them: much more waits to be written."""
+"""The share of the memory for open files that a merge gets: much more is buffered for writing."""
 MOST_STAGED_BUCKETS: Final = 1024
-"""New buckets that one reading of the old ones is gathered for."""
+"""The maximum of new buckets per pass over the old ones."""
 
 Writer = RollingAppendWriter | RollingKeyValueWriter
 
@@ -69,10 +69,10 @@ def rescale(
     creation_time: Callable[[], int],
     spill_dir: str | None = None,
 ) -> RescaleResult:
-    """The new files, which exist when this returns.
+    """Execute the unit and return the new files, which exist when this returns.
 
     `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder (default: the
-    system's temporary one) that takes about what the unit reads, decoded.
+    system's temporary one) that needs about the decoded size of the unit's input.
     """
     work = _Work(table, unit, new_uuid, creation_time, spill_dir)
     try:
@@ -96,7 +96,7 @@ def rescale(
 def rows_of_unit(
     table: FileStoreTable, unit: RescaleUnit, *, spill_dir: str | None = None
 ) -> RecordBatches:
-    """All merged rows of the unit's buckets, one after the other; no deletes."""
+    """Yield all merged rows of the unit's buckets, one after the other, without deletes."""
     work = _Work(table, unit, _never, _never, spill_dir)
     for source in unit.sources:
         yield from work.rows_of(source)
@@ -107,9 +107,9 @@ def _never() -> Never:
 
 
 def output_level(table: FileStoreTable) -> int:
-    """The level of rewritten files: the top, as Java moves what an overwrite writes (java-rules K3).
+    """Return the level of rewritten files: the top level, as for Java's overwrites (java-rules K3).
 
-    Without `overwrite-upgrade` level 0, unless batch reads skip that.
+    Without `overwrite-upgrade` it is level 0, unless batch reads skip that.
     """
     options = table.options
     if options.value(OVERWRITE_UPGRADE) or skips_level_0(table):
@@ -147,7 +147,7 @@ class _Work:
                 self.by_way_of_runs(streams, buckets)
 
     def split(self, rows: RecordBatches, buckets: Sequence[int]) -> None:
-        """Write the rows of these new buckets side by side."""
+        """Write the rows of these new buckets in parallel."""
         row_group_bytes = row_group_share(len(buckets))
         writers: dict[int, Writer] = {}
         try:
@@ -167,7 +167,7 @@ class _Work:
             raise
 
     def by_way_of_runs(self, streams: Sequence[RecordBatches], buckets: Sequence[int]) -> None:
-        """Gather the rows of these new buckets as runs on disk, then write one after the other."""
+        """Spill the rows of these new buckets to disk, then write one bucket after the other."""
         at_once = self.rows_at_once(len(streams))
         with (
             tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as folder,
@@ -191,7 +191,7 @@ class _Work:
             raise
 
     def staged(self, batches: RecordBatches, buckets: Sequence[int]) -> Iterator[Piece]:
-        """The rows of these new buckets, gathered by bucket."""
+        """Yield the rows of these new buckets, collected by bucket."""
         schema = self.table.schema
         keys = schema.bucket_keys
         types = schema.row_type.project(keys).types
@@ -212,7 +212,10 @@ class _Work:
     # --- reading ---
 
     def streams(self) -> list[RecordBatches]:
-        """The rows of all old buckets, merged; bucket by bucket if that opens too many files."""
+        """Return the merged rows of all old buckets.
+
+        Bucket by bucket if there are too many files.
+        """
         buckets = [self.rows_of(s) for s in self.unit.sources]
         if not self.table.has_primary_key or len(buckets) == 1:
             return [self.together(buckets, MOST_ROWS)]
@@ -220,7 +223,7 @@ class _Work:
         return buckets if merged is None else [merged]
 
     def merged_at_once(self) -> RecordBatches | None:
-        """One merge of all runs, which does as no key has versions in two old buckets."""
+        """Merge all runs at once: no key has versions in two old buckets."""
         row_type = self.table.schema.row_type
         runs = [(s, run) for s in self.unit.sources for run in self.runs_of(s)]
         together = tuple(run for _, run in runs)
@@ -231,7 +234,7 @@ class _Work:
         return self.merge_of(side_by_side(self.table.io, readers), rows)
 
     def runs_of(self, source: CompactUnit) -> list[SortedRun]:
-        """The old bucket's files as the fewest sorted runs, from oldest to newest."""
+        """Return the old bucket's files as the fewest sorted runs, from oldest to newest."""
         sections = interval_partition(source.append_files, self.table.schema.key_type)
         depth = max(map(len, sections), default=0)
         return [
@@ -240,7 +243,7 @@ class _Work:
         ]
 
     def together(self, runs: Sequence[RecordBatches], buffered_rows: int) -> RecordBatches:
-        """Runs of several buckets as one: by key, or for append tables one after the other."""
+        """Combine runs of several buckets: by key, or for append tables one after the other."""
         if len(runs) == 1 or not self.table.has_primary_key:
             return (rows for run in runs for rows in run)
         return self.merge_of(runs, buffered_rows)
@@ -258,7 +261,7 @@ class _Work:
         )
 
     def rows_of(self, source: CompactUnit) -> RecordBatches:
-        """Merged rows of an old bucket in key order, or an append bucket's in their order."""
+        """Yield the merged rows of an old bucket by key, or those of an append bucket in order."""
         if not self.table.has_primary_key:
             sources = [
                 source_of(f.file_size, self.append_rows, source, f) for f in source.append_files
@@ -266,7 +269,7 @@ class _Work:
             yield from one_after_the_other(self.table.io, sources)
             return
         reader, engine = self.reader(source), self.engine()
-        # A delete of one layout may hide a row of the other.
+        # A delete in one layout may hide a row of the other.
         drop = not self.unit.is_mixed
         for section in interval_partition(source.append_files, self.table.schema.key_type):
             yield from reader.merged(section, engine, drop_deletes=drop)
@@ -304,7 +307,7 @@ class _Work:
         return merge_engine_for(self.table).of_files
 
     def rows_at_once(self, runs: int) -> int:
-        """Rows of a batch on disk, so that a few of so many runs fit into memory."""
+        """Return the rows per batch on disk, so that a few batches of each run fit into memory."""
         whole = tuple(SortedRun((f,)) for f in self.unit.files)
         return batch_rows(whole, self.table.schema.row_type, side_by_side=runs)
 
@@ -339,7 +342,7 @@ class _Work:
         )
 
     def undo(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         delete_abandoned(
             self.table.io,
             [

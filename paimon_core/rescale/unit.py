@@ -1,15 +1,15 @@
-"""The work of giving a partition another number of buckets, cut into units for tasks.
+"""Splits the rescaling of a partition into units for tasks.
 
-A row's bucket is `x mod n`, where x depends on the bucket keys alone.  Old buckets and new ones that
-agree modulo gcd(old, new) therefore belong together, and each such group is work of its own::
+A row's bucket is `x mod n`, where x depends only on the bucket keys.  Old and new buckets that are
+equal modulo gcd(old, new) therefore belong together, and each such group is independent::
 
     5 -> 10    gcd 5    {0} -> {0, 5}   {1} -> {1, 6}   {2} -> {2, 7}   {3} -> {3, 8}   {4} -> {4, 9}
     6 -> 4     gcd 2    {0, 2, 4} -> {0, 2}             {1, 3, 5} -> {1, 3}
     5 -> 7     gcd 1    {0, 1, 2, 3, 4} -> {0, 1, 2, 3, 4, 5, 6}
 
-A group that is too large for one task is cut further: by key range where there is a primary key (all
-versions of a key in one unit, outputs disjoint), else into consecutive files, whose sequence numbers
-then begin where the files before have ended.
+A group that is too large for one task is split further: by key range if there is a primary key (all
+versions of a key in one unit, disjoint outputs), else into consecutive files, whose sequence
+numbers then continue those of the files before.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleUnit:
-    """Work for one task: old buckets of one partition, and their new number.
+    """Work for one task: old buckets of one partition, and the new bucket count.
 
-    `sources` name the old buckets and, as `append_files`, the files to read; `snapshot` says where
-    deletion vectors are looked up, None if there are none.  All units of a partition are committed
-    together.
+    `sources` name the old buckets and, as `append_files`, the files to read; deletion vectors are
+    read from `snapshot`, None if there are none.  All units of a partition are committed together.
     """
 
     sources: tuple[CompactUnit, ...]
@@ -61,18 +60,18 @@ class RescaleUnit:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether old buckets of different layouts are read: a key may have versions in several."""
+        """Return whether old buckets have different layouts, so that keys may be in several."""
         return len({s.total_buckets for s in self.sources}) > 1
 
     @property
     def new_buckets(self) -> Sequence[int]:
-        """The buckets that rows of this unit can go to; however many, they take no memory."""
+        """Return the buckets that rows of this unit can go to, as a range that takes no memory."""
         first = self.sources[0]
         step = 1 if self.is_mixed else gcd(first.total_buckets, self.new_total)
         return range(first.bucket % step, self.new_total, step)
 
     def to_bytes(self) -> bytes:
-        """The unit for `from_bytes` of the same version of this library."""
+        """Encode the unit for `from_bytes` of the same version of this library."""
         carrier = replace(self.sources[0], append_files=(), key_range=self.key_range)
         return _dump(
             "unit",
@@ -87,7 +86,7 @@ class RescaleUnit:
 
     @staticmethod
     def from_bytes(data: bytes) -> RescaleUnit:
-        """The unit that `to_bytes` gave; InvalidArgument for anything else."""
+        """Decode the result of `to_bytes`; InvalidArgument for anything else."""
         obj = _load("unit", data)
         return RescaleUnit(
             sources=tuple(CompactUnit.from_bytes(base64.b64decode(s)) for s in obj["sources"]),
@@ -100,7 +99,7 @@ class RescaleUnit:
 
 @dataclass(frozen=True, slots=True)
 class RescaleResult:
-    """What a unit wrote: the new files (`after`) of each new bucket that got rows."""
+    """The new files (`after`) of each new bucket that got rows."""
 
     buckets: tuple[CompactResult, ...]
 
@@ -109,12 +108,12 @@ class RescaleResult:
         return sum(f.row_count for b in self.buckets for f in b.after)
 
     def to_bytes(self) -> bytes:
-        """The result for `from_bytes` of the same version of this library."""
+        """Encode the result for `from_bytes` of the same version of this library."""
         return _dump("result", {"buckets": [b.to_bytes() for b in self.buckets]})
 
     @staticmethod
     def from_bytes(data: bytes) -> RescaleResult:
-        """The result that `to_bytes` gave; InvalidArgument for anything else."""
+        """Decode the output of `to_bytes`; InvalidArgument for anything else."""
         found = (base64.b64decode(b) for b in _load("result", data)["buckets"])
         return RescaleResult(tuple(CompactResult.from_bytes(b) for b in found))
 
@@ -122,10 +121,10 @@ class RescaleResult:
 def rescale_units(
     entries: Sequence[ManifestEntry], new_total: int, *, snapshot: int | None
 ) -> list[RescaleUnit]:
-    """One unit a group of buckets of one partition; `entries` are all its live files.
+    """Return one unit per group of buckets of one partition; `entries` holds all its live files.
 
-    A partition that holds files of several layouts (a writer went on with the old number after a
-    rescale) is one group: its keys may lie anywhere.
+    A partition with files of several layouts (a writer continued with the old bucket count after a
+    rescale) is one group: its keys may be in any bucket.
     """
     if new_total < 1:
         raise InvalidArgument(f"the number of buckets must be positive, not {new_total}")
@@ -159,9 +158,9 @@ def _source(entries: Sequence[ManifestEntry]) -> CompactUnit:
 
 
 def sliced(table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int) -> list[RescaleUnit]:
-    """Units of about `slice_bytes` of input each that together do what `unit` does.
+    """Split `unit` into units of about `slice_bytes` of input each.
 
-    Reads key columns of the largest bucket: hashing spreads keys alike over all of them.
+    Reads key columns of the largest bucket only: hashing distributes keys evenly over all buckets.
     """
     parts = -(-unit.read_bytes // slice_bytes)
     if parts <= 1 or unit.key_range is not None:
@@ -174,7 +173,7 @@ def sliced(table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int) -> lis
 
 
 def _in_file_order(unit: RescaleUnit, slice_bytes: int) -> Iterator[RescaleUnit]:
-    """The unit's files in their order, in parts that count on from one another."""
+    """Yield the unit's files in order, in parts with consecutive sequence numbers."""
     part: list[CompactUnit] = []
     size = 0
     first = rows = 0

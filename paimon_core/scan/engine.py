@@ -1,4 +1,4 @@
-"""The merge engine that reads, writes and compactions of a table share."""
+"""The merge engine that reads, writes and compactions of a table use."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from paimon_core.lsm.merge_engine import JavaRules
 
 
 def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
-    """The engine of the table, by the rules of the Java version that the table lives with.
+    """Return the table's engine with the rules of the Java version that writes the table.
 
-    Its newest snapshot tells which one that is; it is looked at only where the versions differ.
+    The newest snapshot shows the version; it is read only if the versions differ.
     """
     rules = JavaRules.JAVA_1_4
     if traits_of(table.options).differs_by_java:
@@ -20,7 +20,7 @@ def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
 
 
 def rules_of(table: FileStoreTable) -> JavaRules:
-    """Whose rules hold for the table: those of the Java that its newest snapshot tells."""
+    """Return the rules of the Java version that wrote the table's newest snapshot."""
     latest = table.snapshots.latest()
     by_2_0 = latest is not None and latest.written_by_2_0
     return JavaRules.JAVA_2_0 if by_2_0 else JavaRules.JAVA_1_4

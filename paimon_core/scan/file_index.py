@@ -1,8 +1,8 @@
-"""Which files the indexes of single files rule out (Java: `io/FileIndexEvaluator`).
+"""Rules out files by their file indexes (Java: `io/FileIndexEvaluator`).
 
-An index is looked at in two places: small ones stand in the manifest and prune the plan; larger
-ones lie beside their data file and are read right before it (`without_ruled_out`).  What an index
-cannot tell, because it speaks of a column that has another type by now, remains.
+Small indexes are embedded in the manifest and prune the plan; larger ones are separate files that
+are read right before their data file (`without_ruled_out`).  A file remains if its index does not
+apply, for example because the column has changed its type.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ INDEX_SUFFIX: Final = ".index"
 
 
 def reads_file_indexes(table: FileStoreTable) -> bool:
-    """Whether the table lets its file indexes be used."""
+    """Return whether the table enables reading its file indexes."""
     return table.options.value(FILE_INDEX_READ_ENABLED)
 
 
 def rules_out_embedded(table: FileStoreTable, file: DataFileMeta, predicate: Predicate) -> bool:
-    """Whether the index in the manifest entry says that no row of the file can match."""
+    """Return whether the embedded index shows that no row of the file can match."""
     if file.embedded_index is None:
         return False
     return _rules_out(table, file, file.embedded_index, predicate, where=file.file_name)
@@ -38,9 +38,9 @@ def rules_out_embedded(table: FileStoreTable, file: DataFileMeta, predicate: Pre
 def without_ruled_out(
     table: FileStoreTable, entries: Sequence[ManifestEntry], predicate: Predicate
 ) -> list[ManifestEntry]:
-    """The entries whose index file, beside the data file, leaves room for matching rows.
+    """Return the entries whose separate index file allows matching rows.
 
-    Reads those indexes; only for files of which no row hides another's.
+    Reads those indexes; only valid for files whose rows do not hide each other.
     """
     if not reads_file_indexes(table) or not any(_index_name(e.file) for e in entries):
         return list(entries)
@@ -60,7 +60,7 @@ def _beside(table: FileStoreTable, entry: ManifestEntry, predicate: Predicate) -
     try:
         index = read_whole(table.io, path)
     except FileNotFoundError:
-        return False  # rows are all in the data file; `caretaker verify` finds what is missing
+        return False  # the data file has all rows; `caretaker verify` reports the missing index
     return _rules_out(table, entry.file, index, predicate, where=path)
 
 
@@ -74,7 +74,7 @@ def _rules_out(
     try:
         rows = rows_that_may_match(index, asked, written.row_type)
     except UnsupportedFeature:
-        return False  # a kind or version of index from the future tells nothing
+        return False  # an unknown kind or version of index rules out nothing
     except CorruptTable as e:
         e.table, e.file = table.name, where
         raise
@@ -84,9 +84,9 @@ def _rules_out(
 def in_terms_of(
     written: TableSchema, current: TableSchema, predicate: Predicate
 ) -> Predicate | None:
-    """What of the predicate can be asked of a file with the schema `written`; None if nothing.
+    """Return the part of the predicate that applies to a file with schema `written`, or None.
 
-    Only whole conditions are left out, so what remains is true wherever the predicate is.
+    Only whole conditions are left out, so the rest is true wherever the predicate is.
     """
     if written.id == current.id:
         return predicate

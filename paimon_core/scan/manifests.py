@@ -1,4 +1,4 @@
-"""From a snapshot to manifest entries, skipping manifests that cannot matter."""
+"""Reads the manifest entries of a snapshot, skipping irrelevant manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_core.types.binary_row import decode_row
 
 
 def data_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """Base, then delta manifests: together all files that are live in the snapshot."""
+    """Return the base, then the delta manifests: together all live files of the snapshot."""
     return [
         *manifest_list(table, snapshot, snapshot.base_manifest_list),
         *manifest_list(table, snapshot, snapshot.delta_manifest_list),
@@ -23,19 +23,19 @@ def data_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFi
 
 
 def delta_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """What the snapshot itself changed."""
+    """Return the manifests with the changes of the snapshot itself."""
     return manifest_list(table, snapshot, snapshot.delta_manifest_list)
 
 
 def changelog_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """The manifests of the snapshot's changelog files; none if it has no changelog."""
+    """Return the manifests of the snapshot's changelog files; empty without a changelog."""
     if snapshot.changelog_manifest_list is None:
         return []
     return manifest_list(table, snapshot, snapshot.changelog_manifest_list)
 
 
 def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[ManifestFileMeta]:
-    """The manifests that list `name` names; CorruptTable if it is missing or unreadable."""
+    """Return the manifests in list `name`; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(name)
     try:
         return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
@@ -44,7 +44,7 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
 
 
 def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
-    """The entries of one manifest, in order; CorruptTable if it is missing or unreadable."""
+    """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(meta.file_name)
     try:
         return table.manifests.get(meta.file_name, lambda: read_manifest(table.io, path))
@@ -66,7 +66,7 @@ def _missing(table: FileStoreTable, path: str, snapshot_id: int | None) -> Corru
 def may_hold(
     table: FileStoreTable, partitions: Iterable[bytes]
 ) -> Callable[[ManifestFileMeta], bool]:
-    """Whether a manifest's partition range leaves room for any of these partitions."""
+    """Return whether a manifest's partition range may contain any of these partitions."""
     types = table.schema.partition_type.types
     if not types:
         return lambda _: True
@@ -90,7 +90,7 @@ def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bo
     if low is None or high is None:
         return True
     if any(v != v for v in (value, low, high)):  # noqa: PLR0124 - NaN
-        return True  # Java takes it for the greatest number, others leave it out of the bounds
+        return True  # Java treats it as the greatest number, others leave it out of the bounds
     return bool(low <= value <= high)  # type: ignore[operator]  # one type, by the schema
 
 
@@ -115,12 +115,12 @@ def selected_entries(
     condition: Predicate | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
 ) -> Iterator[ManifestEntry]:
-    """The entries of these manifests that pass, ADD and DELETE alike, in order.
+    """Yield the selected entries of these manifests, ADD and DELETE, in order.
 
-    `condition`, on partition keys alone, leaves out manifests whose partitions cannot satisfy it.
+    `condition`, which uses only partition keys, skips manifests whose partitions cannot satisfy it.
 
-    What `keep` looks at must be part of a file's identity (partition, bucket, level), so that an
-    ADD and its DELETE pass or fail together.
+    `keep` may only use a file's identity (partition, bucket, level), so that it treats an ADD and
+    its DELETE alike.
     """
     in_range = None if partitions is None else may_hold(table, partitions)
     for meta in manifests:

@@ -1,10 +1,10 @@
-"""Which files may hold matching rows, by statistics and embedded indexes (java-rules G2 to G4).
+"""Prunes files by statistics and embedded indexes (java-rules G2 to G4).
 
 Java: `operation/KeyValueFileStoreScan`, `operation/AppendOnlyFileStoreScan`.
 
-Statistics describe a file in the schema it was written with.  A column is looked up by its field
-id; if its type changed since, its statistics count as unknown, and a column that was added later
-is null in every row.
+Statistics describe a file in the schema that it was written with.  Columns are matched by field id;
+if the type has changed since, the statistics count as unknown, and a column that was added later is
+null in every row.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ ColumnStats = tuple[object, object, int | None]
 def prune_by_statistics(
     table: FileStoreTable, entries: Sequence[ManifestEntry], predicate: Predicate
 ) -> list[ManifestEntry]:
-    """The entries whose files, or for merged buckets whose buckets, may hold matching rows."""
+    """Return the entries whose files (for merged buckets: whose buckets) may have matching rows."""
     if not table.has_primary_key:
         return [e for e in entries if _file_may_match(table, e.file, predicate, by_key=False)]
     keys = frozenset(table.schema.trimmed_primary_keys)
     on_keys = [c for c in split_conjuncts(predicate) if fields_of(c) <= keys]
     if on_keys:
-        # A key lives in each of its versions, so a file without it holds nothing of its history.
+        # All versions of a row have its key, so a file without the key holds none of its versions.
         key_condition = conjunction(on_keys)
         entries = [e for e in entries if _file_may_match(table, e.file, key_condition, by_key=True)]
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
@@ -64,9 +64,9 @@ def _prune_bucket(
     if traits_of(table.options).combines_versions and not table.options.value(
         DELETION_VECTORS_ENABLED
     ):
-        # A row may match only after several files were merged.
+        # A row may match only after several files are merged.
         return entries
-    # One version that matches may be hidden by one that does not: all of the bucket or nothing.
+    # A version that does not match may hide one that does: keep the whole bucket or nothing.
     return entries if matching else []
 
 
@@ -100,10 +100,10 @@ def _file_may_match(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the statistics of the current columns stand in the rows of some files.
+    """The positions of the current columns' statistics in the statistics rows of some files.
 
-    `places` names the columns that are there under their type of today; `added` those that came
-    after these files.
+    `places` holds the columns that exist there with their current type; `added` those that were
+    added after these files.
     """
 
     codec: RowCodec
@@ -135,7 +135,7 @@ class _Layout:
 
 _LayoutKey = tuple[int, int, bool, tuple[str, ...] | None]
 _layouts: dict[_LayoutKey, tuple[TableSchema, TableSchema, _Layout]] = {}
-"""By the identities of both schemas, which the value keeps alive."""
+"""Keyed by the identities of both schemas, which the value keeps alive."""
 _MAX_LAYOUTS: Final = 256
 
 
@@ -167,14 +167,14 @@ def _layout(
 
 
 def _stats_columns(file: DataFileMeta) -> tuple[str, ...] | None:
-    """The columns that the file's statistics describe, in this order; None: all of its schema."""
+    """Return the columns of the file's statistics in order; None: all of its schema."""
     return (file.write_cols or None) if file.value_stats_cols is None else file.value_stats_cols
 
 
 def _types_of(names: Iterable[str], written: TableSchema) -> list[DataType]:
-    """Types by name.  Names the schema lacks are the row's id and number, which are BIGINT.
+    """Return types by name; names missing in the schema are the row's id and number (BIGINT).
 
-    Spark's row tracking writes them beside the columns.
+    Spark's row tracking writes them in addition to the columns.
     """
     types = {f.name: f.type for f in written.fields}
     return [types.get(n, _BIGINT) for n in names]
@@ -185,9 +185,9 @@ def _same_type(a: DataType, b: DataType) -> bool:
 
 
 def column_stats(file: DataFileMeta, written: TableSchema) -> dict[str, ColumnStats]:
-    """The file's statistics by the column's name in the schema that it was written with.
+    """Return the file's statistics by column name in the schema that it was written with.
 
-    Nothing for columns of which nothing is stored.
+    Columns without stored statistics are left out.
     """
     told = _stats_columns(file)
     names = written.names if told is None else told

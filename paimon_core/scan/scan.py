@@ -25,7 +25,7 @@ PartitionFilter = Callable[[bytes], bool]
 
 
 def partition_condition(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
-    """What the predicate asks of partition keys alone; None if there is no such condition."""
+    """Return the predicate's conditions on partition keys only; None if there are none."""
     keys = frozenset(table.schema.partition_keys)
     conditions = [] if predicate is None else split_conjuncts(predicate)
     conditions = [c for c in conditions if fields_of(c) <= keys]
@@ -33,10 +33,9 @@ def partition_condition(table: FileStoreTable, predicate: Predicate | None) -> P
 
 
 def partition_filter(table: FileStoreTable, predicate: Predicate | None) -> PartitionFilter | None:
-    """Whether a partition may hold matching rows, from the conditions on partition keys alone.
+    """Return a test for partitions that may hold matching rows, from conditions on partition keys.
 
-    None if there is no such condition.  The answer for one partition is kept, as many files share
-    a partition.
+    None if there is no such condition.  Results are cached, because many files share a partition.
     """
     condition = partition_condition(table, predicate)
     if condition is None:
@@ -61,11 +60,11 @@ def scan_files(
     levels: Callable[[int], bool] | None = None,
     keep_partition: PartitionFilter | None = None,
 ) -> list[ManifestEntry]:
-    """The ADD entries of files that are live in the snapshot and may hold matching rows.
+    """Return the ADD entries of the snapshot's live files that may hold matching rows.
 
-    `partitions` are stored row bytes, `keep_partition` a test on such.  `predicate` prunes by partition, and by key and column
-    statistics as far as that is safe; rows still have to be filtered.  CorruptTable if a manifest
-    is missing or contradicts another.
+    `partitions` are stored row bytes, `keep_partition` is a test for such.  `predicate` prunes by
+    partition, and by key and column statistics where that is safe; callers must still filter the
+    rows.  Raises CorruptTable if a manifest is missing or contradicts another.
     """
     in_partition = partition_filter(table, predicate)
     wanted = None if partitions is None else frozenset(partitions)
@@ -93,10 +92,10 @@ def scan_files(
 
 
 def in_plan_order(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The entries as a plan hands them out: by partition if the table asks for that, nulls first.
+    """Return the entries in plan order: sorted by partition if the table asks for it, nulls first.
 
     Java: `SnapshotReaderImpl.read` with `scan.plan-sort-partition`.  Within a partition, and
-    without the option, their order stays.
+    without the option, the order does not change.
     """
     found = list(entries)
     if not table.options.value(SCAN_PLAN_SORT_PARTITION):
@@ -108,16 +107,16 @@ def in_plan_order(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> li
 
 def _sort_key(row: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
     values = decode_row(row, types)
-    # Java orders NaN behind all numbers, and compares nothing with a null.
+    # Java sorts NaN after all numbers, and does not compare nulls.
     return tuple((v is not None, v != v, 0 if v is None or v != v else v) for v in values)  # noqa: PLR0124
 
 
 def scan_delta(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:
-    """What the snapshot itself added and deleted, in order."""
+    """Return what the snapshot itself added and deleted, in order."""
     return list(selected_entries(table, delta_manifests(table, snapshot)))
 
 
 def scan_changelog(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The changelog files of the snapshot."""
+    """Return the changelog files of the snapshot."""
     entries = selected_entries(table, changelog_manifests(table, snapshot))
     return [e for e in entries if e.kind is FileKind.ADD]

@@ -1,7 +1,8 @@
-"""How a bucket of a primary-key table is cut into splits (Java: `table/source/MergeTreeSplitGenerator`).
+"""Splits the buckets of primary-key tables.
 
-A *raw* split needs no merging: its rows are read as they stand, all as +I.  Which files make a raw
-split therefore shows in the row kinds that a read gives, and is decided as Java decides it.
+Java: `table/source/MergeTreeSplitGenerator`.  A *raw* split needs no merge: its rows are read
+unchanged, all as +I. So the choice of raw splits affects the row kinds of a read, and follows
+Java's rules.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SPLIT_TARGET_SIZE: Final = Option("source.split.target-size", parse_memory_size,
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files that are read together; `raw` if no row of them hides another."""
+    """Files that are read together; `raw` if none of their rows hides another."""
 
     files: tuple[DataFileMeta, ...]
     raw: bool
@@ -31,7 +32,7 @@ class Split:
 def batch_splits(
     files: Sequence[DataFileMeta], key: RowType, options: Options, *, never_merged: bool
 ) -> list[Split]:
-    """The splits of one bucket for a batch read.
+    """Return the splits of one bucket for a batch read.
 
     `never_merged`: whether files above level 0 never hide each other's rows (first-row, deletion
     vectors).
@@ -53,18 +54,18 @@ def batch_splits(
 
 
 def never_merges(files: Sequence[DataFileMeta], *, never_merged: bool) -> bool:
-    """Whether no row of these files hides another, by their levels alone."""
+    """Return whether the levels alone show that no row of these files hides another."""
     above = all(f.level != 0 and not f.delete_row_count for f in files)
     return above and (never_merged or len({f.level for f in files}) == 1)
 
 
 def _split(files: Sequence[DataFileMeta], *, raw: bool) -> Split:
-    # Files of old writers do not say how many deletes they hold, so they are merged all the same.
+    # Files of old writers have no delete count, so they are merged in any case.
     return Split(tuple(files), raw and all(f.delete_row_count is not None for f in files))
 
 
 def pack_ordered(items: Iterable[T], weight: Callable[[T], int], target: int) -> list[list[T]]:
-    """The items in order in bins of at most `target`, a heavier item alone (Java: `BinPacking`)."""
+    """Pack items in order in bins of at most `target`, heavier items alone (Java: `BinPacking`)."""
     bins: list[list[T]] = []
     current: list[T] = []
     held = 0

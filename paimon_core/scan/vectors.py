@@ -1,4 +1,4 @@
-"""Where the deletion vectors of a snapshot are kept (Java: `index/IndexFileHandler.scan`)."""
+"""The location of a snapshot's deletion vectors (Java: `index/IndexFileHandler.scan`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from paimon_core.snapshot.snapshot import Snapshot
 VectorFiles = dict[tuple[bytes, int], tuple[IndexFileMeta, ...]]
 """Partition (stored row bytes) and bucket -> its index files with deletion vectors.
 
-A bucket=-1 table keeps any number of them for each partition, under bucket 0; every other table
-one for each bucket.
+A bucket=-1 table has any number of them per partition, under bucket 0; other tables have one per
+bucket.
 """
 
 
 def vector_files(table: FileStoreTable, snapshot: Snapshot) -> VectorFiles:
-    """The index files with deletion vectors, by partition and bucket."""
+    """Return the index files with deletion vectors by partition and bucket."""
     found: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
     for entry in table.index_entries(snapshot):
         if entry.index_file.index_type == DELETION_VECTORS_INDEX:

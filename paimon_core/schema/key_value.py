@@ -1,8 +1,8 @@
-"""The shape of key-value batches inside the core, and of key-value files.
+"""The layout of key-value batches inside the core, and of key-value files.
 
-A batch has `_SEQUENCE_NUMBER`, `_VALUE_KIND` and then the fields of the table, keys once and under
-their own names.  A file (Java: `KeyValue.schema`) begins with the keys as `_KEY_x` and repeats
-them among the values; in thin mode it leaves the `_KEY_x` out.
+A batch has `_SEQUENCE_NUMBER`, `_VALUE_KIND` and then the fields of the table, with keys once and
+under their own names.  A file (Java: `KeyValue.schema`) starts with the keys as `_KEY_x` and
+repeats them among the values; in thin mode it has no `_KEY_x`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 
 
 class RowKind(IntEnum):
-    """What a row of a key-value file does to its key (Java: `types/RowKind`)."""
+    """The effect of a row on its key (Java: `types/RowKind`)."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -47,21 +47,21 @@ KIND_FIELD: Final = DataField(
 
 
 def kv_row_type(row_type: RowType) -> RowType:
-    """The fields of a key-value batch over these fields of a table."""
+    """Return the fields of a key-value batch for these fields of a table."""
     return RowType(nullable=False, fields=(SEQUENCE_FIELD, KIND_FIELD, *row_type.fields))
 
 
 def kv_schema(row_type: RowType) -> pa.Schema:
-    """The Arrow schema of a key-value batch over these fields of a table."""
+    """Return the Arrow schema of a key-value batch for these fields of a table."""
     return arrow_schema(kv_row_type(row_type))
 
 
 def key_field(field: DataField) -> DataField:
-    """The field as a key column of a file: `_KEY_x` under its own id."""
+    """Return the field as a key column of a file: `_KEY_x` with its own id."""
     return replace(field, id=field.id + KEY_FIELD_ID_START, name=KEY_PREFIX + field.name)
 
 
 def file_row_type(key_type: RowType, value_type: RowType, *, thin: bool) -> RowType:
-    """The columns of a key-value file in their order."""
+    """Return the columns of a key-value file in order."""
     keys = () if thin else tuple(key_field(f) for f in key_type.fields)
     return RowType(nullable=False, fields=(*keys, SEQUENCE_FIELD, KIND_FIELD, *value_type.fields))

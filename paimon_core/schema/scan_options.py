@@ -1,4 +1,4 @@
-"""Where a scan starts, as table options: which go together (Java: `validateStartupMode`)."""
+"""Validates the table options for the start of a scan (Java: `validateStartupMode`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCAN_OPTIONS: Final = (
     "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot",
 )
-"""Every option that says which rows a batch reads."""
+"""All options that select the rows of a batch read."""
 
 _DEFAULT_MODES: Final = (
     ((_MILLIS, _TIMESTAMP), "from-timestamp"),
@@ -43,7 +43,7 @@ _DEFAULT_MODES: Final = (
     ((_CREATION_TIME,), "from-creation-timestamp"),
     ((_BETWEEN, _BETWEEN_TIME, _AUTO_TAG), "incremental"),
 )
-# Mode -> of which options exactly one must be set, and which must not be.
+# Mode -> the options of which exactly one must be set, and those that must not be set.
 _RULES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "from-timestamp": ((_MILLIS, _TIMESTAMP), (_SNAPSHOT, _FILE_TIME, _TAG, *_INCREMENTAL)),
     "from-snapshot": (
@@ -64,7 +64,7 @@ _OTHER_MODES: Final = frozenset(
 
 
 def scan_mode(options: Mapping[str, str]) -> str:
-    """Where a scan starts: `scan.mode`, or what other options tell; else "latest-full"."""
+    """Return `scan.mode`, or the mode implied by other options; "latest-full" by default."""
     mode = options.get("scan.mode", "default").strip().lower()
     if mode == "full":
         return "latest-full"
@@ -74,7 +74,7 @@ def scan_mode(options: Mapping[str, str]) -> str:
 
 
 def check_scan_options(options: Mapping[str, str]) -> None:
-    """Nothing, for options that agree with the scan mode; SchemaError otherwise."""
+    """Raise SchemaError for options that conflict with the scan mode."""
     mode = options.get("scan.mode", "default").lower()
     if mode == "default":
         mode = next((m for keys, m in _DEFAULT_MODES if any(k in options for k in keys)), "latest")

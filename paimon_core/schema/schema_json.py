@@ -31,11 +31,11 @@ _FIELDS: Final = frozenset(
 
 
 def schema_from_json(text: bytes | str) -> TableSchema:
-    """The schema in the text.
+    """Parse the JSON text of a schema.
 
-    ValueError, KeyError or TypeError for what is no schema; UnsupportedFeature for a data type or
-    a schema version that is newer than this program.  Schemas of Paimon 0.7 and 0.8 get the option
-    that was the default then.
+    Schemas of Paimon 0.7 and 0.8 get the option that was the default then.  Raises ValueError,
+    KeyError or TypeError for other content; UnsupportedFeature for an unknown data type or a newer
+    schema version.
     """
     obj = parse_json_object(text)
     version = checked_long(obj.get("version", _VERSION_OF_0_7), "version")
@@ -71,12 +71,12 @@ def schema_from_json(text: bytes | str) -> TableSchema:
 
 
 def schema_to_json(schema: TableSchema) -> str:
-    """The text of `schema/schema-N`, byte for byte as Java prints it."""
+    """Return the text of `schema/schema-N`, byte for byte as Java prints it."""
     return to_pretty_json(schema_to_object(schema))
 
 
 def schema_to_object(schema: TableSchema) -> dict[str, object]:
-    """The JSON object, fields in Java's order, unknown ones at the end."""
+    """Return the JSON object, fields in Java's order, unknown ones at the end."""
     result: dict[str, object] = {
         "version": schema.version,
         "id": schema.id,
@@ -88,7 +88,7 @@ def schema_to_object(schema: TableSchema) -> dict[str, object]:
     }
     if schema.comment is not None:
         result["comment"] = schema.comment
-    # Java has no "unknown": a schema without a time is one of 1970.
+    # Java has no unknown time: a schema without a time is from 1970.
     result["timeMillis"] = schema.time_millis or 0
     result.update(schema.extra)
     return result

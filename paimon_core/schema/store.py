@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 class SchemaStore:
     """Reads and creates `schema/schema-N`; `table` is the name for messages.
 
-    A schema is read once: its file never changes.  (A fast-forward from a branch may put another
-    schema in its place; open the table again to see it.)
+    A schema is read once: its file never changes. (A fast-forward from a branch may replace a
+    schema; open the table again to see it.)
     """
 
     io: FileIO
@@ -30,23 +30,23 @@ class SchemaStore:
     _known: dict[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
 
     def of_branch(self, branch: str) -> SchemaStore:
-        """The schemas of another branch."""
+        """Return the schemas of another branch."""
         return SchemaStore(self.io, self.paths.of_branch(branch), self.table)
 
     def ids(self) -> list[int]:
-        """All schema ids, sorted, by listing."""
+        """List all schema ids, sorted."""
         start = len(SCHEMA_PREFIX)
         names = (f.name for f in self.io.list_dir(self.paths.schema_dir) if not f.is_dir)
         numbers = (file_number(n[start:]) for n in names if n.startswith(SCHEMA_PREFIX))
         return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> TableSchema | None:
-        """The newest schema, None if the table does not exist."""
+        """Return the newest schema; None if the table does not exist."""
         ids = self.ids()
         return self.get(ids[-1]) if ids else None
 
     def get(self, schema_id: int) -> TableSchema:
-        """The schema; CorruptTable if it is missing, for its id comes from metadata."""
+        """Return the schema; CorruptTable if it is missing, because its id comes from metadata."""
         known = self._known.get(schema_id)
         if known is None:
             known = self._read(schema_id)
@@ -54,11 +54,11 @@ class SchemaStore:
         return known
 
     def all(self) -> list[TableSchema]:
-        """All schemas, sorted by id."""
+        """Return all schemas, sorted by id."""
         return map_parallel(self.io, self.get, self.ids())
 
     def declared_roots(self) -> list[str]:
-        """The folders outside the table's own that any schema of any branch names for files."""
+        """Return the external folders that any schema of any branch declares."""
         folders = (f.name for f in self.io.list_dir(self.paths.branches_dir) if f.is_dir)
         branches = (n.removeprefix(BRANCH_PREFIX) for n in folders if n.startswith(BRANCH_PREFIX))
         stores = [self.of_branch(name) for name in (MAIN_BRANCH, *branches)]
@@ -69,7 +69,7 @@ class SchemaStore:
         return self.io.exists(self.paths.schema(schema_id))
 
     def commit_new(self, schema: TableSchema) -> bool:
-        """Whether the schema was made; False if its id is taken.
+        """Create the schema; return False if its id is taken.
 
         OSError means that the outcome is unknown.
         """
@@ -78,7 +78,8 @@ class SchemaStore:
         if not self.io.create_if_absent(path, content):
             return False
         if self.io.read_bytes(path) != content:
-            # See SnapshotStore.try_commit: Java may replace what it did not find before.
+            # See SnapshotStore.try_commit: Java may replace a file that did not exist when it
+            # checked.
             log.warning("table=%s schema=%d was replaced by another process", self.table, schema.id)
             return False
         self._known[schema.id] = schema

@@ -19,9 +19,10 @@ VALUE_KIND = "_VALUE_KIND"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyType(RowType):
-    """The type of keys, and how FLOAT and DOUBLE are ordered in keys and sequence fields.
+    """The type of keys, and the order of FLOAT and DOUBLE in keys and sequence fields.
 
-    `signed_zeros`: -0.0 comes before 0.0, as in Java from 2.0 on; before, the two are equal.
+    `signed_zeros`: -0.0 sorts before 0.0, as in Java from 2.0 on; in earlier versions they are
+    equal.
     """
 
     signed_zeros: bool = False
@@ -32,8 +33,8 @@ class TableSchema:
     """Fields, keys and options of a table as of one schema id.
 
     `options` are the table's own, as stored; dynamic options are merged with `with_options`.
-    `time_millis` is when the schema was made.  Unknown JSON fields are kept in `extra`.
-    `signed_zeros` is no part of the schema: a table's handle sets it, see `KeyType`.
+    `time_millis` is the creation time.  Unknown JSON fields are kept in `extra`.  `signed_zeros` is
+    not part of the schema: the table handle sets it, see `KeyType`.
     """
 
     id: int
@@ -62,30 +63,30 @@ class TableSchema:
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """Primary keys without partition keys, unless nothing would be left.
+        """Return the primary keys without partition keys, or all if none would be left.
 
-        Java refuses to create a table whose primary keys are all partition keys, so "nothing
-        left" is met only in tables made elsewhere.
+        Java refuses to create a table whose primary keys are all partition keys, so the latter only
+        happens for tables created by other programs.
         """
         trimmed = tuple(k for k in self.primary_keys if k not in self.partition_keys)
         return trimmed or self.primary_keys
 
     @property
     def key_type(self) -> KeyType:
-        """The trimmed primary key, fields under their own names and ids."""
+        """Return the trimmed primary key, fields with their own names and ids."""
         key = self.row_type.project(self.trimmed_primary_keys)
         return KeyType(nullable=False, fields=key.fields, signed_zeros=self.signed_zeros)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """`bucket-key`, or the trimmed primary keys (Java: `TableSchema.bucketKeys`)."""
+        """Return `bucket-key`, or the trimmed primary keys (Java: `TableSchema.bucketKeys`)."""
         explicit = self.options.get("bucket-key")
         if explicit and explicit.strip():
             return tuple(k.strip() for k in explicit.split(","))
         return self.trimmed_primary_keys if self.primary_keys else ()
 
     def with_options(self, dynamic: Mapping[str, str | None]) -> TableSchema:
-        """The same schema under dynamic options; a value of None removes the key."""
+        """Return the schema with dynamic options; a value of None removes the key."""
         merged = dict(self.options)
         for key, value in dynamic.items():
             if value is None:

@@ -4,7 +4,7 @@
 
     snapshot/
       snapshot-3    {"version" : 3, "id" : 3, "schemaId" : 0, "baseManifestList" : ...}
-      snapshot-4    never changed once it is there; its creation *is* the commit
+      snapshot-4    never changes; its creation *is* the commit
       EARLIEST      3, a hint
       LATEST        4, a hint
     changelog/      the same, for changelogs that outlive their snapshots

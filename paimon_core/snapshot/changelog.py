@@ -1,7 +1,7 @@
 """Changelogs that outlive their snapshots (Java: `utils/ChangelogManager`, `Changelog`).
 
-A changelog is a copy of the snapshot's JSON in `changelog/changelog-N`, made before snapshot N is
-deleted, so that its changelog files can still be read as a stream.
+A changelog is a copy of the snapshot's JSON in `changelog/changelog-N`, written before snapshot N
+is deleted, so that streams can still read its changelog files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ChangelogStore(NumberedStore):
     table: str
 
     def of_branch(self, branch: str) -> ChangelogStore:
-        """The changelogs of another branch."""
+        """Return the changelogs of another branch."""
         return ChangelogStore(self.io, self.paths.of_branch(branch), self.table)
 
     @property
@@ -34,7 +34,7 @@ class ChangelogStore(NumberedStore):
         return NumberedFiles(self.io, self.paths.changelog_dir, CHANGELOG_PREFIX)
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The changelog; NotFound if it is not there, CorruptTable if it cannot be read."""
+        """Return the changelog; NotFound if it does not exist, CorruptTable if it is unreadable."""
         found = self.get_or_none(snapshot_id)
         if found is None:
             raise NotFound(
@@ -46,7 +46,7 @@ class ChangelogStore(NumberedStore):
         return found
 
     def get_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """The changelog, None if it is not there; CorruptTable if it cannot be read."""
+        """Return the changelog or None if it does not exist; CorruptTable if it is unreadable."""
         path = self.paths.changelog(snapshot_id)
         try:
             return read_with_retries(self.io, path, snapshot_from_json, table=self.table)
@@ -57,7 +57,7 @@ class ChangelogStore(NumberedStore):
             raise
 
     def all(self) -> list[Snapshot]:
-        """All changelogs, sorted by id, without those that expire while they are read."""
+        """Return all changelogs, sorted by id, without those that expire during the call."""
         ids = self.ids()
         found = map_parallel(self.io, self.get_or_none, ids)
         missing = [i for i, s in zip(ids, found, strict=True) if s is None]
@@ -74,19 +74,22 @@ class ChangelogStore(NumberedStore):
         return [s for s in found if s is not None]
 
     def put(self, changelog: Snapshot) -> None:
-        """Keep the snapshot as a changelog, replacing one of the same id; hints stay as they are."""
+        """Write the snapshot as a changelog, replacing one of the same id; hints do not change."""
         content = snapshot_to_json(changelog).encode()
         self.io.overwrite(self.paths.changelog(changelog.id), content)
 
     def delete(self, snapshot_id: int) -> bool:
-        """Delete the changelog's file (nothing else); False if it is known to have been missing."""
+        """Delete only the changelog's file.
+
+        Return False if it was missing (object stores cannot tell).
+        """
         return self.io.delete(self.paths.changelog(snapshot_id))
 
 
 def without_lost_changelog(io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Snapshot:
-    """The snapshot of a tag, without its changelog if that expired with the snapshot.
+    """Return the snapshot of a tag, without its changelog if that expired with the snapshot.
 
-    Java keeps the name, and streams that begin with such a snapshot fail.
+    Java keeps the name, and streams that start at such a snapshot fail.
     """
     name = snapshot.changelog_manifest_list
     if name is None or io.exists(paths.manifest(name)):

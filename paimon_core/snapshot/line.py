@@ -1,10 +1,10 @@
-"""The line of snapshots of one branch: consecutive ids, from the earliest to the newest.
+"""The snapshot line of one branch: consecutive ids, from the earliest to the newest.
 
-Commits add at its end, expiry removes at its beginning, rollback removes at its end.  A *gap*
-(4, 5, 6, 11) appears when a commit that was based on snapshot 10 lands after a rollback removed 7
-to 10.  Java then takes 6 for the newest snapshot, because the LATEST hint says so, commits 7 to 10
-again, and jumps to 11 when it meets that number: the commits in between are lost.  So a job that
-removes history refuses a table with a gap, and `repair` closes it.
+Commits add at the end, expiry removes at the start, rollback removes at the end.  A *gap* (4, 5, 6,
+11) appears when a commit based on snapshot 10 lands after a rollback removed 7 to 10.  Java then
+treats 6 as the newest snapshot, because the LATEST hint says so, commits 7 to 10 again, and jumps
+to 11 when it reaches that number: the commits in between are lost.  So a job that removes history
+refuses a table with a gap, and `repair` closes it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
 
 _WAITS_MILLIS: Final = (20, 100, 300)
-"""A listing is no atomic view: a gap that another job's deletions cause is soon over."""
+"""A listing is not atomic: a gap caused by another job's deletions disappears soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The ids right before and right after a hole in the line."""
+    """The ids right before and right after missing ids."""
 
     before: int
     after: int
 
 
 def gaps_in(ids: Sequence[int]) -> list[Gap]:
-    """The holes in these sorted ids."""
+    """Return the gaps in these sorted ids."""
     return [Gap(a, b) for a, b in pairwise(ids) if b != a + 1]
 
 
 def unbroken_ids(snapshots: SnapshotStore) -> list[int]:
-    """All snapshot ids, sorted; CorruptTable if the line has a gap.
+    """Return all snapshot ids, sorted; CorruptTable if there is a gap.
 
-    A gap must persist over several listings, because a listing that runs beside deletions may
-    show one that never was.
+    A gap must persist over several listings, because a listing concurrent with deletions may show a
+    gap that never existed.
     """
     ids = snapshots.ids()
     for wait in _WAITS_MILLIS:
@@ -65,7 +65,7 @@ def unbroken_ids(snapshots: SnapshotStore) -> list[int]:
 
 @dataclass(slots=True)
 class NewestWatch:
-    """Tells whether the line was shortened at its end since the last look.
+    """Detects whether another job removed the newest snapshots since the last check.
 
     `newest` is the newest snapshot seen so far.
     """
@@ -74,7 +74,7 @@ class NewestWatch:
     newest: Snapshot
 
     def check(self) -> None:
-        """StalePlan if the line was shortened at its end since the last look."""
+        """Raise StalePlan if the newest snapshots were removed since the last check."""
         problem = self.shortened()
         if problem is not None:
             raise StalePlan(
@@ -84,9 +84,9 @@ class NewestWatch:
             )
 
     def shortened(self) -> str | None:
-        """What happened to the newest snapshot seen so far; None if nothing removed it.
+        """Return what happened to the newest snapshot seen so far; None if it was not removed.
 
-        That newer ones follow it is fine, and so is that it expired because of them.
+        Newer snapshots may follow it, and it may have expired because of them.
         """
         seen = self.newest
         try:

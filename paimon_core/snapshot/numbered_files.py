@@ -1,14 +1,14 @@
-"""A folder of files `PREFIX<number>` with two hints beside them (Java: `utils/HintFileUtils`).
+"""A folder of files `PREFIX<number>` with two hint files (Java: `utils/HintFileUtils`).
 
 ::
 
     snapshot/  snapshot-3 snapshot-4 snapshot-5  EARLIEST ("3")  LATEST ("5")
 
-Hints spare a listing and may be stale, for they are written after the fact and by several
-processes.  So LATEST = n holds only if n exists and n + 1 does not, EARLIEST = n only if n exists
-and n - 1 does not; else the folder is listed.  (java-rules I1 asks for a little less: Java does not
-look whether the snapshot of LATEST exists, and after a fast-forward it takes no notice of older
-snapshots that came from the branch, because EARLIEST stands above them.)
+Hints avoid a listing and may be stale, because several processes write them afterwards.  So LATEST
+= n is valid only if n exists and n + 1 does not, EARLIEST = n only if n exists and n - 1 does not;
+otherwise the folder is listed. (java-rules I1 is less strict: Java does not check whether the
+snapshot of LATEST exists, and after a fast-forward it ignores older snapshots from the branch,
+because EARLIEST is above them.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EARLIEST: Final = "EARLIEST"
 
 @dataclass(frozen=True, slots=True)
 class NumberedFiles:
-    """The numbered files of one folder; `prefix` is what their names begin with."""
+    """The numbered files of one folder, whose names start with `prefix`."""
 
     io: FileIO
     folder: str
@@ -41,28 +41,28 @@ class NumberedFiles:
         return self.io.exists(self.path(number))
 
     def numbers(self) -> list[int]:
-        """All numbers, sorted, by listing the folder; other files in it are passed over."""
+        """List the folder and return all numbers, sorted; other files are ignored."""
         start = len(self.prefix)
         names = (f.name for f in self.io.list_dir(self.folder) if not f.is_dir)
         numbers = (file_number(n[start:]) for n in names if n.startswith(self.prefix))
         return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> int | None:
-        """The greatest number, None if there is no file."""
+        """Return the greatest number; None if there is no file."""
         hint = self.hint(LATEST)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
         return max(self.numbers(), default=None)
 
     def earliest(self) -> int | None:
-        """The smallest number, None if there is no file."""
+        """Return the smallest number; None if there is no file."""
         hint = self.hint(EARLIEST)
         if hint is not None and self.exists(hint) and (hint == 1 or not self.exists(hint - 1)):
             return hint
         return min(self.numbers(), default=None)
 
     def hint(self, name: str) -> int | None:
-        """What the hint says; None if it is missing or unreadable, for then it is of no use."""
+        """Return the hint's number; None if it is missing or unreadable."""
         path = f"{self.folder}/{name}"
         try:
             text = self.io.read_bytes(path).decode().strip()
@@ -83,7 +83,7 @@ class NumberedFiles:
 
 
 class NumberedStore:
-    """What the stores of snapshots and of changelogs share: ids by hint or listing, and the hints."""
+    """Base of the snapshot and changelog stores: ids by hint or listing, and the hints."""
 
     __slots__ = ()
 
@@ -92,23 +92,23 @@ class NumberedStore:
         raise NotImplementedError
 
     def latest_id(self) -> int | None:
-        """The greatest id, None if the store is empty."""
+        """Return the greatest id; None if the store is empty."""
         return self._files.latest()
 
     def earliest_id(self) -> int | None:
-        """The smallest id, None if the store is empty."""
+        """Return the smallest id; None if the store is empty."""
         return self._files.earliest()
 
     def ids(self) -> list[int]:
-        """All ids, sorted, by listing; there may be gaps."""
+        """List all ids, sorted; there may be gaps."""
         return self._files.numbers()
 
     def exists(self, snapshot_id: int) -> bool:
-        """Whether the file of this id exists."""
+        """Return whether the file of this id exists."""
         return self._files.exists(snapshot_id)
 
     def hints(self) -> tuple[int | None, int | None]:
-        """What EARLIEST and LATEST say, right or wrong; None for a missing or unreadable one."""
+        """Return EARLIEST and LATEST as stored, even if stale; None if missing or unreadable."""
         files = self._files
         return files.hint(EARLIEST), files.hint(LATEST)
 
@@ -125,6 +125,6 @@ class NumberedStore:
         self._files.delete_hint(LATEST)
 
     def delete_hints(self) -> None:
-        """Remove both hints: LATEST first, for it is the one that readers follow."""
+        """Remove both hints: LATEST first, because readers follow it."""
         self.delete_latest_hint()
         self._files.delete_hint(EARLIEST)

@@ -1,17 +1,17 @@
-"""Removes snapshot files so that a race with another job leaves a table that can be read.
+"""Removes snapshot files so that a race with another job leaves a readable table.
 
-Nothing locks a table against Java, so every removal is an announcement that is checked afterwards:
+Nothing locks a table against Java, so every removal is checked afterwards:
 
-- *at the end* (rollback, fast-forward; newest first): what the caller goes back to is proven alive
-  before the first removal and after each one, and after each one no commit may have followed the
-  snapshot that was removed;
-- *at the beginning* (expiry; oldest first): the newest snapshot seen so far is proven alive before
-  and after.
+- *at the end* (rollback, fast-forward; newest first): the target of the caller is checked before
+  the first removal and after each one; after each removal, no commit may have followed the removed
+  snapshot;
+- *at the beginning* (expiry; oldest first): the newest snapshot seen so far is checked before and
+  after.
 
-When a proof fails, the removed files are put back with the bytes that were read right before their
-removal, as far as their numbers are free.  Two jobs that remove each other's ground both notice it,
-because each one removes first and looks afterwards.  Files of data and manifests must be deleted
-later, when all removals stand.
+When a check fails, the removed files are restored with the bytes that were read right before their
+removal, as far as their ids are free.  Two jobs that remove each other's base both notice it,
+because each removes first and checks afterwards.  Data files and manifests must be deleted later,
+when all removals are final.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from paimon_core.snapshot.store import SnapshotStore
 log = logging.getLogger(__name__)
 
 Prove = Callable[[], None]
-"""Raises StalePlan if something is no longer alive that the removal relies on."""
+"""Raises StalePlan if a reference that the removal relies on is gone."""
 
 
 def always() -> None:
-    """Prove nothing, and wait for nothing."""
+    """Check nothing and wait for nothing."""
 
 
 class Side(StrEnum):
-    """Which end of the line is removed, and from where it grows back."""
+    """The end of the snapshot line that is removed, and where a restore starts."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -46,24 +46,24 @@ class Side(StrEnum):
 
 @dataclass(slots=True)
 class Removal:
-    """The snapshots of one branch that a job has removed so far, and how to put them back.
+    """The snapshots of one branch that a job has removed so far, with the means to restore them.
 
-    `fence` is called before changes of the table; it raises if the job must not go on.
+    `fence` is called before each change of the table; it raises if the job must stop.
     """
 
     snapshots: SnapshotStore
     side: Side
     fence: Prove = always
     _line: dict[int, Snapshot] = field(default_factory=dict)
-    """What the line was before: a removed snapshot goes back only next to the same one."""
+    """The line before the removal: a snapshot is restored only next to the same neighbour."""
     _removed: dict[int, bytes] = field(default_factory=dict)
     _added: list[tuple[Snapshot, bool]] = field(default_factory=list)
-    """What was made, and whether another snapshot followed it already."""
+    """The snapshots that were added, and whether another snapshot already followed them."""
 
     def add(self, snapshot: Snapshot) -> None:
-        """Make the snapshot's file; nothing if it is there, StalePlan if another has its number.
+        """Create the snapshot's file if it is missing; StalePlan if another snapshot has its id.
 
-        `put_back` deletes it again if it was made here.
+        `put_back` deletes the file again if this call created it.
         """
         self.fence()
         followed = self.snapshots.exists(snapshot.id + 1)
@@ -79,14 +79,13 @@ class Removal:
             )
 
     def remember(self, snapshots: Iterable[Snapshot]) -> None:
-        """Note snapshots of the line as it was."""
+        """Record snapshots of the line before the removal."""
         self._line.update((s.id, s) for s in snapshots)
 
     def remove(self, going: Sequence[Snapshot]) -> None:
-        """Delete the files of these snapshots, in their order.
+        """Delete the files of these snapshots in order; missing ones are skipped.
 
-        Those that are gone are passed over.  StalePlan if another snapshot has such a number: then
-        none of them is deleted.
+        Raises StalePlan, and deletes none, if another snapshot has one of the ids.
         """
         self.remember(going)
         read = map_parallel(self.snapshots.io, self._content, going)
@@ -103,19 +102,21 @@ class Removal:
         content, now = found
         if now.identity != snapshot.identity:
             raise StalePlan(
-                f"snapshot {snapshot.id} of table {self.snapshots.table} is another one than when "
-                f"the plan was made",
+                f"snapshot {snapshot.id} of table {self.snapshots.table} has changed "
+                "since the plan was made",
                 table=self.snapshots.table,
                 snapshot=snapshot.id,
             )
         return content
 
     def put_back(self) -> tuple[list[int], list[int]]:
-        """The ids that are there again, and those that others took the number or the ground of.
+        """Restore the removed snapshots.
 
-        A snapshot goes back only next to the one that it was next to, or into an empty folder: a
-        line must not get a gap, nor a snapshot that does not build on the one before, nor one that
-        expired because others follow it.
+        Return the restored ids and those that could not be restored.
+
+        A snapshot is restored only next to its former neighbour, or into an empty folder: the line
+        must not get a gap, a snapshot that does not build on the one before, or one that expired
+        because others follow it.
         """
         self._take_added_away()
         back: list[int] = []
@@ -138,7 +139,7 @@ class Removal:
 
     def _is_as_it_was(self, number: int) -> bool:
         if number in self._removed:
-            return False  # another snapshot took its number
+            return False  # another snapshot took its id
         then = self._line.get(number)
         if then is None:
             return True
@@ -175,10 +176,11 @@ def remove_newest(
     prove: Prove = always,
     settle: Prove = always,
 ) -> None:
-    """Remove these snapshots, newest first.  StalePlan, and all is put back, if a proof fails.
+    """Remove these snapshots, newest first; if a check fails, restore all and raise StalePlan.
 
-    `back_to` is the id of the snapshot that is then the newest.  `prove` says whether what the table goes back to is alive.  `settle` waits until commits that
-    began before the first removal have ended: one that lands afterwards is found by a listing.
+    `back_to` is the id of the newest snapshot afterwards.  `prove` checks that the target still
+    exists.  `settle` waits until commits that began before the first removal have ended: a listing
+    finds one that lands afterwards.
     """
     snapshots = removal.snapshots
     ordered = sorted(going, key=lambda s: -s.id)
@@ -199,7 +201,10 @@ def remove_newest(
 
 
 def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatch) -> None:
-    """Remove these snapshots, oldest first.  StalePlan, and all is put back, if the end moved."""
+    """Remove these snapshots, oldest first.
+
+    If the end was shortened, restore all and raise StalePlan.
+    """
     at_once = removal.snapshots.io.parallelism
     ordered = sorted(going, key=lambda s: s.id)
     watch.check()
@@ -222,9 +227,9 @@ def _check_not_followed(snapshots: SnapshotStore, snapshot: Snapshot) -> None:
 
 
 def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:
-    """StalePlan if a commit landed that is based on a removed snapshot after `newest`.
+    """Raise StalePlan if a commit landed that is based on a removed snapshot after `newest`.
 
-    Commits that follow `newest` without a gap are new ones, and fine.
+    Commits that follow `newest` without a gap are new and allowed.
     """
     after = [i for i in snapshots.ids() if i >= newest]
     gaps = gaps_in(after)
@@ -238,7 +243,7 @@ def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:
 
 
 def undone(removal: Removal, reason: StalePlan) -> StalePlan:
-    """The error that tells what became of the snapshots that had been removed."""
+    """Restore the removed snapshots and return the error that describes the result."""
     back, lost = removal.put_back()
     state = "nothing was removed"
     if back:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
-"""Identifier of every batch commit: that is why each batch needs a commit user of its own."""
+"""The identifier of every batch commit, which is why each batch needs its own commit user."""
 
 
 class CommitKind(StrEnum):
@@ -19,7 +19,7 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The JSON of `snapshot/snapshot-N`; fields that this version does not know are in `extra`.
+    """The JSON of `snapshot/snapshot-N`; unknown fields are in `extra`.
 
     `time_millis` is milliseconds since the epoch; record counts are physical rows, before merging.
     """
@@ -49,7 +49,7 @@ class Snapshot:
 
     @property
     def identity(self) -> tuple[int, str, int, CommitKind, int]:
-        """What tells this snapshot from another of the same id (rollback reuses ids)."""
+        """The identity that distinguishes snapshots of the same id (rollback reuses ids)."""
         return (
             self.id,
             self.commit_user,
@@ -60,5 +60,5 @@ class Snapshot:
 
     @property
     def written_by_2_0(self) -> bool:
-        """Whether Java 2.0 made it, so that its reading rules apply (java-rules N1)."""
+        """Whether Java 2.0 wrote it, so that its reading rules apply (java-rules N1)."""
         return "uuid" in self.extra

@@ -1,7 +1,7 @@
 """The JSON of snapshots, as Java prints it (Java: `Snapshot`; tags and changelogs share it).
 
-Fields that this version does not know are kept: `uuid` and `operation`, which Java 2.0 writes, at
-their places, all others at the end.
+Unknown fields are kept: `uuid` and `operation`, which Java 2.0 writes, at their positions, all
+others at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 NEWEST_VERSION: Final = 3
 
-# JSON name -> attribute, in Java's order; None for what stays in `extra` but has a place.
+# JSON name -> attribute, in Java's order; None for fields that stay in `extra` but have a fixed
+# position.
 _FIELDS: Final[Mapping[str, str | None]] = {
     "version": "version",
     "uuid": None,
@@ -65,16 +66,16 @@ _REQUIRED: Final = (
 
 
 def snapshot_from_json(text: bytes | str) -> Snapshot:
-    """The snapshot in the text.
+    """Parse the JSON text of a snapshot.
 
-    ValueError, KeyError or TypeError for what is no snapshot; UnsupportedFeature for a snapshot version or
-    kind of commit that is newer than this program.
+    Raises ValueError, KeyError or TypeError for other content; UnsupportedFeature for a newer
+    snapshot version or an unknown commit kind.
     """
     return snapshot_from_object(parse_json_object(text))
 
 
 def snapshot_from_object(obj: Mapping[str, object]) -> Snapshot:
-    """The snapshot that the parsed JSON object describes; errors as `snapshot_from_json`."""
+    """Build the snapshot from its JSON object; errors as `snapshot_from_json`."""
     for name in _REQUIRED:
         if obj.get(name) is None:
             raise KeyError(name)
@@ -99,12 +100,12 @@ def snapshot_from_object(obj: Mapping[str, object]) -> Snapshot:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
-    """The text of `snapshot/snapshot-N`, byte for byte as Java prints it."""
+    """Return the text of `snapshot/snapshot-N`, byte for byte as Java prints it."""
     return to_pretty_json(snapshot_to_object(snapshot))
 
 
 def snapshot_to_object(snapshot: Snapshot) -> dict[str, object]:
-    """The JSON object, fields in their order, absent ones left out."""
+    """Return the JSON object with its fields in order, without absent fields."""
     result: dict[str, object] = {}
     for name, attribute in _FIELDS.items():
         value = snapshot.extra.get(name) if attribute is None else getattr(snapshot, attribute)

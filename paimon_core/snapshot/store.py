@@ -1,7 +1,7 @@
 """The snapshots of one branch of a table (Java: `utils/SnapshotManager`).
 
-Nothing is cached: a rollback reuses snapshot ids, so the same id may mean another snapshot a
-moment later (compare `Snapshot.identity`).
+Nothing is cached: a rollback reuses snapshot ids, so the same id may refer to another snapshot
+later (compare `Snapshot.identity`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_j
 log = logging.getLogger(__name__)
 
 _LOOKS = 3
-"""How often to look again for a snapshot that vanished right after it was found."""
+"""The number of retries when a snapshot vanishes right after it was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SnapshotStore(NumberedStore):
     table: str
 
     def of_branch(self, branch: str) -> SnapshotStore:
-        """The snapshots of another branch."""
+        """Return the snapshots of another branch."""
         return SnapshotStore(self.io, self.paths.of_branch(branch), self.table)
 
     @property
@@ -41,7 +41,7 @@ class SnapshotStore(NumberedStore):
         return NumberedFiles(self.io, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot, None if there is none."""
+        """Return the newest snapshot; None if there is none."""
         files = self._files
         for _ in range(_LOOKS):
             hint = files.hint(LATEST)
@@ -58,7 +58,7 @@ class SnapshotStore(NumberedStore):
         raise _vanished(self.table)
 
     def earliest(self) -> Snapshot | None:
-        """The oldest snapshot, None if there is none."""
+        """Return the oldest snapshot; None if there is none."""
         for _ in range(_LOOKS):
             oldest = self.earliest_id()
             if oldest is None:
@@ -69,7 +69,7 @@ class SnapshotStore(NumberedStore):
         raise _vanished(self.table)
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot; NotFound if it is not there, CorruptTable if it cannot be read."""
+        """Return the snapshot; NotFound if it does not exist, CorruptTable if it is unreadable."""
         found = self.get_or_none(snapshot_id)
         if found is None:
             raise NotFound(
@@ -81,12 +81,12 @@ class SnapshotStore(NumberedStore):
         return found
 
     def get_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot, None if it is not there; CorruptTable if it cannot be read."""
+        """Return the snapshot or None if it does not exist; CorruptTable if it is unreadable."""
         found = self.read(snapshot_id)
         return None if found is None else found[1]
 
     def read(self, snapshot_id: int) -> tuple[bytes, Snapshot] | None:
-        """The snapshot as it is stored, and decoded; None and errors as in `get_or_none`."""
+        """Return the stored bytes and the decoded snapshot; None and errors as in `get_or_none`."""
         path = self.paths.snapshot(snapshot_id)
         try:
             content, snapshot = read_with_retries(
@@ -107,15 +107,16 @@ class SnapshotStore(NumberedStore):
         return content, snapshot
 
     def all(self) -> list[Snapshot]:
-        """All snapshots, sorted by id.
+        """Return all snapshots, sorted by id.
 
-        One that vanishes while they are read is left out only if it is older than the oldest that
-        is left, for then it expired.  NotFound if another vanished: the table was rolled back.
+        One that vanishes during the call is left out only if it is older than the oldest remaining
+        one, because then it expired.  Raises NotFound if another one vanished: the table was rolled
+        back.
         """
         return self.get_many(self.ids())
 
     def get_many(self, ids: Iterable[int]) -> list[Snapshot]:
-        """The snapshots of these ids in their order, without those that expired meanwhile."""
+        """Return the snapshots of these ids in order, without those that expired meanwhile."""
         wanted = list(ids)
         found = map_parallel(self.io, self.get_or_none, wanted)
         missing = [i for i, s in zip(wanted, found, strict=True) if s is None]
@@ -133,9 +134,9 @@ class SnapshotStore(NumberedStore):
         return [s for s in found if s is not None]
 
     def at_or_before_time(self, millis: int) -> Snapshot | None:
-        """The newest snapshot committed at `millis` or before, None if all are younger.
+        """Return the newest snapshot committed at `millis` or before; None if all are newer.
 
-        As in Java by halving, so commit times are taken to grow with the id.
+        A binary search, as in Java, which assumes that commit times grow with the id.
         """
         result: Snapshot | None = None
         ids = self.ids()
@@ -144,7 +145,7 @@ class SnapshotStore(NumberedStore):
             middle = (low + high) // 2
             snapshot = self.get_or_none(ids[middle])
             if snapshot is None or snapshot.time_millis <= millis:
-                # One that expired meanwhile is older than all that are left.
+                # One that expired meanwhile is older than all remaining ones.
                 result = snapshot
                 low = middle + 1
             else:
@@ -152,7 +153,7 @@ class SnapshotStore(NumberedStore):
         return result
 
     def at_or_after_time(self, millis: int) -> Snapshot | None:
-        """The oldest snapshot committed at `millis` or after, None if all are older."""
+        """Return the oldest snapshot committed at `millis` or after; None if all are older."""
         result: Snapshot | None = None
         ids = self.ids()
         low, high = 0, len(ids) - 1
@@ -167,15 +168,18 @@ class SnapshotStore(NumberedStore):
         return result
 
     def create(self, snapshot: Snapshot) -> bool:
-        """Make the snapshot's file and no hint; False if its id is taken, OSError: unknown."""
+        """Create only the snapshot's file, no hint.
+
+        Returns False if the id is taken; OSError means that the outcome is unknown.
+        """
         content = snapshot_to_json(snapshot).encode()
         return self.io.create_if_absent(self.paths.snapshot(snapshot.id), content)
 
     def try_commit(self, snapshot: Snapshot) -> bool:
-        """Whether the snapshot was made; False if its id is taken.
+        """Create the snapshot; return False if its id is taken.
 
-        OSError from creating the file means that the outcome is unknown.  Once the file is there,
-        the commit is done: a hint that cannot be written changes nothing.
+        OSError from creating the file means that the outcome is unknown.  Once the file exists, the
+        commit is done, even if the hint cannot be written.
         """
         path = self.paths.snapshot(snapshot.id)
         content = snapshot_to_json(snapshot).encode()
@@ -189,12 +193,12 @@ class SnapshotStore(NumberedStore):
 
     def _still_ours(self, path: str, content: bytes, snapshot_id: int) -> bool:
         # Java checks and then renames: a Java writer that checked before we created the file
-        # replaces it right after.  Its commit stands then, and ours has to be tried again.
+        # replaces it right after.  Then its commit is the valid one, and ours must be retried.
         try:
             if self.io.read_bytes(path) == content:
                 return True
         except FileNotFoundError:
-            # Rolled back already: a hint that names it would make the table unreadable for Java.
+            # Already rolled back: a hint that names it would make the table unreadable for Java.
             self.delete_latest_hint()
             return True
         except OSError as e:
@@ -206,11 +210,14 @@ class SnapshotStore(NumberedStore):
         return False
 
     def delete(self, snapshot_id: int) -> bool:
-        """Delete the snapshot's file (nothing else); False if it is known to have been missing."""
+        """Delete only the snapshot's file.
+
+        Return False if it was missing (object stores cannot tell).
+        """
         return self.io.delete(self.paths.snapshot(snapshot_id))
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Set LATEST, unless the snapshot is gone: Java cannot read a table whose hint lies."""
+        """Set LATEST unless the snapshot is gone: Java cannot read a table with a wrong hint."""
         self._files.write_hint(LATEST, snapshot_id)
         if not self.exists(snapshot_id):
             self.delete_latest_hint()

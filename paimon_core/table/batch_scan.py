@@ -1,4 +1,4 @@
-"""A batch read as the `scan.*` and `incremental-*` options of a table say.
+"""Batch reads as the `scan.*` and `incremental-*` options of a table define them.
 
 Java: `table/source/AbstractDataTableScan.createStartingScanner`, `TimeTravelUtil`.
 
@@ -6,15 +6,15 @@ Java: `table/source/AbstractDataTableScan.createStartingScanner`, `TimeTravelUti
 scan.mode                  what is read
 =========================  ==========================================================================
 latest-full, latest, full  the newest snapshot
-compacted-full             the newest snapshot made by a (full) compaction, else the newest
-from-snapshot, ...-full    that of `scan.snapshot-id`, `scan.tag-name`, `scan.watermark`
+compacted-full             the newest snapshot of a (full) compaction, else the newest
+from-snapshot, ...-full    the one of `scan.snapshot-id`, `scan.tag-name`, `scan.watermark`
 from-timestamp             the last one committed at or before `scan.timestamp[-millis]`
-from-file-creation-time    files of the newest made at or after `scan.file-creation-time-millis`
-from-creation-timestamp    the first snapshot at or after the time, or files made since
+from-file-creation-time    files of the newest created since `scan.file-creation-time-millis`
+from-creation-timestamp    the first snapshot at or after the time, or files created since
 incremental                `incremental-between[-timestamp]`, `incremental-to-auto-tag`
 =========================  ==========================================================================
 
-Options hold for one handle: `open_table(..., dynamic_options={...})`.
+Options apply to one handle: `open_table(..., dynamic_options={...})`.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ INCREMENTAL_MODES: Final = ("auto", "delta", "changelog", "diff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchScan:
-    """What to read of `table`, whose schema is that of the time.
+    """What to read from `table`, which has the schema of that time.
 
-    `whole` is a snapshot (its files made before `since`, epoch milliseconds, are left out);
-    `between` the ids of a range of changes, start exclusive, and `mode` which; `diff` two
-    snapshots to compare.  Nothing at all: no rows.  `then` fills in the partitions of which this one
-    has nothing (`paimon_core.table.fallback`).
+    `whole` is a snapshot (files created before `since`, epoch milliseconds, are left out);
+    `between` holds the ids of a range of changes, start exclusive, and `mode` their kind; `diff`
+    holds two snapshots to compare.  With none of them, there are no rows.  `then` supplies the
+    partitions that this scan does not have (`paimon_core.table.fallback`).
     """
 
     table: FileStoreTable
@@ -68,9 +68,9 @@ class BatchScan:
 
 
 def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
-    """What the table's options ask for.
+    """Return the scan that the table's options define.
 
-    `zone` is that of times written as text.  SchemaError for options that contradict each other,
+    `zone` is the time zone of times written as text.  Raises SchemaError for conflicting options,
     InvalidArgument or NotFound for what cannot be read.
     """
     branches = both_branches(table)
@@ -123,9 +123,9 @@ def read_batch(
     keep_deletes: bool = False,
     zone: tzinfo = UTC,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, as `read_table` gives them; changes with their kinds, unmerged.
+    """Yield the rows as `read_table` does; changes with their kinds, unmerged.
 
-    `zone` is that of the creation times of files.
+    `zone` is the time zone of the files' creation times.
     """
     table = batch.table
     names = table.schema.names if columns is None else columns
@@ -153,7 +153,7 @@ def _wholes(
     keep_deletes: bool,
     zone: tzinfo,
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The rows of the batch, then those of the one that fills it in."""
+    """Yield the rows of the batch, then those of the fallback batch."""
     seen: set[bytes] = set()
     at: BatchScan | None = batch
     while at is not None:
@@ -224,7 +224,7 @@ def _since_creation(table: FileStoreTable, latest: Snapshot | None, millis: int)
 
 
 def incremental_mode(table: FileStoreTable) -> str:
-    """`incremental-between-scan-mode`; InvalidArgument for one that is none."""
+    """Return `incremental-between-scan-mode`; InvalidArgument for an unknown mode."""
     mode = table.options.get("incremental-between-scan-mode", "auto").strip().lower()
     if mode not in INCREMENTAL_MODES:
         raise InvalidArgument(
@@ -289,7 +289,7 @@ def _between_tags(
     start, end = first.snapshot, last.snapshot
     if as_snapshots:
         if mode == "diff":
-            raise InvalidArgument("tags taken as snapshots cannot be compared: scan mode diff")
+            raise InvalidArgument("scan mode diff needs tags, not snapshots")
         return BatchScan(table=table, between=(start.id, end.id), mode=mode)
     _check_order(table, start.id, end.id)
     return BatchScan(table=table, diff=None if start.id == end.id else (start, end))
@@ -312,7 +312,7 @@ def _between_times(table: FileStoreTable, start: int, end: int, mode: str) -> Ba
 
 
 def _to_auto_tag(table: FileStoreTable, name: str) -> BatchScan:
-    """What changed since the automatic tag before this one; nothing if one of them is missing."""
+    """Return the changes since the previous automatic tag; empty if one of the tags is missing."""
     period = TagPeriod.of(table.options)
     time = period.time_of(name)
     if time is None:
@@ -337,7 +337,7 @@ def _number(text: str) -> int:
 
 
 def millis_of(millis: str | None, text: str | None, zone: tzinfo) -> int:
-    """Epoch milliseconds of a number, or of a wall clock time such as "2024-01-31 12:00:00"."""
+    """Return epoch milliseconds from a number, or from a time such as "2024-01-31 12:00:00"."""
     if millis is not None:
         return _number(millis)
     try:

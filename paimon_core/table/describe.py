@@ -1,4 +1,4 @@
-"""Files and manifests of a snapshot as plain JSON values, for people, tests and other tools."""
+"""Describes the files and manifests of a snapshot as JSON values, for users, tests and tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def describe_files(table: FileStoreTable, snapshot: Snapshot | None, *, stats: bool = True) -> Json:
-    """Live data files and index files of a snapshot, sorted by partition, bucket and level."""
+    """Return live data and index files of a snapshot, sorted by partition, bucket and level."""
     if snapshot is None:
         return {"files": [], "index_files": []}
     files = [describe_entry(table, e, stats=stats) for e in scan_files(table, snapshot)]
@@ -35,12 +35,12 @@ def describe_files(table: FileStoreTable, snapshot: Snapshot | None, *, stats: b
 
 
 def partition_json(table: FileStoreTable, partition: bytes) -> Json:
-    """The partition as column -> value."""
+    """Return the partition as column -> value."""
     return _row(table.schema.partition_type.fields, partition)
 
 
 def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool = True) -> Json:
-    """One manifest entry; keys and statistics decoded."""
+    """Return one manifest entry with decoded keys and statistics."""
     f = entry.file
     described: Json = {
         "kind": entry.kind.name,
@@ -82,10 +82,10 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
 
 
 def describe_stats(fields: Sequence[DataField], stats: SimpleStats) -> Json:
-    """Statistics by column, and the stored bytes of the minima in hex.
+    """Return statistics by column, and the stored bytes of the minima in hex.
 
-    Where a NOT NULL column has no minimum or maximum, zero or an empty text is said: Java's getters
-    do not ask whether such a column is null, and tools compare this with what Java says.
+    A NOT NULL column without minimum or maximum gets zero or an empty string: Java's getters do not
+    check such a column for null, and tools compare this output with Java's.
     """
     return {
         "cols": [f.name for f in fields],
@@ -105,7 +105,7 @@ def _bounds(fields: Sequence[DataField], row: bytes) -> list[Any]:
 
 
 def _blank(data_type: DataType) -> Any:
-    """The internal value of a slot of zeros; None for types that have none."""
+    """Return the internal value of a zeroed slot; None for types without one."""
     match data_type.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return ""
@@ -121,7 +121,7 @@ def _blank(data_type: DataType) -> Any:
 
 
 def describe_manifests(table: FileStoreTable, snapshot: Snapshot, *, entries: bool = True) -> Json:
-    """The manifest lists of a snapshot, their manifests, and the entries of these."""
+    """Return the manifest lists of a snapshot, their manifests, and the manifests' entries."""
     result: Json = {}
     for what, name in (
         ("base", snapshot.base_manifest_list),

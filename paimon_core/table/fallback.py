@@ -1,8 +1,8 @@
-"""Tables that read partitions of another branch too (Java: `table/FallbackReadFileStoreTable`).
+"""Tables that also read partitions of another branch (Java: `table/FallbackReadFileStoreTable`).
 
-With `scan.fallback-branch` the partitions that a table does not have are read from that branch; with
-`scan.primary-branch` that branch comes first, and the table itself fills in.  A partition is never
-read from both.  Writing and maintenance know nothing of it: each branch looks after its own files.
+With `scan.fallback-branch`, partitions that the table does not have are read from that branch; with
+`scan.primary-branch`, that branch comes first and the table is the fallback.  A partition is never
+read from both.  Writing and maintenance ignore these options: they work on one branch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NOT_INHERITED: Final = frozenset({FALLBACK_BRANCH, PRIMARY_BRANCH, "branch", "b
 
 
 def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable] | None:
-    """The table to read first and the one to fill in from, without these options.
+    """Return the table to read first and its fallback, both without these options.
 
-    None for a table that reads its own branch alone, also because there is no such branch (as in
-    Java).  InvalidArgument if the branches do not have the same columns.
+    None for a table that reads only its own branch, or whose other branch does not exist (as in
+    Java).  Raises InvalidArgument if the branches do not have the same columns.
     """
     fallback = table.options.get(FALLBACK_BRANCH, "").strip()
     branch = fallback or table.options.get(PRIMARY_BRANCH, "").strip()
@@ -61,7 +61,7 @@ def _alone(table: FileStoreTable) -> FileStoreTable:
 
 
 def _options_there(table: FileStoreTable, branch: str) -> dict[str, str | None]:
-    """The options of this handle as they hold there: a snapshot is found by its time."""
+    """Return this handle's options for another branch: map a snapshot id by its commit time."""
     options = {k: v for k, v in table.dynamic_options.items() if k not in _NOT_INHERITED}
     snapshot = options.get(_SNAPSHOT)
     if snapshot is not None and snapshot.isdecimal():

@@ -1,4 +1,4 @@
-"""The keys that a cross-partition table holds, read before it is written to (Java: `IndexBootstrap`)."""
+"""Reads the keys of a cross-partition table before a write (Java: `IndexBootstrap`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from paimon_core.write.global_index import GlobalIndex
 
 
 def load_global_index(table: FileStoreTable, snapshot: Snapshot | None) -> GlobalIndex | None:
-    """Where each key of the snapshot is; None if the table needs no such index.
+    """Return the location of each key of the snapshot; None if the table needs no such index.
 
-    Reads the key columns of the whole table, level 0 of every bucket as well.
+    Reads the key columns of the whole table, including level 0 of every bucket.
     """
     if table.bucket_mode is not BucketMode.CROSS_PARTITION:
         return None

@@ -1,6 +1,6 @@
 """Opens tables by name.
 
-A filesystem warehouse needs no catalog object to be read: `warehouse/DB.db/TABLE` is the table.
+Reading a filesystem warehouse needs no catalog object: `warehouse/DB.db/TABLE` is the table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paimon_core.types.data_types import TypeRoot
 
 
 def split_identifier(identifier: str) -> tuple[str, str]:
-    """Database and table of "db.table"; InvalidArgument for anything else."""
+    """Return database and table of "db.table"; InvalidArgument for anything else."""
     database, dot, table = identifier.partition(".")
     if not dot or not is_file_name(database) or not is_file_name(table):
         raise InvalidArgument(f"not a table name: {identifier!r} (expected DATABASE.TABLE)")
@@ -44,11 +44,11 @@ def open_table(
     file_io_options: Mapping[str, str] | None = None,
     watch: Callable[[FileIO, str], FileIO] | None = None,
 ) -> FileStoreTable:
-    """The table `identifier` ("db.t") of a filesystem warehouse, under its newest schema.
+    """Open the table `identifier` ("db.t") of a filesystem warehouse with its newest schema.
 
-    `dynamic_options` hold for this handle only; None removes an option.  `watch` is given the
-    storage and the table's folder, and returns the storage to use.  NotFound if there is no such
-    table or branch.
+    `dynamic_options` apply to this handle only; None removes an option.  `watch` gets the storage
+    and the table's folder, and returns the storage to use.  Raises NotFound if the table or branch
+    does not exist.
     """
     database, name = split_identifier(identifier)
     io, root = open_file_io(warehouse, file_io_options)
@@ -70,7 +70,7 @@ def open_table_at(
     branch: str | None = None,
     dynamic_options: Mapping[str, str | None] | None = None,
 ) -> FileStoreTable:
-    """The table whose folder is `root`; errors as in `open_table`."""
+    """Open the table whose folder is `root`; errors as in `open_table`."""
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
     schemas = SchemaStore(io, bare, name)
@@ -105,10 +105,10 @@ def open_table_at(
 
 
 def _has_signed_zeros(table: FileStoreTable) -> bool:
-    """Whether -0.0 is below 0.0 where the table orders rows: so it is in Java from 2.0 on.
+    """Return whether -0.0 sorts below 0.0 in the table's row order, as in Java from 2.0 on.
 
-    Only tables with such columns are asked who wrote their newest snapshot; if that cannot be read,
-    whatever needs it next will say so.
+    The newest snapshot is read only for tables with such columns; if it is unreadable, the next
+    operation that needs it reports the error.
     """
     schema = table.schema
     ordering = {*schema.trimmed_primary_keys, *schema.options.value(SEQUENCE_FIELD)}

@@ -1,12 +1,11 @@
-"""Statistics of a whole table, as ANALYZE leaves them (Java: `stats/Statistics`, `StatsFileHandler`).
+"""Table statistics, written by ANALYZE (Java: `stats/Statistics`, `StatsFileHandler`).
 
 ::
 
     statistics/stat-UUID-0    JSON, named in `Snapshot.statistics` of the snapshots that carry it
 
-They describe one snapshot (rows after merging, bytes, values by column) for query planners; nothing
-that is read or maintained rests on them.  Later snapshots carry the name on until the schema
-changes.
+They describe one snapshot (rows after merging, bytes, values by column) for query planners; reads
+and maintenance do not depend on them.  Later snapshots keep the name until the schema changes.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What is known of one column; None for what is not.
+    """The statistics of one column; None for unknown values.
 
-    `column_id` is the field's id, `min` and `max` are internal values, lengths are bytes a value.
+    `column_id` is the field's id, `min` and `max` are internal values, lengths are bytes per value.
     """
 
     column_id: int
@@ -57,7 +56,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Rows and bytes of snapshot `snapshot_id` after merging, and its columns by name."""
+    """Rows and bytes of snapshot `snapshot_id` after merging, and column statistics by name."""
 
     snapshot_id: int
     schema_id: int
@@ -67,9 +66,9 @@ class Statistics:
 
 
 def read_statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
-    """The statistics that the snapshot carries; None if it has none.
+    """Return the snapshot's statistics; None if it has none.
 
-    CorruptTable if the file is missing or cannot be read.
+    Raises CorruptTable if the file is missing or unreadable.
     """
     name = snapshot.statistics
     if name is None:
@@ -97,10 +96,10 @@ def _unreadable(table: FileStoreTable, snapshot: Snapshot, path: str, problem: s
 def write_statistics(
     table: FileStoreTable, statistics: Statistics, *, new_uuid: Callable[[], str]
 ) -> str:
-    """Write the file, and give the name for a commit of kind ANALYZE.
+    """Write the file and return its name for a commit of kind ANALYZE.
 
-    InvalidArgument or KeyError for columns that are not in the schema of `statistics.schema_id`;
-    UnsupportedFeature for a minimum of a type that Java keeps none of.
+    Raises InvalidArgument or KeyError for columns that are not in the schema of
+    `statistics.schema_id`; UnsupportedFeature for a minimum of a type for which Java stores none.
     """
     schema = table.schema_of(statistics.schema_id)
     name = f"{STATISTICS_PREFIX}{new_uuid()}-0"
@@ -113,7 +112,7 @@ def write_statistics(
 
 
 def statistics_to_object(statistics: Statistics, schema: TableSchema) -> dict[str, object]:
-    """The JSON object, as Java prints it."""
+    """Return the JSON object as Java prints it."""
     result: dict[str, object] = {
         "snapshotId": statistics.snapshot_id,
         "schemaId": statistics.schema_id,
@@ -126,15 +125,15 @@ def statistics_to_object(statistics: Statistics, schema: TableSchema) -> dict[st
 
 
 def columns_to_object(statistics: Statistics, schema: TableSchema) -> dict[str, object]:
-    """The part `colStats` of the JSON: column -> what is known of it."""
+    """Return the part `colStats` of the JSON: column -> statistics."""
     types = {f.name: f.type for f in schema.fields}
     return {name: _column_to_object(c, types[name]) for name, c in statistics.columns.items()}
 
 
 def statistics_from_object(obj: Mapping[str, object], schema: TableSchema) -> Statistics:
-    """The statistics in the JSON object; `schema` is that of its `schemaId`.
+    """Parse the JSON object; `schema` is the schema of its `schemaId`.
 
-    KeyError, TypeError or ValueError for what are no statistics.
+    Raises KeyError, TypeError or ValueError for other content.
     """
     types = {f.name: f.type for f in schema.fields}
     columns = cast("Mapping[str, Mapping[str, object]]", obj.get("colStats") or {})
@@ -172,9 +171,10 @@ def _column_from_object(obj: Mapping[str, object], data_type: DataType) -> Colum
 
 
 def value_to_text(value: object, data_type: DataType) -> str:
-    """A minimum or maximum as text (Java: `Serializer.serializeToString`).
+    """Return a minimum or maximum as text (Java: `Serializer.serializeToString`).
 
-    Days and times of day are plain numbers.  UnsupportedFeature for binary and nested types.
+    Dates and times of day are plain numbers.  Raises UnsupportedFeature for binary and nested
+    types.
     """
     t = _with_text(data_type)
     if t.kind in _PLAIN_INTEGERS:
@@ -187,7 +187,7 @@ def value_to_text(value: object, data_type: DataType) -> str:
 
 
 def value_from_text(text: str, data_type: DataType) -> Any:
-    """The internal value of a minimum or maximum; ValueError if it is none."""
+    """Parse a minimum or maximum into its internal value; ValueError if it is invalid."""
     t = _with_text(data_type)
     if t.kind in _PLAIN_INTEGERS:
         return int(text)

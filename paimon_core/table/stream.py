@@ -1,11 +1,11 @@
-"""A stream as the options of a table say, with its progress kept under a consumer id.
+"""Streaming reads defined by a table's options, with progress stored under a consumer id.
 
 Java: `table/source/DataTableStreamScan`, `consumer/ConsumerManager`.
 
-`consumer-id` names the reader.  What it has processed it acknowledges, and the table then keeps every
-snapshot from the next one on; a stream opened under the same id goes on there, unless
-`consumer.ignore-progress` is set.  `consumer.mode` tells apart only readers that run side by side
-(the slowest counts), so a stream that is read in one place means the same in both modes.
+`consumer-id` names the reader.  The reader acknowledges what it has processed, and the table then
+keeps every snapshot from the next one on.  A stream opened with the same id continues there, unless
+`consumer.ignore-progress` is set.  `consumer.mode` matters only for parallel readers (the slowest
+counts), so both modes are the same for a stream with a single reader.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class Stream:
     zone: tzinfo = UTC
 
     def plan(self) -> StreamPlan:
-        """The next plan; errors as `StreamScan.plan`."""
+        """Return the next plan; errors as `StreamScan.plan`."""
         return self.scan.plan()
 
     def read(self, plan: StreamPlan) -> Iterator[pa.RecordBatch]:
-        """The rows of a plan: `_VALUE_KIND` and all columns."""
+        """Yield the rows of a plan: `_VALUE_KIND` and all columns."""
         return read_plan(self.table, plan, zone=self.zone)
 
     def acknowledge(self, plan: StreamPlan) -> None:
-        """Keep the progress: all up to this plan has been processed.  Nothing without consumer."""
+        """Store the progress up to and including this plan; a no-op without consumer."""
         if self.consumer is not None and plan.next_snapshot is not None:
             self.table.consumers.set(self.consumer, plan.next_snapshot)
 
 
 def stream_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Stream:
-    """The stream that the table's options ask for.
+    """Return the stream that the table's options define.
 
-    `zone` is that of times written as text.  InvalidArgument or SchemaError for options that are
-    none of a stream, UnsupportedFeature for what is not known.
+    `zone` is the time zone of times written as text.  Raises InvalidArgument or SchemaError for
+    options that do not apply to a stream, UnsupportedFeature for unknown ones.
     """
     options = table.options
     check_scan_options(options)
@@ -66,7 +66,7 @@ def stream_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Stream:
     bound = options.get("scan.bounded.watermark")
     start, at = _start(table, zone)
     if consumer is not None and not options.flag("consumer.ignore-progress"):
-        # Its first stream begins where the options say.
+        # Its first stream starts where the options say.
         with suppress(NotFound):
             start, at = Start.FROM_SNAPSHOT, table.consumers.get(consumer).next_snapshot
     scan = StreamScan(

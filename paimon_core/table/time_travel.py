@@ -1,6 +1,6 @@
-"""A table as of a snapshot, tag, moment or watermark (Java: `table/source/snapshot/TimeTravelUtil`).
+"""A table as of a snapshot, tag, time or watermark (Java: `table/source/snapshot/TimeTravelUtil`).
 
-Reading the past means reading with the *schema* of that time, under the options of today.
+Time travel reads with the *schema* of that time and today's options.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def travel(
     timestamp_millis: int | None = None,
     watermark: int | None = None,
 ) -> tuple[FileStoreTable, Snapshot | None]:
-    """The table under the schema of the chosen snapshot, and that snapshot.
+    """Return the table with the schema of the chosen snapshot, and that snapshot.
 
-    Nothing chosen: the newest snapshot under the newest schema, None for an empty table.  A moment
-    means the last snapshot committed at or before it, a watermark (milliseconds) the first snapshot
-    that has reached it.  NotFound names what is there instead.
+    Without a choice: the newest snapshot with the newest schema, None for an empty table.  A time
+    selects the last snapshot committed at or before it, a watermark (milliseconds) the first
+    snapshot that has reached it.  NotFound names the available versions.
     """
     chosen = [c for c in (snapshot, tag, timestamp_millis, watermark) if c is not None]
     if len(chosen) > 1:
@@ -53,11 +53,11 @@ def travel(
 
 
 def at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:
-    """A snapshot that has reached this watermark; NotFound if none has come so far.
+    """Return a snapshot that has reached this watermark; NotFound if none has.
 
-    The first that is beyond it, unless halving meets one that has just this watermark before (as in
-    Java: `SnapshotManager.laterOrEqualWatermark`).  Watermarks never go back, and snapshots from
-    before the first one have none.
+    This is the first one beyond it, unless the binary search first finds one with exactly this
+    watermark (as in Java: `SnapshotManager.laterOrEqualWatermark`).  Watermarks never decrease, and
+    snapshots before the first one have none.
     """
     ids = table.snapshots.ids()
     found: Snapshot | None = None
@@ -88,7 +88,7 @@ def at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:
 
 
 def at_snapshot(table: FileStoreTable, snapshot: Snapshot) -> FileStoreTable:
-    """The table under the schema that was the newest when the snapshot was committed."""
+    """Return the table with the schema that was the newest when the snapshot was committed."""
     if snapshot.schema_id == table.schema.id:
         return table
     schema = table.schemas.get(snapshot.schema_id)

@@ -1,9 +1,9 @@
-"""A writer as engines know it: rows in, commits out, compaction on the way.
+"""Writers in the sense of engines: they take rows, commit them, and compact.
 
 Java: `table/sink/TableWriteImpl` and `TableCommitImpl` together.  A table that is not `write-only`
-is compacted by its writers: each commit then makes an APPEND snapshot and, where a bucket was due,
-a COMPACT snapshot of the same user and identifier.  Compaction is a service, never a condition: if
-another commit took the files it read, its result is dropped and the rows stay committed.
+is compacted by its writers: each commit then creates an APPEND snapshot and, if a bucket was due, a
+COMPACT snapshot of the same user and identifier.  Compaction is optional: if another commit
+replaced the files that it read, its result is dropped and the rows stay committed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def new_writer(
     writer_id: int | None = None,
     spill_dir: str | None = None,
 ) -> RowWriter:
-    """A writer of any kind of table.
+    """Return a writer for any kind of table.
 
-    Of a cross-partition table, whose writer has to know where each key is, all keys are read first.
+    For a cross-partition table, whose writer must know the location of each key, all keys are read
+    first.
     """
     needs_keys = table.bucket_mode is BucketMode.CROSS_PARTITION and not overwrite
     return RowWriter(
@@ -72,7 +73,7 @@ def write_rows(
     user: str | None = None,
     partition: Mapping[str, object] | None = None,
 ) -> tuple[Snapshot, ...]:
-    """The snapshots of one batch write; with `partition`, an overwrite of it (`overwrite`)."""
+    """Commit one batch and return its snapshots; `partition` makes it an overwrite (`overwrite`)."""
     user = user or env.new_uuid()
     writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
     writer.write(rows, kinds)
@@ -94,10 +95,10 @@ def commit_write(
     ignore_empty: bool = True,
     check: bool = False,
 ) -> tuple[Snapshot, ...]:
-    """The APPEND snapshot of what a writer wrote, then the COMPACT snapshot of what that makes due.
+    """Commit what a writer wrote as APPEND, then the compaction that became due as COMPACT.
 
-    The work of compaction is done first, so that readers never see one without the other for long.
-    `check` looks for conflicts even of plain appends, as replays do.  Errors as in `commit`.
+    The compaction runs first, so that readers see the first without the second only briefly.
+    `check` checks even plain appends for conflicts, as replays do.  Errors as in `commit`.
     """
     results = compact_written(table, messages, env=env)
     try:
@@ -135,9 +136,9 @@ def commit_write(
 def compact_written(
     table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment
 ) -> list[CompactResult]:
-    """What is due in the buckets that the messages write to; nothing if the table is write-only.
+    """Compact the due buckets that the messages write to; a no-op for write-only tables.
 
-    Java's core leaves bucket=-1 tables to its engines, and so does this.
+    Like Java's core, this leaves bucket=-1 tables to the engines.
     """
     if table.options.value(WRITE_ONLY) or table.bucket_mode in (
         BucketMode.UNAWARE,
@@ -167,7 +168,7 @@ def compact_written(
 
 
 def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -> list[BucketFiles]:
-    """The buckets that got files, with what they held before."""
+    """Return the buckets that got files, with their previous content."""
     new: dict[tuple[bytes, int], tuple[DataFileMeta, ...]] = {
         (m.partition, m.bucket): m.new_files for m in messages if m.new_files
     }
@@ -191,11 +192,11 @@ def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -
 
 
 class StreamWriter:
-    """Writes commit after commit under one user; a replay after a failure commits nothing twice.
+    """Makes a series of commits as one user; a replay after a failure commits nothing twice.
 
-    Identifiers grow from commit to commit.  After a failure of any kind, make a new writer for the
-    same user, ask `committed_up_to`, and write again everything after that: a commit that was made
-    although its reply was lost is found there.
+    Identifiers grow from commit to commit.  After any failure, create a new writer for the same
+    user, call `committed_up_to`, and write everything after that again: it includes a commit whose
+    reply was lost.
     """
 
     def __init__(
@@ -216,18 +217,18 @@ class StreamWriter:
         )
 
     def committed_up_to(self) -> int | None:
-        """The greatest identifier that this user has committed, None if there is none."""
+        """Return the greatest identifier that this user has committed; None if there is none."""
         newest = latest_of_user(self._table, self._user)
         return None if newest is None else newest.commit_identifier
 
     def write(self, rows: pa.RecordBatch | pa.Table, kinds: Kinds | None = None) -> None:
-        """Take rows in for the next commit, as `RowWriter.write`."""
+        """Add rows to the next commit, as `RowWriter.write`."""
         self._writer.write(rows, kinds)
 
     def commit(self, identifier: int, *, watermark: int | None = None) -> tuple[Snapshot, ...]:
-        """The snapshots of all rows since the last commit; one even if there were no rows.
+        """Commit all rows since the last commit; return at least one snapshot, even without rows.
 
-        InvalidArgument if the identifier is not greater than the last one.
+        Raises InvalidArgument if the identifier is not greater than the last one.
         """
         if self._last is not None and identifier <= self._last:
             raise InvalidArgument(
@@ -249,7 +250,7 @@ class StreamWriter:
         return made
 
     def abort(self) -> None:
-        """Delete the files of rows that were not committed."""
+        """Delete the files of uncommitted rows."""
         self._writer.abort()
 
 
@@ -262,7 +263,7 @@ def replay_commits(
 ) -> tuple[Snapshot, ...]:
     """Commit prepared messages again after a failure, in the order of their identifiers.
 
-    Those that were committed are passed over (Java: `TableCommitImpl.filterAndCommit`).
+    Those already committed are skipped (Java: `TableCommitImpl.filterAndCommit`).  Raises
     InvalidArgument, before anything is committed, if a file of the others is gone.
     """
     left = filter_committed(table, sorted(pending), user=user)

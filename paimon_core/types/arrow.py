@@ -1,4 +1,4 @@
-"""Paimon types as Arrow types, and columns of internal values as Arrow arrays.
+"""Converts Paimon types to Arrow types, and internal values to Arrow arrays and back.
 
 =====================  ==================================================================
 CHAR, VARCHAR          string               DATE      date32
@@ -10,14 +10,14 @@ TIMESTAMP(p)           timestamp of ms      MAP       map
 TIMESTAMP(p) LTZ       the same, zone UTC
 =====================  ==================================================================
 
-Field ids go into the metadata as `PARQUET:field_id`, those of list elements and map entries made
-as Java's `ParquetSchemaConverter` makes them, so that a Parquet file written from such a schema
-carries the ids that Java's would.
+Field ids are stored in the metadata as `PARQUET:field_id`.  Those of list elements and map entries
+are computed like in Java's `ParquetSchemaConverter`, so that Parquet files written with such a
+schema have Java's ids.
 
-In memory the parts of nested types are nullable, whatever the type says (keys of maps apart, which
-Arrow wants so): below a null row Arrow has null fields, and they are no offence against NOT NULL.
-`stored_schema` has the nullability that a file declares; `paimon_core.types.not_null` finds the
-nulls that may not be.
+In memory, the parts of nested types are nullable, whatever the type says (except map keys, as Arrow
+requires): below a null row Arrow has null fields, which do not violate NOT NULL. `stored_schema`
+has the nullability that a file declares; `paimon_core.types.not_null` finds the nulls that violate
+it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from paimon_core.types.sql import type_to_sql
 
 FIELD_ID: Final = b"PARQUET:field_id"
 COUNT_TYPE: Final = AtomicType(kind=TypeRoot.INT, nullable=False)
-"""Type of a MULTISET's counts."""
+"""The type of a MULTISET's counts."""
 _STRUCTURED_ID_BASE: Final = (2**31 - 1) // 4
 _STRUCTURED_DEPTH_LIMIT: Final = 1 << 10
 
@@ -70,29 +70,29 @@ UNIT_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds columns of the type; UnsupportedFeature for VARIANT and the like."""
+    """Return the Arrow type of a type; UnsupportedFeature for VARIANT and similar types."""
     return _arrow_type(data_type, None, 0, stored=False)
 
 
 def arrow_field(field: DataField) -> pa.Field:
-    """The Arrow field of this name, type, nullability and field id."""
+    """Return the Arrow field of this name, type, nullability and field id."""
     return _column_field(field, stored=False)
 
 
 @lru_cache(maxsize=256)
 def arrow_schema(row_type: RowType) -> pa.Schema:
-    """The Arrow schema of these fields; remembered, as many files share one."""
+    """Return the Arrow schema of these fields; cached, because many files share one."""
     return pa.schema([arrow_field(f) for f in row_type.fields])
 
 
 @lru_cache(maxsize=256)
 def stored_schema(row_type: RowType) -> pa.Schema:
-    """As `arrow_schema`, with the parts of nested types NOT NULL where the type says so."""
+    """Return `arrow_schema` with NOT NULL on the parts of nested types that have it."""
     return pa.schema([_column_field(f, stored=True) for f in row_type.fields])
 
 
 def time_unit(data_type: AtomicType) -> str:
-    """The Arrow unit of a TIMESTAMP or LTZ of this precision: ms, us or ns."""
+    """Return the Arrow unit of a TIMESTAMP or LTZ of this precision: ms, us or ns."""
     precision = data_type.precision or 0
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
@@ -149,7 +149,7 @@ def _atomic_arrow_type(t: AtomicType) -> pa.DataType:
 
 
 def map_types(t: MapType | MultisetType) -> tuple[DataType, DataType]:
-    """Key and value type of a MAP; a MULTISET maps its elements to counts."""
+    """Return key and value type of a MAP; a MULTISET maps its elements to counts."""
     return (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT_TYPE)
 
 
@@ -159,7 +159,7 @@ def _field(name: str, arrow: pa.DataType, field_id: int | None, *, nullable: boo
 
 
 def _child_id(field_id: int | None, depth: int, *, sign: int = 1) -> int | None:
-    """Id of a list element or map entry, in Java's wrapping 32-bit arithmetic."""
+    """Return the id of a list element or map entry, in Java's wrapping 32-bit arithmetic."""
     if field_id is None:
         return None
     child = _STRUCTURED_ID_BASE + sign * (field_id * _STRUCTURED_DEPTH_LIMIT + depth)
@@ -170,7 +170,7 @@ def _child_id(field_id: int | None, depth: int, *, sign: int = 1) -> int | None:
 
 
 def column_to_internal(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
-    """The column's values in internal form, None for nulls."""
+    """Return the column's values in internal form, None for nulls."""
     if isinstance(column, pa.ChunkedArray):
         return list(
             chain.from_iterable(column_to_internal(c, data_type) for c in column.iterchunks())
@@ -202,7 +202,7 @@ def column_to_internal(column: pa.Array | pa.ChunkedArray, data_type: DataType) 
 
 
 def list_ranges(column: pa.ListArray) -> list[tuple[int, int] | None]:
-    """First and past-the-last child of each list, None for a null."""
+    """Return the start and end offset of each list's children, None for a null."""
     offsets = column.offsets.to_pylist()
     valid = column.is_valid().to_pylist()
     return [
@@ -220,7 +220,7 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             nanos = UNIT_NANOS[column.type.unit]
             numbers = column.view(pa.int64()).to_pylist()
-            # Beyond the year 2262 nanoseconds leave 64 bits; Python's integers do not mind.
+            # Beyond the year 2262, nanoseconds exceed 64 bits, but Python's integers are unbounded.
             return [None if n is None else n * nanos for n in numbers]
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
@@ -231,7 +231,7 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
 
 
 def strings_to_list(column: pa.Array) -> list[str | None]:
-    """The texts of a column; bytes that are no UTF-8 (casts from BINARY) print as U+FFFD."""
+    """Return a column's strings; invalid UTF-8 (casts from BINARY) becomes U+FFFD."""
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError:
@@ -243,7 +243,7 @@ def strings_to_list(column: pa.Array) -> list[str | None]:
 
 
 def column_from_internal(values: Sequence[Any], data_type: DataType) -> pa.Array:
-    """The Arrow array of these internal values; InvalidArgument if one does not fit the type."""
+    """Return internal values as an Arrow array; InvalidArgument if one does not fit the type."""
     try:
         return _from_internal(values, data_type, arrow_type(data_type))
     except (pa.ArrowException, OverflowError, TypeError) as e:
@@ -277,7 +277,7 @@ def _from_internal(values: Sequence[Any], t: DataType, arrow: pa.DataType) -> pa
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
-    """List offsets, a null offset marking a null list."""
+    """Return list offsets, with a null offset for a null list."""
     ends = accumulate(0 if v is None else len(v) for v in values)
     starts = [0, *ends]
     marked = [None if v is None else s for v, s in zip(values, starts, strict=False)]

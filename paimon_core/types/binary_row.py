@@ -10,7 +10,7 @@ all little-endian.  A field that does not fit its slot puts `offset << 32 | size
 from the start of its own row or array; strings and bytes up to seven bytes sit in the slot itself,
 whose last byte is then `0x80 | length`.  Decimals beyond 18 digits always take 16 bytes of the
 variable part, timestamps beyond milliseconds 8 (the slot holds `offset << 32 | nanos of the
-millisecond`), and both take that room for a null as well, but only as fields of a row.
+millisecond`), and both reserve that space for a null as well, but only as fields of a row.
 
 Values are in the internal form of `paimon_core.types.data_types`.  These bytes are identities
 (two partitions are the same if their bytes are), so they match Java's exactly.
@@ -39,7 +39,7 @@ from paimon_core.types.decimals import COMPACT_PRECISION, from_unscaled, unscale
 from paimon_core.types.sql import type_to_sql
 
 HEADER: Final = 4
-"""Bytes of the arity that stored rows begin with."""
+"""The bytes of the arity at the start of stored rows."""
 COMPACT_TIMESTAMP_PRECISION: Final = 3
 NANOS_OF_MILLI: Final = 1_000_000
 INLINE_LIMIT: Final = 7
@@ -48,9 +48,9 @@ _SHOWN: Final = 200
 _MAX_CODECS: Final = 4096
 
 _Put = Callable[[bytearray, int, Any], None]
-"""Writes a value: the row or array being built, where its slot lies, the value."""
+"""Writes a value: the row or array being built, the position of the slot, the value."""
 _Get = Callable[[bytes, int, int], object]
-"""Reads a value: the bytes, where its row or array begins, where its slot lies."""
+"""Reads a value: the bytes, the start of the row or array, the position of the slot."""
 
 _LONG: Final = struct.Struct("<q")
 _WORD: Final = struct.Struct("<Q")
@@ -85,33 +85,33 @@ _OF_ANY_SIZE: Final = frozenset(
 
 
 def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
-    """The stored bytes of a row; InvalidArgument if a value does not fit its type."""
+    """Return the stored bytes of a row; InvalidArgument if a value does not fit its type."""
     return row_codec(types).encode(values)
 
 
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
-    """The values of a stored row; CorruptTable if the bytes are no row of these types."""
+    """Decode a stored row; CorruptTable if the bytes are not a row of these types."""
     return row_codec(types).decode(data)
 
 
 def row_arity(data: bytes) -> int:
-    """The number of fields of a stored row."""
+    """Return the number of fields of a stored row."""
     if len(data) < HEADER:
         raise CorruptTable(f"a stored row needs at least 4 bytes, found {data.hex() or 'none'}")
     return cast("int", _ARITY.unpack_from(data)[0])
 
 
 def null_bits_width(arity: int) -> int:
-    """Bytes before the first slot of a row: the row kind and the null bits."""
+    """Return the bytes before the first slot of a row: the row kind and the null bits."""
     return (arity + 63 + 8) // 64 * 8
 
 
 _codecs: dict[tuple[int, ...], RowCodec] = {}
-"""By the identities of the types, which the codec keeps alive: hashing types takes longer."""
+"""Keyed by the identities of the types, which the codec keeps alive: hashing is slower."""
 
 
 def row_codec(types: Sequence[DataType]) -> RowCodec:
-    """The codec for rows of these types, made once."""
+    """Return the cached codec for rows of these types."""
     key = tuple(map(id, types))
     codec = _codecs.get(key)
     if codec is None:
@@ -122,7 +122,7 @@ def row_codec(types: Sequence[DataType]) -> RowCodec:
 
 
 class RowCodec:
-    """Encodes and decodes rows of fixed types; ask `row_codec` for one."""
+    """Encodes and decodes rows of fixed types; created by `row_codec`."""
 
     __slots__ = ("_fixed", "_get", "_names", "_null", "_put", "_start", "_types")
 
@@ -135,11 +135,11 @@ class RowCodec:
         self._fixed = self._start + 8 * len(types)
 
     def encode(self, values: Sequence[object]) -> bytes:
-        """The stored bytes of a row."""
+        """Return the stored bytes of a row."""
         return _ARITY.pack(len(self._types)) + self.encode_body(values)
 
     def encode_body(self, values: Sequence[object], kind: int = 0) -> bytes:
-        """The bytes of a row without the arity, as nested rows have it and as Java hashes it."""
+        """Return the bytes of a row without arity, as in nested rows and for Java's hash."""
         if len(values) != len(self._types):
             raise InvalidArgument(f"{len(values)} values for {len(self._types)} fields")
         row = bytearray(self._fixed)
@@ -162,7 +162,7 @@ class RowCodec:
         return bytes(row)
 
     def decode(self, data: bytes) -> tuple[object, ...]:
-        """The values of a stored row."""
+        """Return the values of a stored row."""
         if row_arity(data) != len(self._types):
             raise CorruptTable(
                 f"a stored row has {row_arity(data)} fields where {len(self._types)} belong: "
@@ -171,14 +171,14 @@ class RowCodec:
         return self.decode_body(data, HEADER)
 
     def decode_body(self, data: bytes, base: int) -> tuple[object, ...]:
-        """The values of the row that begins at `base`, without arity."""
+        """Return the values of the row at `base`, without arity."""
         try:
             return tuple(self._field(data, base, i) for i in range(len(self._types)))
         except (struct.error, *UNREADABLE) as e:
             raise CorruptTable(f"not a row of {self._described()}: {_hex(data)}") from e
 
     def decode_field(self, data: bytes, index: int) -> object:
-        """One value of a stored row, the others left alone."""
+        """Decode only one value of a stored row."""
         try:
             return self._field(data, HEADER, index)
         except (struct.error, *UNREADABLE) as e:
@@ -203,7 +203,7 @@ def _does_not_fit(value: object, data_type: DataType) -> InvalidArgument:
 
 
 def _room_for_null(data_type: DataType) -> int:
-    """Bytes of the variable part that a null of this type takes as a field of a row."""
+    """Return the bytes in the variable part for a null of this type as a field of a row."""
     if isinstance(data_type, AtomicType):
         if data_type.kind is TypeRoot.DECIMAL and (data_type.precision or 0) > COMPACT_PRECISION:
             return 16
@@ -213,7 +213,7 @@ def _room_for_null(data_type: DataType) -> int:
 
 
 def is_compact_timestamp(data_type: AtomicType) -> bool:
-    """Whether a timestamp is stored as milliseconds in its slot."""
+    """Return whether a timestamp is stored as milliseconds in its slot."""
     return (data_type.precision or 0) <= COMPACT_TIMESTAMP_PRECISION
 
 
@@ -253,7 +253,7 @@ def _atomic_putter(t: AtomicType) -> _Put:
 
 
 def _refuse(data_type: DataType) -> _Put:
-    # Refused at use, not when the codec is made: a null of such a type has a form.
+    # Refused on use, not when the codec is created: nulls of such a type are valid.
     def put(*_: object) -> None:
         raise UnsupportedFeature(f"{type_to_sql(data_type)} values in metadata rows")
 
@@ -366,10 +366,10 @@ def _refuse_reading(data_type: DataType) -> _Get:
 
 
 def _part(data: bytes, base: int, slot: int) -> bytes:
-    """The bytes that a slot points to.
+    """Return the bytes that a slot points to.
 
-    A nested value is decoded from its own bytes only, so values that overlap, which no writer
-    makes, cannot stand for more than there is.
+    A nested value is decoded only from its own bytes, so overlapping values, which no writer
+    creates, cannot expand to more than the input.
     """
     word: int = _WORD.unpack_from(data, slot)[0]
     start, size = base + (word >> 32), word & 0xFFFFFFFF
@@ -439,7 +439,7 @@ def _vector_getter(t: VectorType) -> _Get:
 
 
 class _ArrayCodec:
-    """Arrays, which pack elements in their own width and reserve nothing for nulls."""
+    """Encodes arrays, which pack elements in their own width and reserve nothing for nulls."""
 
     __slots__ = ("_element", "_fixed", "_get", "_put", "_width")
 
@@ -449,7 +449,7 @@ class _ArrayCodec:
         self._get = _getter(element)
         fixed = _FIXED.get(element.root)
         self._width = fixed.size if fixed else 8
-        # Numbers, and timestamps whose slot holds other things than offset and size.
+        # Numbers, and timestamps, whose slots do not hold offset and size.
         self._fixed = bool(fixed) or element.root not in _OF_ANY_SIZE
 
     def encode(self, values: Sequence[object]) -> bytes:
@@ -465,7 +465,7 @@ class _ArrayCodec:
         return bytes(array)
 
     def decode(self, data: bytes) -> list[object]:
-        """The elements; `data` are the bytes of the array alone."""
+        """Return the elements; `data` holds only the bytes of the array."""
         count: int = _INT.unpack_from(data)[0]
         first = 4 + (count + 31) // 32 * 4
         if not (count >= 0 and first + self._width * count <= len(data)):
@@ -480,7 +480,7 @@ class _ArrayCodec:
         ]
 
     def _check_sizes(self, data: bytes, count: int, first: int) -> None:
-        """IndexError if the elements together are longer than the array: they overlap."""
+        """Raise IndexError if the elements together exceed the array, so they overlap."""
         words = struct.unpack_from(f"<{count}Q", data, first)
         size = sum(
             word & 0xFFFFFFFF

@@ -1,8 +1,8 @@
-"""Many rows in Paimon's binary form at once, built by columns with numpy.
+"""Encodes many rows in Paimon's binary form at once, column by column with numpy.
 
-`paimon_core.types.binary_row` says what the bytes look like.  Everything in a row is a multiple of
-eight bytes, so the rows are laid out in one array of 64-bit words: slots first, then, column by
-column, what goes into the variable part.
+`paimon_core.types.binary_row` describes the format.  All parts of a row are multiples of eight
+bytes, so the rows are laid out in one array of 64-bit words: slots first, then, column by column,
+the variable part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from paimon_core.types.sql import type_to_sql
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-# The Arrow type that a column is seen as, and the unsigned numbers of its width.
+# The Arrow type to view a column as, and the unsigned integers of its width.
 _FIXED: Final[dict[TypeRoot, tuple[pa.DataType, str]]] = {
     TypeRoot.TINYINT: (pa.int8(), "u1"),
     TypeRoot.SMALLINT: (pa.int16(), "u2"),
@@ -54,7 +54,7 @@ class RowWords:
     arity: int
 
     def stored(self) -> list[bytes]:
-        """Each row with its arity before it."""
+        """Return each row with its arity in front."""
         header = self.arity.to_bytes(4, "big")
         data = self.words.tobytes()
         ends = (self.starts * 8).tolist()
@@ -64,14 +64,14 @@ class RowWords:
 def encode_rows(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> list[bytes]:
-    """The stored bytes of each row of some columns, built by columns."""
+    """Return the stored bytes of each row of these columns."""
     return encode_columns(columns, types).stored()
 
 
 def encode_columns(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> RowWords:
-    """The rows of these columns, which are all of one length."""
+    """Return the rows of these columns, which all have the same length."""
     if len(columns) != len(types):
         raise InvalidArgument(f"{len(columns)} columns for {len(types)} fields")
     if not columns:
@@ -83,10 +83,10 @@ def encode_columns(
 
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array, dictionaries decoded."""
+    """Return the column as one array, with decoded dictionaries."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # too much text for 32-bit offsets
+        if isinstance(column, pa.ChunkedArray):  # too long for 32-bit offsets
             column = column.cast(pa.large_binary()).combine_chunks()
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
@@ -95,7 +95,7 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Byte strings of a column: where each begins in `data` and its size, 0 for nulls.
+    """The byte strings of a column: the start of each in `data` and its size, 0 for nulls.
 
     `data` has at least eight spare bytes at the end.
     """
@@ -105,14 +105,14 @@ class Slices:
     sizes: Numbers
 
     def words_at(self, positions: Numbers) -> Words:
-        """The eight bytes from each position on, as little-endian numbers."""
+        """Return the eight bytes at each position as little-endian numbers."""
         shape = (len(self.data) - 7,)
         overlapping: Words = np.ndarray(shape, "<u8", self.data, strides=(1,))
         return overlapping[positions]
 
 
 def byte_slices(column: pa.Array) -> Slices:
-    """The bytes of a string or binary column."""
+    """Return the bytes of a string or binary column."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         offset_type: np.dtype[Any] = np.dtype(np.int32)
     else:
@@ -137,12 +137,12 @@ def byte_slices(column: pa.Array) -> Slices:
 
 
 def nulls_of(column: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """A mask of the column's nulls."""
+    """Return a mask of the column's nulls."""
     return ~valid_rows(column)
 
 
 def _low_bytes(sizes: Numbers) -> Words:
-    """Masks that keep the first `size` (0 to 8) bytes of a word."""
+    """Return masks that keep the first `size` (0 to 8) bytes of a word."""
     bits = (8 * sizes).astype(np.uint64)
     full: Words = np.where(
         sizes >= 8, np.uint64(2**64 - 1), (np.uint64(1) << (bits & np.uint64(63))) - np.uint64(1)
@@ -159,7 +159,7 @@ class _Builder:
         self.slots: Words = np.zeros((rows, self.fixed), np.uint64)
         # Size of each row so far, in words; None while no row has a variable part.
         self.sizes: Numbers | None = None
-        # Words of the variable part: the rows they belong to, where in the row, the words.
+        # Words of the variable part: their rows, their positions in the rows, the words.
         self.variable: list[tuple[Numbers, Numbers, Words]] = []
 
     def build(self) -> RowWords:
@@ -284,7 +284,7 @@ class _Builder:
         return self.sizes
 
     def _reserve(self, words: int) -> Numbers:
-        """Room for as many words in every row; where it begins in each."""
+        """Reserve this number of words in every row; return their start in each row."""
         cursor = self._cursor()
         places = cursor.copy()
         cursor += words
@@ -314,7 +314,7 @@ def _zero_nulls(words: np.ndarray[Any, Any], column: pa.Array) -> np.ndarray[Any
 
 
 def fixed_words(column: pa.Array, data_type: AtomicType) -> np.ndarray[Any, Any]:
-    """The bits of a column of fixed width as unsigned numbers of that width, 0 for nulls."""
+    """Return a fixed-width column as unsigned integers of that width, 0 for nulls."""
     arrow, unsigned = _FIXED[data_type.kind]
     if data_type.kind is TypeRoot.TIME:
         column = column.cast(pa.time32("ms"))
@@ -322,7 +322,7 @@ def fixed_words(column: pa.Array, data_type: AtomicType) -> np.ndarray[Any, Any]
 
 
 def decimal_words(column: pa.Array, data_type: AtomicType) -> Words:
-    """Low and high word of each unscaled number, anything for nulls."""
+    """Return low and high word of each unscaled number; undefined for nulls."""
     column = column.cast(pa.decimal128(data_type.precision or 0, data_type.scale or 0))
     data = column.buffers()[1]
     if data is None or not len(column):
@@ -333,7 +333,7 @@ def decimal_words(column: pa.Array, data_type: AtomicType) -> Words:
 def _shortest_big_endian(
     numbers: Words,
 ) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], Numbers]:
-    """Java's `BigInteger.toByteArray`: bytes left-aligned in 16, and how many count."""
+    """Return Java's `BigInteger.toByteArray` left-aligned in 16 bytes, and the lengths."""
     big_endian = np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, 16)[:, ::-1]
     sign = np.where(big_endian[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
     magnitude = big_endian ^ sign
@@ -347,7 +347,7 @@ def _shortest_big_endian(
 
 
 def _millis_and_nanos(column: pa.Array) -> tuple[Numbers, Numbers]:
-    """Milliseconds, and nanoseconds within the millisecond, 0 and 0 for nulls."""
+    """Return milliseconds, and nanoseconds within the millisecond, 0 and 0 for nulls."""
     numbers: Numbers = _zero_nulls(fixed_values(column, np.int64), column)
     nanos = UNIT_NANOS[column.type.unit]
     if nanos >= NANOS_OF_MILLI:

@@ -1,7 +1,7 @@
-"""Arrow arrays as numpy arrays and back, buffer by buffer.
+"""Converts Arrow arrays to numpy arrays and back, buffer by buffer.
 
 `np.asarray(array)`, `array.to_numpy()` and `pa.array(values)` do the same, but pyarrow imports
-pandas at their first call, which costs a process about a second of computing time.
+pandas on their first call, which takes about a second per process.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RecordBatches = Iterator[pa.RecordBatch]
 def fixed_values(
     array: pa.Array, dtype: Any, *, index: int = 1, extra: int = 0
 ) -> npt.NDArray[Any]:
-    """The values of a fixed-width buffer, without a copy; undefined where the array is null.
+    """Return the values of a fixed-width buffer without a copy; undefined for nulls.
 
-    `index` is the buffer's place in `array.buffers()`; `extra` elements follow those of the rows
-    (offsets are one more than the rows).
+    `index` is the buffer's index in `array.buffers()`; `extra` elements follow those of the rows
+    (there is one more offset than rows).
     """
     buffer = array.buffers()[index]
     count = len(array) + extra
@@ -34,7 +34,7 @@ def fixed_values(
 
 
 def bool_values(array: pa.Array) -> BoolArray:
-    """A column of booleans; what stands under nulls is undefined."""
+    """Return a column of booleans; the values of nulls are undefined."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.zeros(len(array), dtype=np.bool_)
@@ -42,7 +42,7 @@ def bool_values(array: pa.Array) -> BoolArray:
 
 
 def valid_rows(array: pa.Array) -> BoolArray:
-    """For each row, whether it is not null."""
+    """Return, for each row, whether it is not null."""
     buffer = array.buffers()[0]
     if buffer is None or array.null_count == 0:
         return np.ones(len(array), dtype=np.bool_)
@@ -56,14 +56,14 @@ def _bits(buffer: Any, offset: int, count: int) -> BoolArray:
 
 
 def index_array(rows: npt.NDArray[Any]) -> pa.Array:
-    """Row numbers as an Arrow array, without a copy."""
+    """Return row numbers as an Arrow array without a copy."""
     return pa.Array.from_buffers(
         pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
     )
 
 
 def int8_array(values: npt.NDArray[Any]) -> pa.Array:
-    """Row kinds and other small numbers as an Arrow array, without a copy."""
+    """Return row kinds and other small numbers as an Arrow array without a copy."""
     return pa.Array.from_buffers(
         pa.int8(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values, dtype=np.int8))]
     )

@@ -1,14 +1,14 @@
-"""Columns of one type as columns of another, with the results of Java's casts.
+"""Casts columns from one type to another with Java's results.
 
-Java: `CastExecutors` and `casting/*`; nested fields `SchemaEvolutionUtil`.  Reading a file that was
-written before `ALTER TABLE` changed a column's type goes through here.  Worth knowing:
+Java: `CastExecutors` and `casting/*`; nested fields `SchemaEvolutionUtil`.  Reads of files written
+before `ALTER TABLE` changed a column's type use these casts.  Notable rules:
 
 - integers wrap around when narrowed; floats saturate to INT or BIGINT first, NaN is 0;
 - a number with too many digits for a DECIMAL becomes null, excess fraction is rounded half up;
-- text that cannot be read fails the read, as it does in Java;
+- text that cannot be parsed fails the read, as in Java;
 - a timestamp before 1970 becomes the *next* day when cast to DATE, or the next whole second, since
   Java's division truncates.  TIMESTAMP to TIME follows 2.0.0 (1.4.2 gives negative times there);
-- LTZ is converted on the clock of `zone`, Java's default time zone.
+- LTZ is converted with the clock of `zone`, Java's default time zone.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def cast_column(
     target: DataType,
     zone: tzinfo = UTC,
 ) -> pa.Array:
-    """The column, which holds values of the source type, with values of the target type.
+    """Cast the column from the source type to the target type.
 
-    SchemaError if Java knows no such cast, or if a value cannot be cast.
+    Raises SchemaError if Java has no such cast, or if a value cannot be cast.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
@@ -96,10 +96,10 @@ def cast_column(
 
 
 def parse_default(text: str, data_type: DataType) -> Any:
-    """The internal value of a column's default, which a schema holds as text.
+    """Return the internal value of a column's default, which a schema stores as text.
 
-    Quotes around it are taken off (Java: `DefaultValueUtils`); SchemaError if it is not a value of
-    the type.
+    Enclosing quotes are removed (Java: `DefaultValueUtils`).  Raises SchemaError if it is not a
+    value of the type.
     """
     if text.startswith("'") and text.endswith("'") and len(text) > 1:
         text = text[1:-1]
@@ -117,8 +117,8 @@ def parse_default(text: str, data_type: DataType) -> Any:
 
 
 def _cast_row(column: pa.Array, source: RowType, target: RowType, zone: tzinfo) -> pa.Array:
-    """Fields matched by id; a field that the source lacks is null."""
-    # flatten() puts the nulls of the rows into the fields: what lies under them is not cast.
+    """Match fields by id; fields that the source lacks are null."""
+    # flatten() applies the nulls of the rows to the fields: values below them are not cast.
     children = dict(zip((f.id for f in source.fields), column.flatten(), strict=True))
     types = {f.id: f.type for f in source.fields}
     arrow = arrow_type(target)
@@ -135,7 +135,7 @@ def _cast_row(column: pa.Array, source: RowType, target: RowType, zone: tzinfo) 
 
 
 def _list_offsets(column: pa.ListArray) -> pa.Array:
-    """Offsets into `column.flatten()`, null where the list is."""
+    """Return offsets into `column.flatten()`, null where the list is null."""
     lengths = np.array(pc.fill_null(pc.list_value_length(column), 0), np.int64)
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -168,12 +168,12 @@ def _cast_map(column: pa.Array, source: MapType, target: MapType, zone: tzinfo) 
 
 
 def _ints(column: pa.Array, storage: pa.DataType) -> Ints:
-    """The column's integers, 0 for nulls."""
+    """Return the column's integers, 0 for nulls."""
     return np.array(pc.fill_null(column.view(storage), 0), np.int64)
 
 
 def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
-    """The column's integers or floats in their own width, 0 for nulls."""
+    """Return the column's integers or floats in their own width, 0 for nulls."""
     numbers: np.ndarray[Any, Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
     return numbers
 
@@ -184,7 +184,7 @@ def _array(
     arrow: pa.DataType,
     more_nulls: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
 ) -> pa.Array:
-    """The numbers as an Arrow array, null where `like` is (or the mask says so)."""
+    """Return the numbers as an Arrow array, null where `like` or the mask is null."""
     nulls = like.is_null().to_numpy(zero_copy_only=False) if like.null_count else None
     if more_nulls is not None and more_nulls.any():
         nulls = more_nulls if nulls is None else nulls | more_nulls
@@ -197,7 +197,7 @@ def _map_values(
     target: DataType,
     convert: Callable[[Any], Any],
 ) -> pa.Array:
-    """Values converted one by one in internal form, each distinct one once where that is cheap."""
+    """Convert values one by one in internal form, each distinct one once if that is cheap."""
     indices = None
     if not pa.types.is_nested(column.type):
         encoded = column.dictionary_encode()
@@ -232,7 +232,7 @@ def _number_to_number(column: pa.Array, _: DataType, target: DataType, __: tzinf
     wanted = np.dtype(arrow.to_pandas_dtype())
     numbers = _numbers(column)
     if numbers.dtype.kind == "f" and wanted.kind == "i":
-        # Java's (byte) of a double goes through int, as (short) does.
+        # Java casts a double to byte or short through int.
         numbers = _saturate(numbers, np.dtype(np.int64 if wanted.itemsize == 8 else np.int32))
     with np.errstate(over="ignore"):
         return _array(numbers.astype(wanted), column, arrow)
@@ -268,7 +268,7 @@ def _wide(column: pa.Array, scale: int) -> pa.Array:
 
 
 def _fit_decimal(wide: pa.Array, target: AtomicType) -> pa.Array:
-    """Wide decimals rounded half up into the target, null where they are too large."""
+    """Round wide decimals half up to the target; null if they are too large."""
     precision, scale = target.precision or 0, target.scale or 0
     if wide.type.scale > scale:
         wide = pc.round(wide, ndigits=scale, round_mode="half_towards_infinity")
@@ -321,7 +321,7 @@ def _decimal_to_number(column: pa.Array, source: DataType, target: DataType, _: 
 
 
 def _low_longs(column: pa.Array) -> Ints:
-    """Unscaled numbers of a decimal column that fit 64 bits; anything for nulls."""
+    """Return 64-bit unscaled numbers of a decimal column; undefined for nulls."""
     data = column.buffers()[1]
     words: Ints = np.frombuffer(data, "<i8", 2 * len(column), 16 * column.offset)
     return words[::2].copy()
@@ -338,7 +338,7 @@ def _wrap_long(number: int) -> int:
 
 
 def _truncating_divide(numbers: Ints, divisor: int) -> Ints:
-    """Java's division: towards zero."""
+    """Divide like Java, towards zero."""
     quotient = numbers // divisor
     quotient[(numbers < 0) & (quotient * divisor != numbers)] += 1
     return quotient
@@ -354,7 +354,7 @@ def _to_string(column: pa.Array, source: DataType, target: DataType, zone: tzinf
     else:
         text = _map_values(column, source, STRING, lambda v: java_to_string(v, source, zone))
     if pa.types.is_nested(column.type):
-        return text  # Java does not cut these
+        return text  # Java does not truncate these
     return _to_length(text, t)
 
 
@@ -387,7 +387,7 @@ def _binary_to_length(data: pa.Array, t: AtomicType) -> pa.Array:
 
 
 def _binary_to_string(column: pa.Array, *_: object) -> pa.Array:
-    # The very bytes, whether they are UTF-8 or not, as Java's BinaryString.fromBytes.
+    # The unchanged bytes, UTF-8 or not, as in Java's BinaryString.fromBytes.
     return column.cast(options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
 
 
@@ -406,7 +406,7 @@ def _unit_nanos(t: DataType) -> int:
 
 
 def _on_clock(nanos: Ints, unit: int, convert: Callable[[int, tzinfo], int], zone: tzinfo) -> Ints:
-    """Wall clock and moment converted into one another, in the column's unit."""
+    """Convert between wall clock and instant in the column's unit."""
     if zone is UTC:
         return nanos
     distinct, inverse = np.unique(nanos, return_inverse=True)
@@ -430,7 +430,7 @@ def _timestamp_to_timestamp(
             step = 10 ** (9 - precision) // old
             numbers = numbers // step * step if step else numbers
         else:
-            # Java cuts whole milliseconds first, then digits of them towards zero.
+            # Java truncates to milliseconds first, then drops their digits towards zero.
             millis = numbers * old // _MILLI if old > _MILLI else numbers // (_MILLI // old)
             step = 10 ** (3 - precision)
             numbers, old = _truncating_divide(millis, step) * step, _MILLI
@@ -482,7 +482,7 @@ def _number_to_timestamp(column: pa.Array, _: DataType, target: DataType, zone: 
     millis = _numbers(column).astype(np.int64) * 1000  # in 64 bits, which wrap around
     numbers = _scaled(millis, _MILLI // unit, target)
     if target.root is TypeRoot.TIMESTAMP_LTZ:
-        # Java keeps the wall clock of its zone as if it were UTC.
+        # Java stores the wall clock of its zone as if it were UTC.
         numbers = _on_clock(numbers, unit, datetimes.utc_to_local, zone)
     return _array(numbers, column, arrow_type(target))
 

@@ -1,7 +1,7 @@
-"""Which type may become which (Java: `DataTypeCasts`, `CastExecutors`).
+"""The allowed type changes (Java: `DataTypeCasts`, `CastExecutors`).
 
-Two tables decide in Java: `DataTypeCasts` says what is allowed, `CastExecutors` what is
-implemented; a column's type may change where both agree.
+Java has two tables: `DataTypeCasts` defines what is allowed, `CastExecutors` what is implemented; a
+column's type may change if both agree.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _EXPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
-    """Whether SQL allows the cast: explicitly, or also without being asked (widening)."""
+    """Return whether SQL allows the cast, explicitly or implicitly (widening)."""
     if source.nullable and not target.nullable and not explicit:
         return False
     if source.with_nullable(True) == target.with_nullable(True):
@@ -88,7 +88,7 @@ def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
 
 
 class Rule(StrEnum):
-    """How a value of one type becomes one of another; named as Java's rules."""
+    """A conversion between types; named like Java's rules."""
 
     IDENTITY = "identity"
     DECIMAL_TO_DECIMAL = "DecimalToDecimal"
@@ -148,10 +148,9 @@ _RULES: Final[dict[tuple[TypeRoot, TypeRoot], Rule]] = {
 
 
 def rule_for(source: DataType, target: DataType) -> Rule | None:
-    """How values of the source become values of the target; None if Java knows no way.
+    """Return the cast rule from source to target; None if Java has none.
 
-    Fields inside of nested types are matched elsewhere (`paimon_core.types.cast`): a ROW to a ROW
-    has no rule here.
+    `paimon_core.types.cast` matches the fields of nested types: there is no rule for ROW to ROW.
     """
     rule = _RULES.get((source.root, target.root))
     if rule is None:
@@ -185,26 +184,26 @@ def _children(t: DataType) -> tuple[DataType, ...]:
 
 
 def can_evolve(source: DataType, target: DataType, *, explicit: bool = True) -> bool:
-    """Whether `ALTER TABLE` may change a column of the source type into the target type.
+    """Return whether `ALTER TABLE` may change a column from the source to the target type.
 
-    Java: `SchemaManager` on `UpdateColumnType`.  Both types as they will stand in the schema: with
-    the old nullability, unless it is to change too.  `explicit` is false under the table option
+    Java: `SchemaManager` on `UpdateColumnType`.  Both types are given as in the schema: with the
+    old nullability, unless it changes too.  `explicit` is false under the table option
     `disable-explicit-type-casting`.
     """
     if not can_cast(source, target, explicit=explicit):
         return False
     if target.root is TypeRoot.VARCHAR and source.root in _DATETIME:
-        # Java's rule is registered for the nullable STRING alone.
+        # Java's rule is registered only for the nullable STRING.
         return target == STRING
     return _resolves(source, target)
 
 
 def _resolves(source: DataType, target: DataType) -> bool:
-    """Whether `CastExecutors.resolve` finds an executor; it looks at the outermost types only."""
+    """Return whether `CastExecutors.resolve` finds an executor; it only checks outermost types."""
     return _RULES.get((source.root, target.root)) is not None
 
 
 @lru_cache(maxsize=1024)
 def same_but_nullable(a: DataType, b: DataType) -> bool:
-    """Whether two types differ in their own nullability at most."""
+    """Return whether two types are equal except for their own nullability."""
     return a.with_nullable(True) == b.with_nullable(True)

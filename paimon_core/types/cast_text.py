@@ -1,4 +1,4 @@
-"""Single values to and from text, as Java's cast rules to and from STRING write and read them."""
+"""Converts single values to and from text like Java's casts to and from STRING."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _INTEGER: Final = re.compile(r"([+-]?)(\d*)(?:\.\d*)?", re.ASCII)
 
 
 class NotParsable(ValueError):
-    """A text that Java's cast refuses."""
+    """Java's cast refuses the text."""
 
 
 # --- to text ------------------------------------------------------------------------------------
 
 
 def java_to_string(value: Any, data_type: DataType, zone: tzinfo = UTC) -> str:
-    """The text of a non-null internal value; LTZ is shown on the clock of `zone`."""
+    """Return the text of a non-null internal value; LTZ uses the clock of `zone`."""
     match data_type:
         case AtomicType(kind=TypeRoot.TIMESTAMP_LTZ):
             return sql_text(datetimes.utc_to_local(value, zone), data_type)
@@ -68,7 +68,7 @@ def _element(value: Any, data_type: DataType, zone: tzinfo) -> str:
 
 
 def parse_text(text: str, data_type: DataType, zone: tzinfo = UTC) -> Any:
-    """The internal value of a text; None where Java's cast gives null, NotParsable where it fails."""
+    """Parse a text; None if Java's cast returns null, NotParsable if it fails."""
     match data_type:
         case AtomicType():
             return _parse_atomic(text, data_type, zone)
@@ -123,7 +123,7 @@ def _or_fail(value: Any, text: str) -> Any:
 
 
 def _parse_integer(text: str, limit: int) -> int:
-    """Digits with a sign; a fraction is cut off (even "." is read, as 0)."""
+    """Parse digits with a sign; a fraction is dropped (even "." is valid, as 0)."""
     match = _INTEGER.fullmatch(text)
     if not match or text in ("", "+", "-"):
         raise NotParsable(text)
@@ -135,7 +135,7 @@ def _parse_integer(text: str, limit: int) -> int:
 
 
 def character_string(text: str, t: AtomicType) -> str:
-    """The text cut to the length of CHAR or VARCHAR, for CHAR padded with blanks."""
+    """Truncate the text to the length of CHAR or VARCHAR; pad CHAR with blanks."""
     length = t.length or 0
     if len(text) > length:
         return text[:length]
@@ -143,7 +143,7 @@ def character_string(text: str, t: AtomicType) -> str:
 
 
 def binary_string(data: bytes, t: AtomicType) -> bytes:
-    """The bytes cut to the length of BINARY or VARBINARY, for BINARY padded with zeros."""
+    """Truncate the bytes to the length of BINARY or VARBINARY; pad BINARY with zeros."""
     length = t.length or 0
     if len(data) > length:
         return data[:length]
@@ -214,10 +214,10 @@ def _parse_map(text: str, t: MapType, zone: tzinfo) -> list[tuple[Any, Any]] | N
 
 
 def _split(content: str, *, drop_quotes: bool = False) -> Sequence[str]:
-    """The parts between commas outside of brackets and double quotes; empty parts are left out.
+    """Split at commas outside brackets and double quotes; empty parts are skipped.
 
-    Backslashes and quotes stay in the parts, unless `drop_quotes` (entries of maps: there Java
-    drops them, and the escaped character too).
+    Backslashes and quotes stay in the parts, unless `drop_quotes` (for map entries, where Java
+    drops them and the escaped character).
     """
     parts: list[str] = []
     current = ""

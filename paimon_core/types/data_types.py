@@ -1,10 +1,9 @@
 """Paimon's data types as frozen values (Java: `org.apache.paimon.types`).
 
-The SQL text of a type ("DECIMAL(10, 2) NOT NULL", or the JSON objects that schema files hold for
-nested types) is read and written by `paimon_core.types.sql`.
+`paimon_core.types.sql` parses and prints the SQL text of a type ("DECIMAL(10, 2) NOT NULL"), or the
+JSON objects of nested types in schema files.
 
-Inside the core a single value is held in its *internal* form, the one that Paimon's BinaryRow
-holds too:
+Inside the core, a single value has its *internal* form, as in Paimon's BinaryRow:
 
 =====================  ==========================================================
 BOOLEAN                bool
@@ -58,7 +57,7 @@ class TypeRoot(StrEnum):
 
 
 MAX_LENGTH = 2**31 - 1
-"""Length of STRING and BYTES: VARCHAR and VARBINARY of the greatest length."""
+"""The length of STRING and BYTES: VARCHAR and VARBINARY of the maximum length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class DataType:
         raise TypeError(f"{type(self).__name__} has no root")
 
     def with_nullable(self, nullable: bool) -> DataType:  # noqa: FBT001 - the one thing it sets
-        """The same type with this nullability."""
+        """Return the same type with this nullability."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
 
@@ -168,10 +167,10 @@ class RowType(DataType):
         return len(self.fields)
 
     def get(self, name: str) -> DataField | None:
-        """The field of this name, or None."""
+        """Return the field of this name, or None."""
         return next((f for f in self.fields if f.name == name), None)
 
     def project(self, names: Sequence[str]) -> RowType:
-        """The row of these fields in this order; KeyError for a name that is not there."""
+        """Return the row type of these fields in this order; KeyError for an unknown name."""
         by_name = {f.name: f for f in self.fields}
         return RowType(nullable=self.nullable, fields=tuple(by_name[n] for n in names))

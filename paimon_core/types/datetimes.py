@@ -1,8 +1,8 @@
-"""Dates, times and timestamps as text, the way Java Paimon reads and prints them.
+"""Parses and prints dates, times and timestamps like Java Paimon.
 
 Java: `DateTimeUtils` (SQL text, used by casts) and `java.time`'s `toString` (ISO text).  Values are
-internal: days, milliseconds of the day, nanoseconds since the epoch.  Python's `datetime` ends at
-the years 1 and 9999, Paimon does not, hence the calendar arithmetic.
+internal: days, milliseconds of the day, nanoseconds since the epoch.  Python's `datetime` is
+limited to the years 1 to 9999, Paimon is not, hence the calendar arithmetic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MILLIS_OF_DAY: Final = 86_400_000
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of the proleptic Gregorian calendar."""
+    """Return year, month and day of the proleptic Gregorian calendar."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year_of_era = (
@@ -36,7 +36,7 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01; the date has to exist."""
+    """Return the days since 1970-01-01; the date must exist."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -163,7 +163,7 @@ def sql_timestamp(nanos: int, precision: int) -> str:
 
 
 _TRIMMED: Final = "".join(map(chr, range(33)))
-"""What Java's `String.trim` cuts off."""
+"""The characters that Java's `String.trim` removes."""
 _MOST_DIGITS: Final = 100
 
 
@@ -192,8 +192,8 @@ def parse_sql_date(text: str) -> int | None:
 def parse_sql_time(text: str) -> int | None:
     """Milliseconds of `12:34:56.789`, less may be given; None if unreadable.
 
-    As in Java, hours and minutes are not checked, an offset is *added* (`+01:00` moves on), and the
-    result wraps around in 32 bits.
+    As in Java, hours and minutes are not checked, an offset is *added* (`+01:00` gives a later
+    time), and the result wraps around in 32 bits.
     """
     at = text.find("-")
     sign = -1
@@ -255,7 +255,7 @@ def parse_sql_timestamp(text: str, precision: int) -> int:
     on_clock = end_of_day or (hour < 24 and minute < 60 and second < 60)
     if not (on_clock and year >= 1 and 1 <= month <= 12 and 1 <= day <= 31):
         raise InvalidArgument(f"not a timestamp: {text!r} (a field is out of range)")
-    # The formatter resolves smartly: of days that the month lacks it takes the last one.
+    # The formatter uses smart resolution: a day beyond the month's end becomes its last day.
     days = days_from_civil(year, month, min(day, _month_length(year, month)))
     return days * NANOS_OF_DAY + (hour * 3600 + minute * 60 + second) * NANOS_OF_SECOND + nano
 
@@ -264,7 +264,7 @@ def parse_sql_timestamp(text: str, precision: int) -> int:
 
 
 def _offset_seconds(local_or_utc_seconds: int, zone: tzinfo, *, is_local: bool) -> int:
-    """Offset of the zone at that second; years beyond Python's take the offset of the nearest."""
+    """Return the zone's offset at that second; years outside Python's range use the nearest one."""
     low, high = -62_135_510_400, 253_402_214_400  # one day inside the years 1 and 9999
     seconds = min(max(local_or_utc_seconds, low), high)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
@@ -274,7 +274,7 @@ def _offset_seconds(local_or_utc_seconds: int, zone: tzinfo, *, is_local: bool) 
 
 
 def local_to_utc(nanos: int, zone: tzinfo) -> int:
-    """The moment at which the zone's wall clock shows this; skipped times move on, as in Java."""
+    """Convert the zone's wall clock to an instant; skipped times move forward, as in Java."""
     if zone is UTC:
         return nanos
     seconds = nanos // NANOS_OF_SECOND
@@ -282,7 +282,7 @@ def local_to_utc(nanos: int, zone: tzinfo) -> int:
 
 
 def utc_to_local(nanos: int, zone: tzinfo) -> int:
-    """What the zone's wall clock shows at this moment."""
+    """Convert an instant to the zone's wall clock."""
     if zone is UTC:
         return nanos
     seconds = nanos // NANOS_OF_SECOND

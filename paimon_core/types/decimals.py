@@ -6,14 +6,14 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 _EXACT: Final = Context(prec=400, rounding=ROUND_HALF_UP)
-"""Wide enough for every number here; the default context would round to 28 digits."""
+"""A context wide enough for all numbers here; the default rounds to 28 digits."""
 
 COMPACT_PRECISION: Final = 18
 """Up to this precision a DECIMAL is stored as one long (Java: `Decimal.isCompact`)."""
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """`value * 10^scale`; digits beyond the scale are cut off (there should be none)."""
+    """`value * 10^scale`; digits beyond the scale are dropped (there should be none)."""
     return int(_EXACT.scaleb(value, scale))
 
 
@@ -23,7 +23,7 @@ def from_unscaled(number: int, scale: int) -> Decimal:
 
 
 def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """The value rounded half up to `scale` digits; None if it needs more than `precision`.
+    """Round half up to `scale` digits; None if the result needs more than `precision`.
 
     Java: `Decimal.fromBigDecimal`.
     """
@@ -32,7 +32,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def pad_to_scale(value: Decimal, scale: int) -> Decimal:
-    """The same number with at least `scale` digits after the point."""
+    """Return the same number with at least `scale` digits after the point."""
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and exponent > -scale:
         return _EXACT.quantize(value, Decimal(1).scaleb(-scale))

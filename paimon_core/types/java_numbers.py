@@ -1,9 +1,9 @@
-"""Numbers as text, as Java prints and reads them.
+"""Prints and parses numbers like Java.
 
-FLOAT and DOUBLE are printed digit by digit: Java before 19 does not always print the shortest text that reads back (1.0E23 comes out as
-9.999999999999999E22), and that text is what a cast to STRING stores and what names a partition's
-folder.  So the algorithm of `FloatingDecimal` is followed, with its approximations, in Python's
-integers.
+Java before 19 does not always print the shortest text that parses back to the same FLOAT or DOUBLE
+(1.0E23 becomes 9.999999999999999E22), and this text is stored by casts to STRING and used in
+partition folder names.  So this module implements the algorithm of `FloatingDecimal`, with its
+approximations, in Python's integers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 _FRACTION_BITS: Final = 52
 _FLOAT_FRACTION_BITS: Final = 23
 _BITS_OF_5_POW: Final = tuple((5**i).bit_length() for i in range(28))
-# How many low decimal digits of an integer carry no information when 2^i lies under the last bit.
+# The number of insignificant low decimal digits of an integer if 2^i is below its last bit.
 _INSIGNIFICANT: Final = (
     0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9,
     9, 9, 10, 10, 10, 11, 11, 11, 12, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15, 15, 16, 16,
@@ -36,7 +36,7 @@ class _Digits(NamedTuple):
 
 
 def double_text(value: float) -> str:
-    """What Java's `Double.toString` gives (before Java 19)."""
+    """Return the text of Java's `Double.toString` (before Java 19)."""
     special = _special(value)
     if special is not None:
         return special
@@ -54,7 +54,7 @@ def double_text(value: float) -> str:
 
 
 def float_text(value: float) -> str:
-    """What Java's `Float.toString` gives (before Java 19); the value has to be a 32-bit one."""
+    """Return the text of Java's `Float.toString` (before Java 19) for a 32-bit value."""
     special = _special(value)
     if special is not None:
         return special
@@ -118,7 +118,7 @@ def _integer_digits(number: int, drop: int) -> _Digits:
 
 
 def _estimate(bin_exp: int, fraction: int) -> int:
-    """Roughly floor(log10); the first division corrects it when one too high."""
+    """Estimate floor(log10); the first division corrects it if it is one too high."""
     bits = (1023 << _FRACTION_BITS) | (fraction & ((1 << _FRACTION_BITS) - 1))
     one_to_two: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
     return floor((one_to_two - 1.5) * 0.289529654 + 0.176091259 + bin_exp * 0.301029995663981)
@@ -132,7 +132,7 @@ def _divide(
     tiny_bits: int,
     significant: int,
 ) -> _Digits:
-    """Long division of B by S until what is left is less than M, half of the last place."""
+    """Divide B by S until the remainder is less than M, half of the last place."""
     exponent = _estimate(bin_exp, fraction)
     b5, s5 = max(0, -exponent), max(0, exponent)
     b2, s2 = b5 + tiny_bits + bin_exp, s5 + tiny_bits
@@ -175,10 +175,10 @@ def _bits_of_5_pow(n: int) -> int:
 
 
 def _compare(b: int, m: int, tens: int, width: int | None, *, first: bool) -> tuple[bool, bool]:
-    """Whether the digits so far are close enough from below, and from above.
+    """Return whether the digits so far are close enough from below, and from above.
 
-    In 32 or 64 bits Java's sums wrap around (and it takes a wrapped M for a large one); with big
-    integers the second comparison includes equality.
+    In 32 or 64 bits, Java's sums wrap around (and a wrapped M counts as large); with big integers,
+    the second comparison includes equality.
     """
     if width is None:
         return b < m, b + m >= tens
@@ -208,7 +208,7 @@ def _round_up(digits: list[int]) -> int:
 # --- from text ----------------------------------------------------------------------------------
 
 _LAST_CHAR: Final = "\uffff"
-"""Java's parsers look at single chars, so digits beyond the basic plane are none to them."""
+"""Java's parsers read single chars, so digits beyond the basic plane do not count as digits."""
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?", re.ASCII)
 _FLOAT: Final = re.compile(
@@ -217,13 +217,13 @@ _FLOAT: Final = re.compile(
     re.ASCII,
 )
 _TRIMMED: Final = "".join(map(chr, range(33)))
-"""What `String.trim` cuts off."""
+"""The characters that `String.trim` removes."""
 _MOST_DIGITS: Final = 4000
-"""More digits fit no type of Paimon; Python itself refuses to read 4,301."""
+"""No Paimon type has more digits; Python itself refuses to parse 4,301."""
 
 
 def parse_integer(text: str) -> int | None:
-    """What Java's `Long.valueOf` reads: digits with a sign, in any script; None for other texts.
+    """Parse like Java's `Long.valueOf`: digits with a sign, in any script; None otherwise.
 
     The caller checks the range of the type.
     """
@@ -233,14 +233,14 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """What `new BigDecimal(text)` reads: no blanks, no NaN; None for other texts."""
+    """Parse like `new BigDecimal(text)`: no blanks, no NaN; None otherwise."""
     if not _DECIMAL.fullmatch(text) or len(text) > _MOST_DIGITS:
         return None
     return Decimal(text)
 
 
 def parse_float(text: str, *, single: bool) -> float | None:
-    """What `Float.parseFloat` and `Double.parseDouble` read; None for other texts.
+    """Parse like `Float.parseFloat` and `Double.parseDouble`; None otherwise.
 
     Blanks around the number, the suffixes f and d, and hexadecimal digits are allowed.
     """
@@ -261,9 +261,9 @@ def parse_float(text: str, *, single: bool) -> float | None:
 
 
 def parse_exact_float(text: str) -> float | None:
-    """The 32-bit float that the text says without loss; None for other texts.
+    """Return the 32-bit float that represents the text without loss; None otherwise.
 
-    Without loss means that the float is the number as a double, or that both print alike
+    Without loss means that the float equals the number as a double, or that both print the same
     (Java: `TypeUtils.castFromString`).
     """
     double = parse_float(text, single=False)
@@ -283,7 +283,7 @@ def _nearest_float32(digits: str) -> float:
     other = np.nextafter(single, np.float32(np.inf if double > float(single) else 0))
     if not np.isfinite(other) or double - float(single) != float(other) - double:
         return float(single)
-    # The double lies exactly between two singles; the digits say on which side they are.
+    # The double lies exactly between two floats; the digits decide which one is nearer.
     exact, middle = Fraction(Decimal(digits)), Fraction(double)
     if exact == middle:
         return float(single)

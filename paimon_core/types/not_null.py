@@ -1,9 +1,8 @@
-"""NOT NULL parts of nested values: which column has them, and where one is null all the same.
+"""Finds nulls in NOT NULL parts of nested values.
 
-Below a null there is nothing: the fields of a null row, the elements of a null array.  Arrow has
-rows for the fields of a null row nevertheless, and they are null, whatever the field's type says.
-That is why `paimon_core.types.arrow` makes nested parts nullable in memory, and why only a null
-whose parents are all there breaks a NOT NULL.
+A null row has no fields, and a null array has no elements.  But Arrow has entries for the fields of
+a null row, and they are null, whatever the field's type.  So `paimon_core.types.arrow` makes nested
+parts nullable in memory, and a null violates NOT NULL only if none of its parents is null.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ from paimon_core.types.data_types import (
 
 @lru_cache(maxsize=1024)
 def has_required_parts(t: DataType) -> bool:
-    """Whether the type has a part, at any depth, that is NOT NULL; itself does not count."""
+    """Return whether the type has a NOT NULL part at any depth, not counting itself."""
     return any(not part.nullable or has_required_parts(part) for _, part in _parts(t))
 
 
 def missing_part(array: pa.Array, t: DataType, name: str) -> str | None:
-    """The dotted name of a NOT NULL part below column `name` that is null though its parents are
-    there; None if there is none.
+    """Return the dotted name of a NOT NULL part of column `name` that is null, or None.
+
+    Parts below a null parent do not count.
     """
     if isinstance(t, AtomicType) or not has_required_parts(t):
         return None
@@ -41,7 +41,7 @@ def missing_part(array: pa.Array, t: DataType, name: str) -> str | None:
 
 
 def _parts(t: DataType) -> list[tuple[str, DataType]]:
-    """The types that a type is made of; keys of maps are left out, Arrow has no null ones."""
+    """Return the child types, without map keys, which are never null in Arrow."""
     match t:
         case RowType():
             return [(f.name, f.type) for f in t.fields]
@@ -53,7 +53,7 @@ def _parts(t: DataType) -> list[tuple[str, DataType]]:
 
 
 def _missing_part(array: pa.Array, t: DataType, name: str, absent: BoolArray | None) -> str | None:
-    """As `missing_part`; `absent` are the rows that a null further up takes away."""
+    """Like `missing_part`; `absent` marks the rows below a null parent."""
     if array.null_count:
         gone = ~valid_rows(array)
         absent = gone if absent is None else absent | gone
@@ -90,7 +90,7 @@ def _child(array: pa.Array, t: DataType, position: int) -> pa.Array:
 def _unused_elements(
     array: pa.Array, elements: pa.Array, absent: BoolArray | None
 ) -> BoolArray | None:
-    """The elements of a list or map array that belong to no list that is there."""
+    """Return a mask of a list or map array's elements that belong to no non-null list."""
     offsets = fixed_values(array, np.int32, extra=1)
     if absent is None and offsets[0] == 0 and offsets[-1] == len(elements):
         return None

@@ -1,4 +1,4 @@
-"""Hashes of rows, and the buckets that follow from them (Java: `MurmurHashUtils`, `bucket/*`).
+"""Row hashes and the buckets derived from them (Java: `MurmurHashUtils`, `bucket/*`).
 
 The default bucket of a row is `abs(h % n)` with Java's truncating `%`, `h` being the Murmur3 hash
 (32 bit, by words, seed 42) of the whole BinaryRow of the bucket keys: kind, null bits, slots and
@@ -34,11 +34,11 @@ _OTHER_SEED: Final = 0x9E3779B9
 _C1: Final = 0xCC9E2D51
 _C2: Final = 0x1B873593
 _ROWS_AT_ONCE: Final = 1 << 13
-"""Rows whose words stay in the processor's cache."""
+"""The number of rows whose words fit into the processor's cache."""
 
 
 def murmur_hash(data: bytes) -> int:
-    """The signed 32-bit hash of bytes whose number is a multiple of four."""
+    """Return the signed 32-bit hash of bytes whose length is a multiple of four."""
     h = _SEED
     for at in range(0, len(data), 4):
         k = int.from_bytes(data[at : at + 4], "little") * _C1 & 0xFFFFFFFF
@@ -53,7 +53,7 @@ def murmur_hash(data: bytes) -> int:
 
 
 def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Hashes:
-    """The hash of each row of these columns, as Java's `BinaryRow.hashCode`."""
+    """Return the hash of each row of these columns, like Java's `BinaryRow.hashCode`."""
     rows = len(columns[0]) if columns else 0
     hashes: Hashes = np.empty(rows, np.int32)
     for start, words in _encoded(columns, types):
@@ -64,7 +64,7 @@ def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[Dat
 def wide_hash_rows(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> WideHashes:
-    """A 64-bit hash of each row, the same for equal rows only: among 10^8 rows 0.03% of all times.
+    """Return a 64-bit hash of each row; 10^8 rows have a collision with 0.03 % probability.
 
     The upper half is `hash_rows`.  Nothing stored depends on it.
     """
@@ -80,7 +80,7 @@ def wide_hash_rows(
 def _encoded(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> Iterator[tuple[int, RowWords]]:
-    """The rows in binary form, some at a time, each time with the number of the first."""
+    """Yield the rows in binary form, in chunks, each with the number of its first row."""
     arrays = [one_array(c) for c in columns]
     for start in range(0, len(arrays[0]) if arrays else 0, _ROWS_AT_ONCE):
         part = [a.slice(start, _ROWS_AT_ONCE) for a in arrays]
@@ -93,12 +93,12 @@ def assign_buckets(
     num_buckets: int,
     function: str = "default",
 ) -> Hashes:
-    """The bucket of each row, from 0 to `num_buckets - 1`; the columns are the bucket keys."""
+    """Return the bucket of each row, 0 to `num_buckets - 1`; the columns are the bucket keys."""
     if num_buckets < 1:
         raise InvalidArgument(f"the number of buckets must be positive, not {num_buckets}")
     match function:
         case "default":
-            # fmod truncates as Java's % does.
+            # fmod truncates like Java's %.
             truncated: Hashes = np.fmod(hash_rows(columns, types), np.int32(num_buckets))
             return np.abs(truncated)
         case "mod":
@@ -120,12 +120,12 @@ def _hash_words(rows: RowWords, seed: int = _SEED) -> Hashes:
         return h.view(np.int32)
     width = int(sizes[0])
     if (sizes == width).all():
-        # All of one size: the i-th words of the rows are a column of a matrix.
+        # All rows have the same size: their i-th words are a column of a matrix.
         matrix = np.ascontiguousarray(halves.reshape(-1, width).T)
         for words in matrix:
             _mix(h, words)
         return _finish(h, sizes)
-    # The longest first: those that still have an i-th word are then a prefix.
+    # Longest first: the rows that still have an i-th word are then a prefix.
     order = np.argsort(-sizes, kind="stable")
     sorted_starts = starts[order]
     still = len(sizes) - np.searchsorted(np.sort(sizes), np.arange(int(sizes.max())), side="right")
@@ -223,7 +223,7 @@ def _bits(column: pa.Array, data_type: DataType) -> np.ndarray[Any, Any]:
 
 
 def _fold(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Java's `Long.hashCode`."""
+    """Return Java's `Long.hashCode`."""
     folded: np.ndarray[Any, np.dtype[np.uint64]] = numbers ^ numbers >> np.uint64(32)
     return folded.astype(np.uint32)
 
@@ -245,7 +245,7 @@ def _hive_hash_bytes(column: pa.Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
 
 
 def _hive_hash_decimals(column: pa.Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Java's `BigDecimal.hashCode` of the number without trailing zeros, once per distinct one."""
+    """Return Java's `BigDecimal.hashCode` of numbers without trailing zeros."""
     encoded = column.dictionary_encode()
     distinct = [0 if v is None else _big_decimal_hash(v) for v in encoded.dictionary.to_pylist()]
     indices = np.array(pc.fill_null(encoded.indices, 0), np.int64)

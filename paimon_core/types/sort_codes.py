@@ -1,10 +1,10 @@
-"""Byte codes by which rows are clustered: by columns in order, along a Z-curve, along a Hilbert curve.
+"""Byte codes for clustering rows: by columns in order, or along a Z-curve or Hilbert curve.
 
-Java: `sort/zorder/ZIndexer`, `sort/zorder/ZOrderByteUtils`, `sort/hilbert/HilbertIndexer`.  Codes of
-both curves are Java's to the bit, its oddities included (a Z-curve orders FLOAT and DOUBLE by their
-upper half only, DECIMAL by the bytes of its unscaled number; a Hilbert curve takes TINYINT and the
-first eight bytes of a text for unsigned numbers): rows that ours and Java's clustering have brought
-together lie the same way.  Codes compare as unsigned bytes.
+Java: `sort/zorder/ZIndexer`, `sort/zorder/ZOrderByteUtils`, `sort/hilbert/HilbertIndexer`.  The
+codes of both curves equal Java's bit by bit, including its oddities (a Z-curve orders FLOAT and
+DOUBLE only by their upper half, DECIMAL by the bytes of its unscaled number; a Hilbert curve treats
+TINYINT and the first eight bytes of a string as unsigned numbers), so both implementations cluster
+rows in the same order.  Codes compare as unsigned bytes.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 
 Codes = npt.NDArray[np.uint8]
-"""One row a row, one column a byte."""
+"""A matrix with one row per table row and one column per byte."""
 Longs = npt.NDArray[np.int64]
 
 TEXT_BYTES: Final = 8
-"""Bytes of a text or of binary data in a Z-curve (Java: `zorder.var-length-contribution`)."""
+"""The bytes of a string or binary value in a Z-curve (Java: `zorder.var-length-contribution`)."""
 PREFIX_BYTES: Final = 24
-"""Bytes of a text that `order_codes` looks at."""
+"""The bytes of a string that `order_codes` uses."""
 HILBERT_BITS: Final = 63
 MOST_HILBERT_COLUMNS: Final = 7
-"""With more, Java cuts its codes off at 63 bytes."""
+"""With more, Java truncates its codes at 63 bytes."""
 _FIXED_BYTES: Final = 8
 _SIGN: Final = np.uint64(1 << 63)
 _WHOLE_NUMBERS: Final = frozenset(
@@ -62,7 +62,7 @@ def z_codes(
     *,
     text_bytes: int = TEXT_BYTES,
 ) -> Codes:
-    """The place of each row on the Z-curve through these columns: their bits by turns."""
+    """Return each row's position on the Z-curve of these columns: their interleaved bits."""
     parts = [
         _z_bytes(one_array(c), _atomic(t, "zorder"), text_bytes)
         for c, t in zip(columns, types, strict=True)
@@ -81,7 +81,7 @@ def z_codes(
 def hilbert_codes(
     columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]
 ) -> Codes:
-    """The place of each row on the Hilbert curve through these columns (J. Skilling's algorithm)."""
+    """Return each row's position on the Hilbert curve (J. Skilling's algorithm)."""
     if not 2 <= len(columns) <= MOST_HILBERT_COLUMNS:
         raise InvalidArgument(
             f"a Hilbert curve goes through 2 to {MOST_HILBERT_COLUMNS} columns, not {len(columns)}"
@@ -99,9 +99,9 @@ def hilbert_codes(
 
 
 def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Codes:
-    """Codes that never contradict the order of these columns, nulls first.
+    """Return codes that never contradict the order of these columns, nulls first.
 
-    Texts that agree in their first PREFIX_BYTES bytes have equal codes.
+    Strings that agree in their first PREFIX_BYTES bytes have equal codes.
     """
     parts: list[Codes] = []
     for column, t in zip(columns, types, strict=True):
@@ -127,13 +127,13 @@ def _atomic(data_type: DataType, strategy: str) -> AtomicType:
 
 
 def _signed(column: pa.Array, t: AtomicType) -> Longs:
-    """Whole numbers, days, milliseconds of the day; 0 for nulls."""
+    """Return integers, days, or milliseconds of the day; 0 for nulls."""
     words = fixed_words(column, t)
     return words.view(f"i{words.itemsize}").astype(np.int64)
 
 
 def _doubles(column: pa.Array) -> Longs:
-    """The bits of Java's `doubleToLongBits`; a FLOAT is widened."""
+    """Return the bits of Java's `doubleToLongBits`; a FLOAT is widened."""
     values = pc.fill_null(column, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False)
     bits = np.array(values).view(np.int64)
     bits[np.isnan(values)] = 0x7FF8 << 48
@@ -150,7 +150,7 @@ def _big_endian(words: npt.NDArray[Any]) -> Codes:
 
 
 def _text_bytes(column: pa.Array, width: int) -> Codes:
-    """The first bytes of each text, zeros behind it."""
+    """Return the first bytes of each string, padded with zeros."""
     slices = byte_slices(column)
     code = np.zeros((len(column), width), np.uint8)
     sizes = np.minimum(slices.sizes, width)
@@ -161,7 +161,7 @@ def _text_bytes(column: pa.Array, width: int) -> Codes:
 
 
 def _unscaled(column: pa.Array, t: AtomicType) -> Codes:
-    """Sixteen bytes, big-endian two's complement, of each unscaled number."""
+    """Return each unscaled number as 16 bytes, big-endian two's complement."""
     words = decimal_words(column, t)
     return np.concatenate([_big_endian(words[:, 1]), _big_endian(words[:, 0])], axis=1)
 
@@ -181,7 +181,7 @@ def _z_bytes(column: pa.Array, t: AtomicType, text_bytes: int) -> Codes:
         code = _shortest(_unscaled(column, t))
     elif root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         bits = _doubles(column)
-        # Java shifts by 31 where 63 was meant: only the upper half is in order.
+        # Java shifts by 31 instead of 63: only the upper half is in order.
         code = _big_endian((bits ^ ((bits >> 31) | np.int64(-(2**63)))).view(np.uint64))
     else:
         numbers = _millis(column) if root in _TIMES else _signed(column, t)
@@ -192,10 +192,10 @@ def _z_bytes(column: pa.Array, t: AtomicType, text_bytes: int) -> Codes:
 
 
 def _shortest(wide: Codes) -> Codes:
-    """The first eight of the fewest bytes that hold each number, zeros behind them."""
+    """Return the first eight bytes of each number's shortest form, padded with zeros."""
     sign = np.where(wide[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     same = wide[:, :-1] == sign
-    # A byte may go if it is all sign, and the next one begins with the sign.
+    # A byte is redundant if it is only sign and the next one starts with the sign.
     goes = same & ((wide[:, 1:] >= 0x80) == (sign == 0xFF))
     skipped = np.cumprod(goes, axis=1).sum(axis=1)
     places = skipped[:, None] + np.arange(_FIXED_BYTES)[None, :]
@@ -227,7 +227,7 @@ def _hilbert_long(column: pa.Array, t: AtomicType) -> Longs:
 
 
 def _right_aligned(column: pa.Array) -> Longs:
-    """The first eight bytes of a text as a number; a shorter one has zeros before it."""
+    """Return the first eight bytes of a string as a number; shorter ones have leading zeros."""
     left = _text_bytes(column, _FIXED_BYTES)
     sizes = np.minimum(byte_slices(column).sizes, _FIXED_BYTES)
     words = left.view(">u8").ravel().astype(np.uint64)
@@ -237,7 +237,7 @@ def _right_aligned(column: pa.Array) -> Longs:
 
 
 def _whole_part(column: pa.Array, t: AtomicType) -> Longs:
-    """Java's `BigDecimal.longValue`: without the fraction, the lowest 64 bits."""
+    """Return Java's `BigDecimal.longValue`: the lowest 64 bits, without the fraction."""
     scale = t.scale or 0
     if (t.precision or 0) <= 18:
         unscaled = decimal_words(column, t)[:, 0].view(np.int64)
@@ -248,7 +248,7 @@ def _whole_part(column: pa.Array, t: AtomicType) -> Longs:
 
 
 def _transpose(x: list[npt.NDArray[np.uint64]]) -> None:
-    """Coordinates into the transposed index, in place.  Their highest bit takes no part."""
+    """Convert coordinates to the transposed index, in place, without their highest bit."""
     one = np.uint64(1)
     highest = np.uint64(1 << (HILBERT_BITS - 1))
     q = highest

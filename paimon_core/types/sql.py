@@ -1,12 +1,12 @@
-"""Types as text: SQL strings and the JSON of schema files (Java: `DataTypeJsonParser`).
+"""Parses and prints types as SQL strings and the JSON of schema files (Java: `DataTypeJsonParser`).
 
     >>> type_to_sql(parse_type("decimal(10,2) not null"))
     'DECIMAL(10, 2) NOT NULL'
 
-Schema files hold atomic types as SQL strings and nested ones as objects
-(`{"type": "ARRAY NOT NULL", "element": "INT"}`).  The SQL strings read here also know nested types
-(`ARRAY<INT>`, `MAP<STRING, INT>`, `ROW<a INT, b STRING 'comment'>`), which Java prints but does
-not read; their field ids count from 0, outer fields before inner ones.
+Schema files hold atomic types as SQL strings and nested ones as objects (`{"type": "ARRAY NOT
+NULL", "element": "INT"}`).  The parser also supports nested types (`ARRAY<INT>`, `MAP<STRING,
+INT>`, `ROW<a INT, b STRING 'comment'>`), which Java prints but does not parse; their field ids
+count from 0, outer fields before inner ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from paimon_core.types.data_types import (
 )
 
 MOST_NESTED_TYPES: Final = 60
-"""How deep types may be nested: whatever walks through a type calls itself at every level."""
+"""The maximum nesting of types: all functions over types are recursive."""
 MAX_DECIMAL_PRECISION: Final = 38
 MAX_TIME_PRECISION: Final = 9
 
@@ -71,7 +71,7 @@ _PUNCTUATION: Final = frozenset("<>(),.")
 
 
 def type_to_sql(data_type: DataType) -> str:
-    """The SQL string of the type, as Java's `asSQLString` prints it."""
+    """Return the SQL string of the type, as Java's `asSQLString`."""
     text = _body_to_sql(data_type)
     return text if data_type.nullable else f"{text} NOT NULL"
 
@@ -124,7 +124,7 @@ def _field_to_sql(f: DataField) -> str:
 
 
 def type_to_json(data_type: DataType) -> str | dict[str, object]:
-    """What a schema file holds for the type: a string, or an object if it is nested."""
+    """Return the schema file's value of the type: a string, or an object if it is nested."""
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case ArrayType():
@@ -149,7 +149,7 @@ def type_to_json(data_type: DataType) -> str | dict[str, object]:
 
 
 def field_to_json(field: DataField) -> dict[str, object]:
-    """What a schema file holds for a field, keys in Java's order."""
+    """Return the schema file's value of a field, keys in Java's order."""
     out: dict[str, object] = {
         "id": field.id,
         "name": field.name,
@@ -163,9 +163,9 @@ def field_to_json(field: DataField) -> dict[str, object]:
 
 
 def type_from_json(obj: object, *, depth: int = 0) -> DataType:
-    """The type that a schema file describes; UnsupportedFeature names a type not known here.
+    """Parse a type of a schema file; UnsupportedFeature names an unknown type.
 
-    `depth` is the number of types that it is nested in.
+    `depth` is the number of enclosing types.
     """
     if depth > MOST_NESTED_TYPES:
         raise UnsupportedFeature(f"types nested deeper than {MOST_NESTED_TYPES} levels")
@@ -210,7 +210,7 @@ def type_from_json(obj: object, *, depth: int = 0) -> DataType:
 
 
 def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
-    """The field that a schema file describes; KeyError if id, name or type is missing."""
+    """Parse a field of a schema file; KeyError if id, name or type is missing."""
     description, default = obj.get("description"), obj.get("defaultValue")
     return DataField(
         id=int(str(obj["id"])),
@@ -226,7 +226,7 @@ def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> DataType:
-    """The type written in SQL, keywords in any case; InvalidArgument if it is none."""
+    """Parse a type in SQL, keywords in any case; InvalidArgument if it is invalid."""
     return _Parser(text).parse()
 
 
@@ -263,7 +263,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _quoted(text: str, start: int) -> tuple[int, str]:
-    """Where the quoted part ends, and its content (a doubled quote stands for one)."""
+    """Return the end of the quoted part, and its content (a doubled quote means one quote)."""
     quote, parts, at = text[start], [], start + 1
     while at < len(text):
         if text[at] != quote:
@@ -335,7 +335,7 @@ class _Parser:
     # grammar
 
     def type(self) -> DataType:
-        """A type, NULL or NOT NULL, and the suffix notations `INT ARRAY`, `INT MULTISET`."""
+        """Parse a type, NULL or NOT NULL, and the suffix notations `INT ARRAY`, `INT MULTISET`."""
         self.deeper(1)
         result = self.nullability(self.body())
         suffixes = 0
@@ -463,7 +463,7 @@ class _Parser:
         return result
 
     def default_text(self) -> str:
-        """The text up to the next comma or closing bracket on this level, as it is written."""
+        """Return the raw text up to the next comma or closing bracket on this level."""
         first = self.next()
         last, depth = first, int(first.kind == "(")
         while (token := self.peek()) is not None and (depth or token.kind not in (",", ">")):

@@ -1,4 +1,4 @@
-"""Values as JSON, and partition values as the names of folders.
+"""Converts values to and from JSON, and partition values to and from folder names.
 
 JSON: integers, booleans and strings are plain; DECIMAL is a string with all its digits; bytes are
 hex; DATE `2024-01-31`; TIME `12:34:56.789`; TIMESTAMP `2024-01-31T12:34:56.123` with as many digits
@@ -6,8 +6,8 @@ as its precision, LTZ in UTC with `Z`; NaN and infinities are strings; ARRAY is 
 MULTISET are lists of pairs sorted by their JSON text; ROW is an object.  FLOAT has the digits of a
 32-bit float.
 
-Partition names (Java: `InternalRowPartitionComputer`): legacy names print the internal value (a
-DATE is its day number), the others what a cast to STRING gives.
+Partition names (Java: `InternalRowPartitionComputer`): legacy names are the internal value (a DATE
+is its day number), others the cast to STRING.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def json_value(value: Any, data_type: DataType) -> Any:
-    """The JSON value (as Python's `json` takes it) of an internal value."""
+    """Return an internal value as a JSON value for Python's `json`."""
     if value is None:
         return None
     match data_type:
@@ -119,7 +119,7 @@ def _json_float(value: float, finite: Callable[[float], float]) -> float | str:
 
 
 def _sorted_pairs(pairs: Iterator[list[Any]] | Sequence[list[Any]]) -> list[list[Any]]:
-    """Pairs in the order of their JSON text, compared in UTF-16 as Java's strings are."""
+    """Sort pairs by their JSON text, compared in UTF-16 like Java's strings."""
     listed = list(pairs)
     if len(listed) < 2:
         return listed
@@ -128,7 +128,7 @@ def _sorted_pairs(pairs: Iterator[list[Any]] | Sequence[list[Any]]) -> list[list
 
 def _json_text(value: Any) -> str:
     if any(isinstance(part, float) for part in value):
-        # Numbers in an order by text: Java's text, 1.0E10 and not 10000000000.0.
+        # Sorting numbers by text uses Java's text: 1.0E10, not 10000000000.0.
         return "[" + ",".join(
             double_text(v) if isinstance(v, float) else _json_text_of(v) for v in value
         )
@@ -143,9 +143,9 @@ def _json_text_of(value: Any) -> str:
 
 
 def from_json_value(value: Any, data_type: DataType) -> Any:
-    """The internal value of a JSON value; scalars may also come as strings.
+    """Return the internal value of a JSON value; scalars may also be strings.
 
-    InvalidArgument if the value does not fit the type.
+    Raises InvalidArgument if the value does not fit the type.
     """
     if value is None:
         return None
@@ -168,7 +168,7 @@ def _from_json(value: Any, t: DataType) -> Any:
         case MapType() | MultisetType():
             key_type, value_type = map_types(t)
             pairs = value.items() if isinstance(value, Mapping) else value
-            # As in a Java map, the last value of a key stays, at the first one's place.
+            # As in a Java map, the last value of a key wins, at the position of the first.
             entries = {
                 _hashable(key): (key, from_json_value(v, value_type))
                 for key, v in ((from_json_value(k, key_type), v) for k, v in pairs)
@@ -184,7 +184,7 @@ def _from_json(value: Any, t: DataType) -> Any:
 
 
 def _hashable(value: Any) -> Any:
-    # As texts the zeros differ and NaN equals itself, as Java's boxed floats do.
+    # As text, the zeros differ and NaN equals itself, like Java's boxed floats.
     return repr(value) if isinstance(value, list | tuple | float) else value
 
 
@@ -229,7 +229,7 @@ def _checked_integer(value: int, t: AtomicType) -> int:
 
 
 def batch_to_json_rows(batch: pa.RecordBatch | pa.Table, row_type: RowType) -> Iterator[list[Any]]:
-    """The rows of a batch, one list of JSON values each, in the order of `row_type`."""
+    """Return the rows of a batch as lists of JSON values in the order of `row_type`."""
     if not row_type.fields:
         return iter([[] for _ in range(batch.num_rows)])
     columns = [json_column(batch.column(f.name), f.type) for f in row_type.fields]
@@ -237,7 +237,7 @@ def batch_to_json_rows(batch: pa.RecordBatch | pa.Table, row_type: RowType) -> I
 
 
 def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
-    """The JSON values of a column."""
+    """Return the JSON values of a column."""
     if isinstance(column, pa.ChunkedArray):
         return list(chain.from_iterable(json_column(c, data_type) for c in column.iterchunks()))
     match data_type:
@@ -270,12 +270,12 @@ def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list
     raise UnsupportedFeature(f"data type {type_to_sql(data_type)}")
 
 
-# Characters that JSON does not escape and that sort alike in UTF-16 and by code point.
+# Characters that JSON does not escape and that sort the same in UTF-16 and by code point.
 _PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-\ud7ff]*")
 
 
 def _key_order(keys: list[Any]) -> Callable[[int], str] | None:
-    """A quick way to the order of pairs by the text of their keys, for integers and plain texts."""
+    """Sort pairs quickly by the text of their keys, for integers and plain strings."""
     kinds = set(map(type, keys))
     if kinds == {str} and all(map(_PLAIN_TEXT.fullmatch, keys)):
         texts = [key + '"' for key in keys]
@@ -314,7 +314,7 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
 
 
 def _with_nulls(values: list[Any], column: pa.Array) -> list[Any]:
-    """The list with None where the column is null."""
+    """Return the list with None where the column is null."""
     if column.null_count:
         for i in np.flatnonzero(~valid_rows(column)):
             values[i] = None
@@ -322,7 +322,7 @@ def _with_nulls(values: list[Any], column: pa.Array) -> list[Any]:
 
 
 def _numbers(column: pa.Array, number: pa.DataType) -> np.ndarray[Any, Any]:
-    """A column as numbers of this width, 0 for nulls."""
+    """Return a column as numbers of this width, 0 for nulls."""
     numbers = fixed_values(column, number.to_pandas_dtype())
     return numbers if not column.null_count else np.where(valid_rows(column), numbers, 0)
 
@@ -331,7 +331,7 @@ def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
     long_texts: list[int] = []
     singles = column
     if short:
-        # Through the shortest text: the double nearest to the 32-bit float has other digits.
+        # By the shortest text: the double of the 32-bit float has other digits.
         column = column.cast(pa.string()).cast(pa.float64())
         bits = _numbers(singles, pa.float32()).view(np.uint32) & np.uint32(0x7FFF_FFFF)
         long_texts = np.flatnonzero(_longer_in_java(bits)).tolist()
@@ -345,10 +345,10 @@ def _float_column(column: pa.Array, *, short: bool) -> list[Any]:
 
 
 def _longer_in_java(bits: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, Any]:
-    """Which positive 32-bit floats, by their bits, may have more digits in Java than they need.
+    """Return the positive 32-bit floats, by bits, that may have extra digits in Java.
 
-    Before Java 19 these are large numbers (all digits before the dot are written), numbers below
-    the normal ones, and powers of two.
+    Before Java 19 these are large numbers (all digits before the dot are written), subnormal
+    numbers, and powers of two.
     """
     large = (bits >= _TWO_TO_23) & (bits < _INFINITE)
     tiny = (bits > 0) & (bits < _SMALLEST_NORMAL)
@@ -361,7 +361,7 @@ _SMALLEST_NORMAL: Final = 0x0080_0000
 _TWO_TO_MINUS_26: Final = 0x3280_0000
 _TWO_TO_23: Final = 0x4B00_0000
 _INFINITE: Final = 0x7F80_0000
-"""Bits of some 32-bit floats."""
+"""The bits of some 32-bit floats."""
 
 _FIRST_PLAIN_DAY: Final = datetimes.days_from_civil(0, 1, 1)
 _PAST_PLAIN_DAYS: Final = datetimes.days_from_civil(10_000, 1, 1)
@@ -374,7 +374,7 @@ _UNITS_OF_DAY: Final = {
 
 
 def _plain_years(numbers: np.ndarray[Any, Any], units_of_day: int) -> bool:
-    """Whether all lie in the years 0 to 9999, which numpy prints as Java does."""
+    """Return whether all are in the years 0 to 9999, which numpy prints like Java."""
     if not len(numbers):
         return True
     low, high = int(numbers.min()), int(numbers.max())
@@ -422,9 +422,9 @@ def _timestamp_column(column: pa.Array, precision: int, suffix: str) -> list[Any
 
 
 def partition_text(value: Any, data_type: DataType, *, legacy_name: bool) -> str | None:
-    """The text of a partition value; None where the table's default name stands for it.
+    """Return the text of a partition value; None if the table's default name replaces it.
 
-    That is for a null, and for a text that is empty or blank.
+    This applies to nulls and to empty or blank strings.
     """
     if value is None:
         return None
@@ -444,7 +444,7 @@ _JAVA_BLANKS: Final = " \t\n\x0b\x0c\r\x1c\x1d\x1e\x1f" + "".join(
         0x3000,
     )
 )
-"""What `Character.isWhitespace` accepts (no-break spaces are no blanks there)."""
+"""The characters that `Character.isWhitespace` accepts (without no-break spaces)."""
 
 
 def _legacy_text(value: Any, data_type: DataType) -> str:
@@ -463,14 +463,14 @@ def _legacy_text(value: Any, data_type: DataType) -> str:
             return str(value)
         case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT:
             return str(value)
-    # Java prints the address of the array: another folder in every process.
+    # Java prints the array's address: a different folder in every process.
     raise UnsupportedFeature(
         f"partition columns of type {type_to_sql(data_type)} with legacy names"
     )
 
 
 def sql_text(value: Any, data_type: DataType) -> str:
-    """What a cast of a non-null atomic value to STRING gives, LTZ shown in UTC."""
+    """Cast a non-null atomic value to STRING, with LTZ in UTC."""
     if not isinstance(data_type, AtomicType):
         raise UnsupportedFeature(f"partition columns of type {type_to_sql(data_type)}")
     match data_type.kind:
@@ -486,11 +486,11 @@ def sql_text(value: Any, data_type: DataType) -> str:
 
 
 def parse_partition_text(text: str, data_type: DataType) -> Any:
-    """The internal value of a partition's text, in either kind of name.
+    """Return the internal value of a partition's text, in either kind of name.
 
-    Java: `TypeUtils.castFromString`.  Two differences: the ISO text of legacy names is read too,
-    and a DECIMAL with too many digits is refused, where Java takes it for null.  The caller knows
-    the default name, which means null.  InvalidArgument if the text is none of this type.
+    Java: `TypeUtils.castFromString`.  Two differences: the ISO text of legacy names is accepted
+    too, and a DECIMAL with too many digits is refused, while Java returns null.  The caller handles
+    the default name, which means null.  Raises InvalidArgument if the text is invalid for the type.
     """
     if not isinstance(data_type, AtomicType):
         raise UnsupportedFeature(f"partition columns of type {type_to_sql(data_type)}")
@@ -539,7 +539,7 @@ def _parse_atomic(text: str, t: AtomicType) -> Any:
             epoch = _bounded(text, TypeRoot.BIGINT)
             return None if epoch is None else epoch_to_nanos(epoch, t.precision or 0)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            # Legacy names hold the ISO text, whose seconds may be missing.
+            # Legacy names hold ISO text, whose seconds may be missing.
             if "T" in text:
                 return datetimes.parse_iso_timestamp(text)
             return datetimes.parse_sql_timestamp(text, t.precision or 0)
@@ -552,7 +552,7 @@ def _bounded(text: str, root: TypeRoot) -> int | None:
 
 
 def is_numeric(text: str) -> bool:
-    """Whether Java's casts read the text as a plain number where a date or time is wanted."""
+    """Return whether Java's casts parse the text as a plain number for a date or time."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit()
 
@@ -562,17 +562,17 @@ _FALSE: Final = ("f", "false", "n", "no", "0")
 
 
 def parse_boolean(text: str) -> bool | None:
-    """True or False of Java's words for them, in any case; None if it is none of them."""
+    """Parse Java's words for True and False in any case; None for other words."""
     lowered = text.lower()
     return True if lowered in _TRUE else False if lowered in _FALSE else None
 
 
 def epoch_to_nanos(epoch: int, precision: int) -> int:
-    """Nanoseconds of an epoch in the unit of the precision (0, 3, 6 or 9), as Java reads digits."""
+    """Convert epoch digits in the unit of the precision (0, 3, 6 or 9) to nanoseconds."""
     if precision not in (0, 3, 6, 9):
         raise InvalidArgument(f"a number cannot be read as TIMESTAMP({precision})")
     if precision == 0:
-        # Java makes milliseconds of seconds in 64 bits, which wrap around.
+        # Java converts seconds to milliseconds in 64 bits, which wrap around.
         return ((epoch * 1000 + 2**63) % 2**64 - 2**63) * 1_000_000
     nanos: int = epoch * 10 ** (9 - precision)
     return nanos

@@ -1,4 +1,4 @@
-"""Where the rows of one bucket go: into a buffer and level-0 files, or to their files at once.
+"""Sinks for the rows of one bucket: buffered for level-0 files, or written directly.
 
 Java: `mergetree/MergeTreeWriter`, `append/AppendOnlyWriter`, `postpone/PostponeBucketWriter`.
 """
@@ -25,40 +25,40 @@ from paimon_core.write.row_buffer import RowBuffer
 Kinds = npt.NDArray[np.int8]
 RollingWriter = RollingKeyValueWriter | RollingAppendWriter
 UNKNOWN_SEQUENCE = -1
-"""The sequence number of rows that get theirs when they leave the postpone bucket."""
+"""The placeholder for rows that get a sequence number when they leave the postpone bucket."""
 
 
 class BucketSink(Protocol):
-    """Takes the rows of one bucket; `finish` closes the files made of them."""
+    """Takes the rows of one bucket; `finish` closes their files."""
 
     def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
-        """Take rows in."""
+        """Add rows."""
 
     @property
     def memory(self) -> int:
-        """Bytes of rows that could be moved out of memory."""
+        """Return the bytes of rows that can be moved out of memory."""
 
     def relieve(self, *, spill: bool) -> None:
-        """Move rows out of memory: to local disk, or into files of the table."""
+        """Move rows out of memory, to local disk or to files of the table."""
 
     @property
     def disk(self) -> int:
-        """Bytes of local disk taken."""
+        """Return the used bytes of local disk."""
 
     def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
-        """(data files, changelog files) of all rows taken in."""
+        """Return (data files, changelog files) of all added rows."""
 
     def written(self) -> Sequence[DataFileMeta]:
-        """Files closed already: what an abort has to delete."""
+        """The closed files, which an abort must delete."""
 
     def abort(self) -> None:
-        """Stop writing and forget all rows."""
+        """Stop writing and drop all rows."""
 
 
 class MergingSink:
     """Rows of a primary-key bucket: numbered, sorted, merged, written to level 0.
 
-    The changelog of producer `input` is what came in, in the order of the merge.
+    The changelog of producer `input` consists of the incoming rows in merge order.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MergingSink:
         self._changelog: list[DataFileMeta] = []
 
     def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
-        """Take rows in; they are numbered in their order."""
+        """Add rows and number them in their order."""
         numbers = np.arange(self.next_sequence, self.next_sequence + rows.num_rows, dtype=np.int64)
         self.next_sequence += rows.num_rows
         self._buffer.add(_key_values(rows, numbers, kinds))
@@ -92,14 +92,14 @@ class MergingSink:
         return self._buffer.disk
 
     def relieve(self, *, spill: bool) -> None:
-        """Sort what waits and move it to local disk, or merge and write it to level 0."""
+        """Sort buffered rows and move them to local disk, or merge and write them to level 0."""
         if spill and not self._buffer.is_full:
             self._buffer.spill()
         else:
             self._flush()
 
     def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
-        """Level-0 files and changelog files."""
+        """Return level-0 files and changelog files."""
         self._flush()
         files, changelog = self._files, self._changelog
         self._files, self._changelog = [], []
@@ -131,11 +131,11 @@ class MergingSink:
 
 
 class StreamingSink:
-    """Rows that are written as they come, in the order of their arrival.
+    """Writes rows in the order of their arrival.
 
-    With a `buffer` they wait on local disk until `finish`, so that of many buckets only one has a
-    file open; without, they go to the file at once.  `key_value`: with kind and sequence number,
-    as in the postpone bucket.
+    With a `buffer` they wait on local disk until `finish`, so that only one of many buckets has an
+    open file; without it, they go directly to the file.  `key_value`: with kind and sequence
+    number, as in the postpone bucket.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class StreamingSink:
         self._writer: RollingWriter | None = None
 
     def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
-        """Take rows in."""
+        """Add rows."""
         if self._key_value:
             rows = _key_values(rows, np.full(rows.num_rows, UNKNOWN_SEQUENCE, np.int64), kinds)
         if self._buffer is not None:
@@ -170,12 +170,12 @@ class StreamingSink:
         return 0 if self._buffer is None else self._buffer.disk
 
     def relieve(self, *, spill: bool) -> None:  # noqa: ARG002 - such rows are never sorted early
-        """Move what waits to local disk: order is kept only if all rows take the same way."""
+        """Move buffered rows to local disk: the order is kept only if all rows take the same way."""
         if self._buffer is not None:
             self._buffer.spill()
 
     def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
-        """The files; there is no changelog."""
+        """Return the data files; there is no changelog."""
         if self._buffer is not None and not self._buffer.is_empty:
             files = _write_all(
                 self._open(), (batch for run in self._buffer.runs() for batch in run)
@@ -212,7 +212,7 @@ def _key_values(
 
 
 def _write_all(writer: RollingWriter, rows: Iterator[pa.RecordBatch]) -> list[DataFileMeta]:
-    """The files of what was written before and of these rows; if that fails, none is left."""
+    """Write these rows, close all files and return them; on failure, delete all files."""
     try:
         for batch in rows:
             writer.write(batch)

@@ -1,10 +1,10 @@
-"""Batches of rows into data files of about the target size, with their metadata.
+"""Writes batches of rows as data files of about the target size, with their metadata.
 
 Java: `io/RollingFileWriterImpl`, `io/KeyValueDataFileWriter`, `io/RowDataFileWriter`.
 
-A file ends after the batch (cut where needed) with which it reaches the target size.  Compressed
-sizes are known only once a row group is written, so sizes of waiting rows are estimated from the
-rows already on disk; that and the encoder make cuts differ from Java's for the same rows.
+A file ends after the batch (split if needed) with which it reaches the target size.  Compressed
+sizes are known only once a row group is written, so sizes of buffered rows are estimated from the
+rows on disk; for this reason, and because of the encoder, files end at other rows than in Java.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from paimon_core.write.file_layout import (
 from paimon_core.write.file_stats import FileStats
 
 CHECK_ROWS: Final = 1000
-"""Java looks at a file's size every so many rows, so no file is cut shorter than this."""
+"""Java checks a file's size after this number of rows, so no file ends earlier."""
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 class _RollingWriter(ABC):
-    """What both kinds of tables share: files one after the other, closed at the target size."""
+    """Base for both kinds of tables: writes file after file, each closed at the target size."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _RollingWriter(ABC):
         self._writer: FormatWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes the rows in; InvalidArgument if a NOT NULL column has nulls.
+        """Write rows; InvalidArgument if a NOT NULL column has nulls.
 
         After an error the writer can only be aborted.
         """
@@ -104,13 +104,13 @@ class _RollingWriter(ABC):
                 self._finish()
 
     def close(self) -> list[DataFileMeta]:
-        """The metadata of the files written, in order; none if there was no row."""
+        """Close the last file and return the metadata of all files in order; empty without rows."""
         if self._writer is not None:
             self._finish()
         return self._done
 
     def abort(self) -> None:
-        """Deletes every file that this writer made; what cannot be deleted is an orphan."""
+        """Delete every file of this writer; files that cannot be deleted become orphans."""
         paths: list[str] = []
         if self._writer is not None:
             with suppress(OSError):
@@ -126,19 +126,19 @@ class _RollingWriter(ABC):
 
     @abstractmethod
     def _file_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of the file in their order."""
+        """Return the columns of the file in order."""
 
     @abstractmethod
     def _begin(self) -> None:
-        """A file begins: its statistics start from zero."""
+        """Reset the statistics for a new file."""
 
     @abstractmethod
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
-        """Takes note of rows that went into the file."""
+        """Add the written rows to the statistics."""
 
     @abstractmethod
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
-        """The metadata of the file just finished."""
+        """Return the metadata of the file just finished."""
 
     def _open(self) -> FormatWriter:
         name = self._layout.name(self._uuid, self._started)
@@ -172,14 +172,14 @@ class _RollingWriter(ABC):
         file = self._describe(self._path.rsplit("/", 1)[1], size)
         if self._outside is not None:
             file = replace(file, external_path=self._path)
-        # Noted before its index is written, for if that fails both have to go.
+        # Recorded before its index is written: if that fails, both must be deleted.
         self._done.append(file)
         self._path = ""
         if self._index is not None:
             self._add_index(self._index.finish())
 
     def _add_index(self, data: bytes) -> None:
-        """Put the index of the last file into its metadata, or beside it if it is large."""
+        """Embed the index of the last file in its metadata, or write it as a file if it is large."""
         file = self._done[-1]
         if len(data) <= self._schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
             self._done[-1] = replace(file, embedded_index=data)
@@ -192,9 +192,9 @@ class _RollingWriter(ABC):
         return self._folder if file.external_path is None else file.external_path.rsplit("/", 1)[0]
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
-        """How many of the batch's rows to write before looking at the file's size again.
+        """Return how many rows of the batch to write before checking the file's size again.
 
-        As if a row took half its Arrow size; a wrong guess only means to look more than once.
+        Assumes half the Arrow size per row; a wrong estimate only costs additional checks.
         """
         left = batch.num_rows - start
         bytes_left = self._target - writer.bytes_written()
@@ -216,8 +216,8 @@ class _RollingWriter(ABC):
 class RollingKeyValueWriter(_RollingWriter):
     """Writes key-value batches, sorted by key, as data files of one level, or as changelog files.
 
-    `creation_time` gives milliseconds of local wall clock; `file_source` says whether a writer or
-    a compaction made the rows; `row_group_bytes` bounds the memory of a writer, as in `open_writer`.
+    `creation_time` returns local wall clock milliseconds; `file_source` says whether a writer or a
+    compaction wrote the rows; `row_group_bytes` limits the memory of a writer, as in `open_writer`.
     """
 
     def __init__(

@@ -1,14 +1,15 @@
-"""Which bucket of a dynamic-bucket partition a key goes to (Java: `index/PartitionIndex`,
-`HashBucketAssigner`, `SimpleHashBucketAssigner`).
+"""Assigns keys to the buckets of a dynamic-bucket partition.
 
-1. A hash that the index knows stays in its bucket.
-2. A new one goes to the first bucket with fewer than `dynamic-bucket.target-row-num` hashes,
+Java: `index/PartitionIndex`, `HashBucketAssigner`, `SimpleHashBucketAssigner`.
+
+1.  A known hash stays in its bucket.
+2.  A new one goes to the first bucket with fewer than `dynamic-bucket.target-row-num` hashes,
 3. or to a new bucket, unless there are `dynamic-bucket.max-buckets` of them,
-4. in which case it goes to any of them (Java draws lots; here the hash decides).
+4. in which case it goes to any of them (Java chooses at random; here the hash decides).
 
-`dynamic-bucket.initial-buckets` n deals keys out to n groups by their hash; group g fills the
-buckets g, g + n, g + 2n, ... one after the other, so that a partition starts with n buckets.  In
-Java these are the n assigners of a job.
+`dynamic-bucket.initial-buckets` n divides keys into n groups by hash; group g fills the buckets g,
+g + n, g + 2n, ... one after the other, so that a partition starts with n buckets.  In Java these
+are the n assigners of a job.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Buckets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRules:
-    """How buckets are filled: hashes in a bucket, buckets in a partition (None: any), groups."""
+    """Limits: hashes per bucket, buckets per partition (None: unlimited), number of groups."""
 
     target_rows: int
     most_buckets: int | None = None
@@ -45,7 +46,7 @@ class BucketRules:
 
     @staticmethod
     def of(options: Options) -> BucketRules:
-        """The rules of a table; InvalidArgument if `max-buckets` is neither -1 nor positive."""
+        """Return the rules of a table; InvalidArgument if `max-buckets` is neither -1 nor positive."""
         most = options.value(DYNAMIC_BUCKET_MAX_BUCKETS)
         if most != -1 and most <= 0:
             raise InvalidArgument(
@@ -61,15 +62,15 @@ class BucketRules:
 
 @dataclass(slots=True)
 class PartitionBuckets:
-    """The hashes of one partition and their buckets; grows as keys come in.
+    """The hashes of one partition and their buckets; grows as keys arrive.
 
-    `changed` are the buckets that got hashes since `forget_changes`.
+    `changed` holds the buckets that got hashes since `forget_changes`.
     """
 
     rules: BucketRules
     table: str
     hashes: Hashes = field(default_factory=lambda: np.empty(0, np.int32))
-    """Sorted, each once."""
+    """Sorted and distinct."""
     buckets: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     counts: dict[int, int] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
@@ -78,20 +79,20 @@ class PartitionBuckets:
     def load(
         rules: BucketRules, table: str, files: Iterable[tuple[int, Hashes]]
     ) -> PartitionBuckets:
-        """What the hash indexes (bucket, hashes) of a partition say."""
+        """Load the hash indexes (bucket, hashes) of a partition."""
         files = list(files)
         counts = {bucket: len(hashes) for bucket, hashes in files}
         hashes = np.concatenate([np.empty(0, np.int32), *(h for _, h in files)])
         owners = np.concatenate(
             [np.empty(0, np.int16), *(np.full(len(h), b, np.int16) for b, h in files)]
         )
-        # Of a hash that stands in two indexes the later one counts, as when Java fills its map.
+        # If two indexes hold a hash, the later one wins, as when Java fills its map.
         _, last = np.unique(hashes[::-1], return_index=True)
         kept = len(hashes) - 1 - last
         return PartitionBuckets(rules, table, hashes[kept], owners[kept], counts)
 
     def assign(self, hashes: Hashes) -> Buckets:
-        """The bucket of each hash; new hashes are taken into the index."""
+        """Return the bucket of each hash; new hashes are added to the index."""
         distinct, first, codes = np.unique(hashes, return_index=True, return_inverse=True)
         places = np.searchsorted(self.hashes, distinct)
         inside = places < len(self.hashes)
@@ -110,12 +111,12 @@ class PartitionBuckets:
         return result[codes]
 
     def of_bucket(self, bucket: int) -> Hashes:
-        """All hashes of one bucket."""
+        """Return all hashes of one bucket."""
         mine: Hashes = self.hashes[self.buckets == bucket]
         return mine
 
     def _placed(self, hashes: Hashes) -> Buckets:
-        """The buckets of hashes that the index does not know."""
+        """Return the buckets of hashes that the index does not hold."""
         groups = self.rules.groups
         if groups == 1:
             return self._fill(hashes, 0)
@@ -148,7 +149,7 @@ class PartitionBuckets:
         return result
 
     def _with_room(self, group: int) -> Iterator[int]:
-        """The group's buckets that are not full, then new ones, as long as there may be some."""
+        """Yield the group's buckets that are not full, then new ones up to the limit."""
         step, target = self.rules.groups, max(1, self.rules.target_rows)
         known = sorted(b for b in self.counts if b % step == group)
         yield from [b for b in known if self.counts[b] < target]
@@ -158,7 +159,7 @@ class PartitionBuckets:
 
     def _overflow(self, hashes: Hashes, group: int) -> Buckets:
         mine = np.array(sorted(b for b in self.counts if b % self.rules.groups == group))
-        if not len(mine):  # the group's buckets all lie beyond a limit that was lowered
+        if not len(mine):  # all buckets of the group exceed a limit that was lowered
             mine = np.array(sorted(self.counts))
         chosen: Buckets = mine[np.abs(hashes.astype(np.int64)) % len(mine)]
         for bucket, count in zip(*np.unique(chosen, return_counts=True), strict=True):

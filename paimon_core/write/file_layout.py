@@ -1,7 +1,7 @@
-"""Format, compression, statistics and names of the files that a bucket's writer makes.
+"""Format, compression, statistics and names of the files that a bucket's writer creates.
 
-Java: `io/KeyValueFileWriterFactory`, `io/DataFilePathFactory`.  Key-value files may differ by
-level, and changelog files may differ from data files.
+Java: `io/KeyValueFileWriterFactory`, `io/DataFilePathFactory`.  Key-value files can differ by
+level, and changelog files can differ from data files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXTENSIONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """How one kind of file is written; `prefix` and `extension` enclose its unique name."""
+    """The settings for one kind of file; `prefix` and `extension` enclose its unique name."""
 
     file_format: str
     compression: str
@@ -49,12 +49,12 @@ class FileLayout:
     extension: str
 
     def name(self, uuid: str, number: int) -> str:
-        """The name of the writer's file of this number."""
+        """Return the name of the writer's file of this number."""
         return f"{self.prefix}{uuid}-{number}{self.extension}"
 
 
 def key_value_layout(options: Options, *, level: int, changelog: bool = False) -> FileLayout:
-    """The layout of key-value files of this level, or of changelog files."""
+    """Return the layout of key-value files of this level, or of changelog files."""
 
     def choose(default: str, by_level: Mapping[int, str], of_changelog: str | None) -> str:
         if changelog and of_changelog is not None:
@@ -84,7 +84,7 @@ def key_value_layout(options: Options, *, level: int, changelog: bool = False) -
 
 
 def append_layout(options: Options) -> FileLayout:
-    """The layout of the files of a table without primary key."""
+    """Return the layout of the files of a table without primary key."""
     file_format = options.value(FILE_FORMAT)
     return FileLayout(
         file_format=file_format,
@@ -96,17 +96,17 @@ def append_layout(options: Options) -> FileLayout:
 
 
 def target_file_size(options: Options, *, primary_key: bool) -> int:
-    """Bytes after which a file is followed by the next one."""
+    """Return the size in bytes at which a new file starts."""
     return options.value(TARGET_FILE_SIZE) or (KEY_VALUE_TARGET if primary_key else APPEND_TARGET)
 
 
 def small_file_size(options: Options, *, primary_key: bool) -> int:
-    """Bytes below which a file counts as small (Java: `CoreOptions.compactionFileSize`)."""
+    """Return the size limit in bytes of small files (Java: `CoreOptions.compactionFileSize`)."""
     return target_file_size(options, primary_key=primary_key) // 10 * 7
 
 
 def _extension(options: Options, file_format: str) -> str:
-    # Java takes the table's compression here, even where a level has one of its own.
+    # Java uses the table's compression here, even if a level has its own.
     compression = options.value(FILE_COMPRESSION)
     inner = _EXTENSIONS.get(compression, compression)
     if options.value(FILE_SUFFIX_INCLUDE_COMPRESSION) and inner:

@@ -1,4 +1,4 @@
-"""Statistics of a data file as its metadata holds them (Java: `stats/SimpleStatsConverter`)."""
+"""Statistics for a data file's metadata (Java: `stats/SimpleStatsConverter`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DETAILS: Final = list(Detail)
 class FileStats:
     """Collects the statistics of one file, of its value columns and of its key.
 
-    A key column is looked at once: its values stand in the file twice, as `_KEY_x` and as `x`.
+    A key column is evaluated once: the file holds its values twice, as `_KEY_x` and as `x`.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class FileStats:
         self._collector = StatsCollector(value_type, wanted, file_format)
 
     def update(self, values: Sequence[pa.Array]) -> None:
-        """Takes in the next rows: the value columns in their order."""
+        """Add the next rows: the value columns in order."""
         self._collector.update(values)
 
     @property
     def collector(self) -> StatsCollector:
-        """What collects the statistics of the value columns, column by column."""
+        """Return the collector for the value columns, column by column."""
         return self._collector
 
     def key_stats(self) -> SimpleStats:
-        """Statistics of the key columns, all of them."""
+        """Return the statistics of all key columns."""
         results = self._collector.results()
         stats = [
             narrowed(results[i], mode, self._type.fields[i].type)
@@ -84,7 +84,7 @@ class FileStats:
         return _stored(stats, [self._type.fields[i].type for i in self._key_at])
 
     def value_stats(self) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """Statistics of the value columns, and which columns they are of (None: of all)."""
+        """Return the statistics of the value columns, and which columns they cover (None: all)."""
         stats = [
             narrowed(result, mode, f.type)
             for result, mode, f in zip(

@@ -1,16 +1,16 @@
-"""Where the keys of a cross-partition table are, and what a row for another partition does.
+"""The location of each key of a cross-partition table, and the handling of moved keys.
 
 Java: `crosspartition/GlobalIndexAssigner`, `BucketAssigner`, `ExistingProcessor`.
 
 The primary key of such a table does not hold all partition keys, so a row may belong to another
-partition than the one that holds its key:
+partition than the one that currently holds its key:
 
-- deduplicate: the old place gets a delete, the row goes to its own partition;
-- partial-update, aggregation: the row goes to the old place, whatever partition it names;
+- deduplicate: the old location gets a delete, the row goes to its own partition;
+- partial-update, aggregation: the row goes to the old location, whatever partition it names;
 - first-row: the row is dropped.
 
-Nothing on disk says where keys are: a writer reads all keys first.  They are kept in memory,
-about 150 bytes each: a table of a hundred million keys is no table for this writer.
+Nothing on disk stores the locations, so a writer reads all keys first.  They take about 150 bytes
+of memory each: this writer is not suitable for a table of a hundred million keys.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BUCKET: Final = (1 << _BUCKET_BITS) - 1
 class AssignedRows:
     """The rows to write, in order, with the kind, partition and bucket of each.
 
-    `partitions` are stored row bytes, `codes` say which of them a row belongs to.
+    `partitions` are stored row bytes; `codes` hold each row's index into them.
     """
 
     rows: pa.RecordBatch
@@ -51,7 +51,7 @@ class AssignedRows:
 
 
 class GlobalIndex:
-    """Primary key (stored row bytes) -> partition and bucket; grows as rows come in."""
+    """Primary key (stored row bytes) -> partition and bucket; grows as rows arrive."""
 
     def __init__(self, table: FileStoreTable) -> None:
         schema = table.schema
@@ -70,11 +70,11 @@ class GlobalIndex:
         return len(self._places)
 
     def keys_of(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The primary keys of the rows."""
+        """Return the primary keys of the rows."""
         return encode_rows([batch.column(f.name) for f in self._keys], self._keys.types)
 
     def add(self, partition: bytes, bucket: int, keys: Iterable[bytes]) -> None:
-        """Take in keys that lie in a bucket."""
+        """Add the keys of a bucket."""
         code = self._code(partition)
         counts = self._counts[code]
         place = code << _BUCKET_BITS | bucket
@@ -84,7 +84,7 @@ class GlobalIndex:
         self._open[code] = 0
 
     def assign(self, batch: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> AssignedRows:
-        """What to write for these rows, and where; the keys' new places are remembered."""
+        """Return what to write for these rows, and where; record the keys' new locations."""
         partitions, row_codes = partition_codes(self._table, batch)
         codes = [self._code(p) for p in partitions]
         own = [codes[c] for c in row_codes.tolist()]
@@ -94,7 +94,7 @@ class GlobalIndex:
         move = self._existing_key is ExistingKey.DELETE_OLD
         drop = self._existing_key is ExistingKey.SKIP_NEW
         known = self._places
-        # Row by row: what a row does depends on all rows before it.
+        # Row by row: the effect of a row depends on all rows before it.
         for row, key in enumerate(self.keys_of(batch)):
             old = known.get(key)
             if old is not None and (old >> _BUCKET_BITS == own[row] or not (move or drop)):
@@ -155,7 +155,7 @@ class GlobalIndex:
         return code
 
     def _open_bucket(self, code: int) -> int:
-        """The first bucket of the partition with room for one more key, which is counted."""
+        """Return the first bucket of the partition with room for one more key, and count the key."""
         counts, bucket = self._counts[code], self._open[code]
         while counts.get(bucket, 0) >= self._target:
             bucket += 1

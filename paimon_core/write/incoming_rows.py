@@ -1,9 +1,9 @@
-"""Rows as they come in, made rows of the table (Java: `table/sink/TableWriteImpl`).
+"""Converts incoming rows to rows of the table (Java: `table/sink/TableWriteImpl`).
 
-In this order, as Java has it: nulls in NOT NULL columns are refused, nulls in columns with a
-default value get it, the kind of a row is taken from `rowkind.field`, rows whose kind the table
-ignores are left out.  CHAR(n) and BINARY(n) are stored as they come: padding is the business of the
-engines (and of ORC readers), Java's core does none.
+In this order, as in Java: nulls in NOT NULL columns are refused, nulls in columns with a default
+value get it, the row kind is taken from `rowkind.field`, rows whose kind the table ignores are
+dropped.  CHAR(n) and BINARY(n) are stored unchanged: engines (and ORC readers) do the padding,
+Java's core does none.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
 def table_rows(table: FileStoreTable, rows: pa.Table) -> pa.Table:
-    """The rows with the table's columns in their order and types, default values filled in.
+    """Return the rows with the table's columns, types and default values.
 
-    Columns are found by name; a nullable one may be missing.  InvalidArgument for unknown columns,
-    values that do not fit, and nulls where none may be.
+    Columns are matched by name; a nullable one may be missing.  Raises InvalidArgument for unknown
+    columns, values that do not fit, and nulls in NOT NULL columns.
     """
     schema = arrow_schema(table.schema.row_type)
     unknown = [n for n in rows.schema.names if n not in schema.names]
@@ -83,7 +83,7 @@ def _check_parts(table: FileStoreTable, column: pa.ChunkedArray, field: DataFiel
 
 
 def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
-    """The column with its default value in place of nulls."""
+    """Return the column with its default value in place of nulls."""
     default = column_from_internal(
         [parse_default(field.default_value or "", field.type)], field.type
     )
@@ -96,9 +96,9 @@ def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
 
 
 def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kinds | None:
-    """The kind of each row: from `rowkind.field` if the table has it, else as given.
+    """Return the kind of each row: from `rowkind.field` if the table has it, else as given.
 
-    InvalidArgument if that column holds null, or what is not a row kind.
+    Raises InvalidArgument if that column holds null or an invalid row kind.
     """
     name = table.options.value(ROWKIND_FIELD)
     if name is None:
@@ -120,7 +120,10 @@ def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kin
 
 
 def kept_rows(table: FileStoreTable, kinds: Kinds) -> npt.NDArray[np.bool_] | None:
-    """Which rows the table does not ignore; None for all (Java: `utils/RowKindFilter`)."""
+    """Return a mask of the rows that the table does not ignore.
+
+    None for all (Java: `utils/RowKindFilter`).
+    """
     if table.options.value(IGNORE_DELETE):
         return np.isin(kinds, (UPDATE_BEFORE, DELETE), invert=True)
     if table.options.value(IGNORE_UPDATE_BEFORE):

@@ -1,9 +1,9 @@
-"""Row groups of stored Parquet files into new data files, their pages copied as they are.
+"""Copies row groups of stored Parquet files into new data files without decoding the pages.
 
-What a column's pages hold is not looked at: its statistics are put together from those of the
-files.  A column is decoded and encoded again only where that is needed: because several chunks with
-a dictionary each are to become one, because its statistics are unknown, or because pages are so
-small that their number would cost every reader more than is saved here.
+The pages of a column are not read: its statistics are combined from those of the files.  A column
+is decoded and encoded again only if necessary: because several chunks with their own dictionaries
+must become one, because its statistics are unknown, or because its pages are so small that their
+number would cost every reader more than the copy saves.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_core.write.file_layout import append_layout, small_file_size
 
 DECODED_BYTES: Final = 4 * ROW_GROUP_BYTES
-"""Arrow bytes of columns that are decoded for one row group."""
+"""The limit in Arrow bytes for columns that are decoded for one row group."""
 PAGE_ROWS: Final = 4096
 PAGE_BYTES: Final = 64 * 1024
-"""A page of so many rows, or of so many bytes unpacked, is large enough to be kept."""
+"""A page with this number of rows, or of uncompressed bytes, is large enough to be kept."""
 StoredRows = tuple[StoredFile, StoredGroup]
-"""A row group and the file that it lies in."""
+"""A row group and its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Statistics of a column of a row group: nulls, and values among which are the bounds."""
+    """Statistics of a column of a row group: null count, and values that include the bounds."""
 
     nulls: int
     bounds: Sequence[Any] = ()
 
 
 def copied_compression(options: Options) -> str | None:
-    """The compression of the table's Parquet files; None if their pages cannot be copied."""
+    """Return the compression of the table's Parquet files; None if their pages cannot be copied."""
     layout = append_layout(options)
     if layout.file_format != "parquet":
         return None
@@ -61,20 +61,20 @@ def copied_compression(options: Options) -> str | None:
 
 
 def are_large(pages: int, rows: int, unpacked: int) -> bool:
-    """Whether pages that hold so many rows and bytes together are on average large enough."""
+    """Return whether pages with these totals of rows and bytes are large enough on average."""
     return rows >= PAGE_ROWS * pages or unpacked >= PAGE_BYTES * pages
 
 
 class RollingPageWriter(RollingAppendWriter):
-    """A `RollingAppendWriter` of Parquet files that also takes over row groups of other files.
+    """A `RollingAppendWriter` of Parquet files that also copies row groups of other files.
 
     The table must have a `copied_compression`.
     """
 
     def take_over(self, parts: Sequence[StoredRows]) -> None:
-        """Make one row group of these, in their order.
+        """Combine these into one row group, in order.
 
-        CorruptTable if a file's pages are not what its footer says; then the writer can only be
+        Raises CorruptTable if a file's pages contradict its footer; then the writer can only be
         aborted.
         """
         if self._writer is not None and self._is_better_ended(sum(g.size for _, g in parts)):
@@ -107,7 +107,7 @@ class RollingPageWriter(RollingAppendWriter):
 
     @cached_property
     def _leaves(self) -> list[range]:
-        """Which leaf columns of the file belong to each column."""
+        """Return the leaf columns of the file for each column."""
         counts = [_leaf_count(f) for f in self._schema.row_type.fields]
         return [range(end - n, end) for n, end in zip(counts, accumulate(counts), strict=True)]
 
@@ -126,15 +126,19 @@ class RollingPageWriter(RollingAppendWriter):
         )
 
     def _is_better_ended(self, more: int) -> bool:
-        """Whether the file is large enough, and would outgrow its target by more than it lacks."""
+        """Return whether to end the file before `more` bytes are added.
+
+        True if it is large enough, and would then exceed the target by more than it falls short
+        now.
+        """
         assert self._writer is not None
         written = self._writer.bytes_written()
         if written < small_file_size(self._schema.options, primary_key=False):
-            return False  # or the next compaction would take it up again
+            return False  # or the next compaction would rewrite it again
         return written + more - self._target > self._target - written
 
     def _known(self, number: int, parts: Sequence[StoredRows]) -> _Known | None:
-        """What to say of a column that is copied; None if it has to be decoded."""
+        """Return the statistics of a copied column; None if it must be decoded."""
         field = self._schema.row_type.fields[number]
         leaves = self._leaves[number]
         columns = [[group.columns[leaf] for _, group in parts] for leaf in leaves]
@@ -148,7 +152,7 @@ class RollingPageWriter(RollingAppendWriter):
             return None
         if not collector.wants_bounds(number) or nulls == sum(c.values for c in columns[0]):
             return _Known(nulls)
-        assert isinstance(field.type, AtomicType)  # of others no bounds are kept
+        assert isinstance(field.type, AtomicType)  # other types have no bounds
         if low is not None and high is not None:
             bounds = [value_of(low, field.type), value_of(high, field.type)]
         else:
@@ -158,7 +162,7 @@ class RollingPageWriter(RollingAppendWriter):
     def _decoded(
         self, numbers: Sequence[int], parts: Sequence[StoredRows]
     ) -> list[pa.RecordBatch] | None:
-        """The rows with these columns only; None if they are too many to be held at once."""
+        """Return the rows with these columns only; None if they are too large for memory."""
         columns = self._columns(numbers)
         batches: list[pa.RecordBatch] = []
         held = 0
@@ -173,7 +177,7 @@ class RollingPageWriter(RollingAppendWriter):
     def _encoded(
         self, numbers: Sequence[int], batches: Sequence[pa.RecordBatch]
     ) -> list[ChunkSource]:
-        """The leaves of these columns, encoded again; their values go into the statistics."""
+        """Encode the leaves of these columns again and add their values to the statistics."""
         if not numbers:
             return []
         for batch in batches:
@@ -187,7 +191,7 @@ class RollingPageWriter(RollingAppendWriter):
         )
 
     def _divide(self, parts: Sequence[StoredRows]) -> None:
-        """Take over fewer rows at a time; of a single row group its rows."""
+        """Take over fewer row groups at a time; decode and rewrite a single row group."""
         if len(parts) > 1:
             self.take_over(parts[: len(parts) // 2])
             self.take_over(parts[len(parts) // 2 :])
@@ -201,7 +205,7 @@ class RollingPageWriter(RollingAppendWriter):
 
 
 def _can_be_one(chunks: Sequence[StoredColumn]) -> bool:
-    """Whether the chunks may, and should, be put one behind the other."""
+    """Return whether the chunks can, and should, be concatenated."""
     return not any(c.has_dictionary for c in chunks) and are_large(
         len(chunks), sum(c.values for c in chunks), sum(c.uncompressed for c in chunks)
     )
@@ -214,7 +218,7 @@ def _leaf_count(field: DataField) -> int:
 def _bounds_of_files(
     field: DataField, parts: Sequence[StoredRows], leaf: int
 ) -> list[float | None]:
-    """The bounds of a FLOAT or DOUBLE column in each file, by its metadata; None for unknown."""
+    """Return the bounds of a FLOAT or DOUBLE column per file from its metadata; None if unknown."""
     if field.type.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return [None]
     values: list[float | None] = []

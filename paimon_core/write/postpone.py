@@ -1,14 +1,15 @@
-"""The postpone bucket: rows of a bucket=-2 table on their way to real buckets.
+"""The postpone bucket: rows of a bucket=-2 table that have no real bucket yet.
 
 Java: `postpone/PostponeBucketFileStoreWrite`.
 
 ::
 
-    bucket-postpone/data--u-USER-s-WRITER-w-UUID-n.avro    rows as they came, unsorted, unnumbered
+    bucket-postpone/data--u-USER-s-WRITER-w-UUID-n.avro    rows in arrival order, unsorted,
+    unnumbered
 
-Readers do not see them.  Compaction replays them, oldest file first, into the buckets that their
-partition has (`compaction.postpone`).  All files of one writer carry its number, so that they can
-be replayed by one task.
+Readers do not see them.  Compaction replays them, oldest file first, into the buckets of their
+partition (`compaction.postpone`).  All files of one writer carry its number, so that one task can
+replay them.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ MOST_WRITER_ID: Final = 2**31 - 1
 
 
 def postpone_schema(schema: TableSchema, *, user: str, writer_id: int) -> TableSchema:
-    """The schema under the options that postpone files are written with.
+    """Return the schema with the options for postpone files.
 
-    Avro without statistics, whatever the table's format; the table's own where Avro cannot hold a
-    column.
+    The format is Avro without statistics, whatever the table's format; the table's own format if
+    Avro cannot hold a column.
     """
     prefix = f"{schema.options.value(DATA_FILE_PREFIX)}-u-{user}-s-{writer_id}-w-"
     options: dict[str, str | None] = {DATA_FILE_PREFIX.key: prefix}

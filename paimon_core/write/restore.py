@@ -1,4 +1,4 @@
-"""What a writer has to know about the buckets it continues (Java: `FileSystemWriteRestore`)."""
+"""The existing state that a writer continues from (Java: `FileSystemWriteRestore`)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from paimon_core.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ExistingPartition:
-    """Greatest sequence number and hash index by bucket."""
+    """The greatest sequence number and the hash index by bucket."""
 
     newest: Mapping[int, int] = field(default_factory=dict)
     hash_indexes: Mapping[int, IndexFileMeta] = field(default_factory=dict)
 
 
 class ExistingBuckets:
-    """The partitions of one snapshot, read as they are asked for.
+    """The partitions of one snapshot, read on demand.
 
-    `snapshot` None: everything starts afresh, as in an empty table or an overwritten partition.
+    `snapshot` None: everything starts empty, as in an empty table or an overwritten partition.
     """
 
     def __init__(self, table: FileStoreTable, snapshot: Snapshot | None) -> None:
@@ -35,9 +35,9 @@ class ExistingBuckets:
         self._indexes: dict[bytes, dict[int, IndexFileMeta]] | None = None
 
     def load(self, partitions: Iterable[bytes]) -> None:
-        """Read what is not known yet of these partitions, all at once.
+        """Read those of these partitions that are not loaded yet, in one scan.
 
-        InvalidArgument if one of them has another number of buckets than the table asks for.
+        Raises InvalidArgument if one has another number of buckets than the table's option.
         """
         wanted = set(partitions) - self._known.keys()
         if not wanted:
@@ -59,12 +59,12 @@ class ExistingBuckets:
             )
 
     def partition(self, partition: bytes) -> ExistingPartition:
-        """What is known of the partition."""
+        """Return the state of the partition."""
         self.load([partition])
         return self._known[partition]
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
-        """One more than the greatest sequence number in the bucket (java-rules D2)."""
+        """Return the greatest sequence number in the bucket plus one (java-rules D2)."""
         return self.partition(partition).newest.get(bucket, -1) + 1
 
     def _hash_indexes(self) -> dict[bytes, dict[int, IndexFileMeta]]:

@@ -1,4 +1,4 @@
-"""Which partition and bucket each row of a batch belongs to (Java: `table/sink/KeyAndBucketExtractor`)."""
+"""Finds the partition and bucket of each row (Java: `table/sink/KeyAndBucketExtractor`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from paimon_core.types.row_hash import assign_buckets, hash_rows
 
 Buckets = npt.NDArray[np.int64]
 AssignDynamic = Callable[[bytes, Hashes], Buckets]
-"""The buckets of keys of a partition, given by their hashes."""
+"""Returns the buckets of a partition's keys, given by their hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Rows of one batch that go to the same bucket, in their order of arrival."""
+    """Rows of one batch for the same bucket, in the order of arrival."""
 
     partition: bytes
     bucket: int
@@ -38,7 +38,7 @@ def route(
     dynamic: AssignDynamic | None = None,
     bucket: int | None = None,
 ) -> list[Routed]:
-    """The rows of the batch by partition (stored row bytes) and bucket.
+    """Group the rows of the batch by partition (stored row bytes) and bucket.
 
     `dynamic` finds the buckets of a dynamic-bucket table; `bucket` sends all rows to one.
     """
@@ -55,7 +55,7 @@ def route(
 def by_bucket(
     partitions: list[bytes], codes: npt.NDArray[np.int64], buckets: Buckets
 ) -> list[Routed]:
-    """Rows grouped by their partition (its place in `partitions`) and bucket."""
+    """Group rows by partition (as index into `partitions`) and bucket."""
     lowest = int(buckets.min())
     count = int(buckets.max()) - lowest + 1
     combined = codes * count + (buckets - lowest)
@@ -72,7 +72,7 @@ def by_bucket(
 def partition_codes(
     table: FileStoreTable, batch: pa.RecordBatch
 ) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-    """The distinct partitions of the batch, and which of them each row is in."""
+    """Return the distinct partitions of the batch, and each row's index into them."""
     keys = table.schema.partition_keys
     codes = np.zeros(batch.num_rows, np.int64)
     first = codes[:1]
@@ -82,7 +82,7 @@ def partition_codes(
         encoded = batch.column(key).dictionary_encode()
         index = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
         combined = codes * (len(encoded.dictionary) + 1) + index
-        # Renumbered at each step, so that many columns cannot overflow.
+        # Renumber at each step, so that many columns cannot overflow.
         _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
     firsts = pa.array(first)
     return encode_rows(
@@ -91,7 +91,7 @@ def partition_codes(
 
 
 def key_hashes(table: FileStoreTable, batch: pa.RecordBatch) -> Hashes:
-    """The hash of each row's trimmed primary key."""
+    """Return the hash of each row's trimmed primary key."""
     key = table.schema.key_type
     return hash_rows([batch.column(f.name) for f in key], key.types)
 

@@ -1,7 +1,7 @@
-"""Rows of one bucket that wait to be written, in memory and on local disk.
+"""Buffers the rows of one bucket in memory and on local disk.
 
-Java: `mergetree/SortBufferWriteBuffer`, `disk/ExternalBuffer`.  With sort keys, what is spilled is
-a sorted run; without, rows stay in the order of their arrival.
+Java: `mergetree/SortBufferWriteBuffer`, `disk/ExternalBuffer`.  With sort keys, spilled rows form
+sorted runs; without, rows keep the order of arrival.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
 from paimon_core.types.data_types import RowType
 
 MOST_RUNS: Final = 64
-"""Runs on disk that are merged at once; more are not made."""
+"""The maximum number of runs on disk, which are merged at once."""
 _BATCH_ROWS: Final = 4096
 _COMPRESSION: Final = "lz4"
 
 
 class SpillFolder:
-    """A local folder that comes with the first file and goes with this object, or with `clear`."""
+    """A local folder, created with the first file and deleted with this object or by `clear`."""
 
     def __init__(self, parent: str | None = None) -> None:
         self._parent = parent
@@ -31,14 +31,14 @@ class SpillFolder:
         self._made = 0
 
     def new_path(self) -> Path:
-        """A path that no file has yet."""
+        """Return an unused path."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="write-", dir=self._parent)
         self._made += 1
         return Path(self._folder.name) / str(self._made)
 
     def clear(self) -> None:
-        """Delete the folder and all that is in it."""
+        """Delete the folder and its content."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -63,16 +63,16 @@ class RowBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are so many runs on disk that the rows should be written out."""
+        """Return whether the number of runs on disk has reached its limit."""
         return len(self._paths) >= MOST_RUNS
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows in, after all others."""
+        """Append rows."""
         self._waiting.append(batch)
         self.memory += batch.nbytes
 
     def spill(self) -> None:
-        """Move what waits in memory to a run on disk."""
+        """Move the rows in memory to a run on disk."""
         batch = self._in_memory()
         if batch is None:
             return
@@ -89,20 +89,20 @@ class RowBuffer:
         self._waiting, self.memory = [], 0
 
     def runs(self) -> list[Iterator[pa.RecordBatch]]:
-        """The rows, oldest run first; can be asked for again until `clear`."""
+        """Return the rows, oldest run first; can be called again until `clear`."""
         batch = self._in_memory()
         runs = [_read(path) for path in self._paths]
         return runs if batch is None else [*runs, iter([batch])]
 
     def clear(self) -> None:
-        """Forget all rows and delete their files."""
+        """Drop all rows and delete their files."""
         for path in self._paths:
             path.unlink(missing_ok=True)
         self._waiting, self._paths = [], []
         self.memory = self.disk = 0
 
     def _in_memory(self) -> pa.RecordBatch | None:
-        """What waits in memory as one batch, sorted if there is a key."""
+        """Return the rows in memory as one batch, sorted if there is a key."""
         if not self._waiting:
             return None
         if len(self._waiting) > 1 or self._key is not None:

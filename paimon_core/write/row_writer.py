@@ -1,8 +1,10 @@
-"""Rows into new files, ready to commit (Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`).
+"""Writes rows to new files, ready to commit.
 
-Nothing written here is part of the table before `paimon_core.commit` says so; what is never
-committed is an orphan.  This writer never compacts: `paimon_core.table.write_session` does, for
-tables that are not `write-only`.
+Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`.
+
+The files become part of the table when `paimon_core.commit` commits them; uncommitted files are
+orphans.  This writer never compacts: `paimon_core.table.write_session` does, for tables that are
+not `write-only`.
 """
 
 from __future__ import annotations
@@ -45,17 +47,17 @@ BucketKey = tuple[bytes, int]
 
 
 class RowWriter:
-    """Collects rows; `prepare_commit` closes the files and says what to commit.
+    """Collects rows; `prepare_commit` closes the files and returns what to commit.
 
     Memory: rows of primary-key tables, and of more than `write-max-writers-to-spill` buckets of
     others, wait in memory up to `buffer_bytes` (default: `write-buffer-size`) over all buckets;
     then those of the fullest bucket go to local disk, or to level 0 if the table is not
-    `write-buffer-spillable`.  Rows of other tables go to their files at once.
+    `write-buffer-spillable`.  Rows of other tables go directly to their files.
 
-    With `overwrite`, sequence numbers and hash indexes start afresh, as the partitions written will
-    hold nothing else.  `user` and `writer_id` stand in the names of postpone files: rows of one
-    writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
-    there on, whatever there is.  `global_index` says where the keys of a cross-partition table are
+    With `overwrite`, sequence numbers and hash indexes start empty, because the written partitions
+    will hold nothing else.  `user` and `writer_id` are part of the names of postpone files: rows of
+    one writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
+    there on, whatever exists.  `global_index` holds the key locations of a cross-partition table
     (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the system's).
     """
 
@@ -114,7 +116,7 @@ class RowWriter:
 
     @property
     def table(self) -> FileStoreTable:
-        """What is written to, as it was when the writer was made."""
+        """The table that is written to, as of the creation of the writer."""
         return self._table
 
     def write(
@@ -124,16 +126,16 @@ class RowWriter:
         *,
         bucket: int | None = None,
     ) -> None:
-        """Take the rows in; `kinds` are row kinds (0 +I, 1 -U, 2 +U, 3 -D), all +I if None.
+        """Write rows; `kinds` are row kinds (0 +I, 1 -U, 2 +U, 3 -D), all +I if None.
 
-        Columns are found by name; a nullable one may be missing.  `bucket` sends all rows to one
-        bucket, whatever their keys.  InvalidArgument for unknown columns, values that do not fit,
-        nulls where none may be, and deletes in append tables.
+        Columns are matched by name; a nullable one may be missing.  `bucket` sends all rows to one
+        bucket, whatever their keys.  Raises InvalidArgument for unknown columns, values that do not
+        fit, nulls in NOT NULL columns, and deletes in append tables.
         """
         if bucket is not None and self._table.bucket_mode is BucketMode.DYNAMIC:
             raise InvalidArgument(
                 f"rows of table {self._table.name} cannot be sent to a named bucket: its index "
-                f"says where keys go",
+                "assigns keys to buckets",
                 table=self._table.name,
             )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
@@ -146,9 +148,9 @@ class RowWriter:
             self._write_batch(batch, part, bucket)
 
     def prepare_commit(self) -> list[CommitMessage]:
-        """One message a bucket that got rows; the writer is empty and usable again.
+        """Return one message per bucket with rows; the writer is then empty and can be reused.
 
-        When it fails, what was finished is deleted again, and the writer can only be aborted.
+        On failure, finished files are deleted again, and the writer can only be aborted.
         """
         messages: list[CommitMessage] = []
         try:
@@ -163,7 +165,7 @@ class RowWriter:
         return [m for m in messages if not m.is_empty]
 
     def _finish(self, messages: list[CommitMessage]) -> None:
-        """Close the files of every bucket, and note what to commit."""
+        """Close the files of every bucket and add their messages."""
         for key, sink in self._sinks.items():
             files, changelog = sink.finish()
             if isinstance(sink, MergingSink):
@@ -298,7 +300,7 @@ class RowWriter:
         )
 
     def _next_sequence(self, partition: bytes, bucket: int) -> int:
-        # Unaware buckets are never read in order, so Java counts from 0 there.
+        # Bucket-unaware tables are never read in order, so Java counts from 0 there.
         if self._table.bucket_mode is BucketMode.UNAWARE:
             return 0
         continued = self._continued.get((partition, bucket))
@@ -331,7 +333,7 @@ class RowWriter:
     def _written_index(
         self, partition: bytes, bucket: int
     ) -> tuple[IndexFileMeta | None, IndexFileMeta | None]:
-        """(index file that goes, index file that comes) of a bucket; neither if no key is new."""
+        """Return a bucket's (removed index file, added index file); neither if no key is new."""
         index = self._indexes.get(partition)
         if index is None or bucket not in index.changed:
             return None, None
@@ -345,21 +347,21 @@ class RowWriter:
 
 
 def _appends_blindly(table: FileStoreTable) -> bool:
-    """Whether a writer need not know what there is."""
+    """Return whether a writer can append without reading the existing state."""
     return table.bucket_mode in (BucketMode.UNAWARE, BucketMode.POSTPONE)
 
 
 def data_file_paths(
     table: FileStoreTable, partition: bytes, bucket: int, file: DataFileMeta
 ) -> Iterator[str]:
-    """The paths of a data file and of those beside it."""
+    """Return the paths of a data file and its extra files."""
     yield table.paths.data_file(partition, bucket, file)
     for extra in file.extra_files:
         yield table.paths.extra_file(partition, bucket, file, extra)
 
 
 def new_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
-    """The paths of the files that exist only because of a message."""
+    """Yield the paths of the files that exist only because of a message."""
     for file in message.written_files():
         yield from data_file_paths(table, message.partition, message.bucket, file)
     for index in (*message.new_index_files, *message.compact_new_index_files):
@@ -367,5 +369,5 @@ def new_paths(table: FileStoreTable, message: CommitMessage) -> Iterator[str]:
 
 
 def delete_new_files(table: FileStoreTable, message: CommitMessage) -> None:
-    """Delete what a message that will not be committed has brought."""
+    """Delete the new files of a message that will not be committed."""
     delete_abandoned(table.io, new_paths(table, message))

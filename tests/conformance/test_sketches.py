@@ -91,5 +91,5 @@ def test_what_java_answers() -> None:
 def test_what_is_no_sketch_is_told(function: Any) -> None:
     with pytest.raises(CorruptTable, match="is not a sketch"):
         function().add(b"no sketch", b"at all")
-    with pytest.raises(CorruptTable, match="cannot take back"):
+    with pytest.raises(CorruptTable, match="cannot retract"):
         function().retract(b"", b"")

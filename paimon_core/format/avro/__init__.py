@@ -1,1 +1,1 @@
-"""Avro data files, and the Avro containers and schemas that manifests share with them."""
+"""Avro data files, and the Avro containers and schemas that manifests also use."""

@@ -5,9 +5,9 @@
     Obj 1 | map: avro.schema, avro.codec, ... | sync marker (16)
     row count (varint) | bytes (varint) | compressed rows | sync marker        block, repeated
 
-fastavro knows this layout too, but wants a zstd package of its own and turns every value with a
-logical type into a Python object.  Reading the blocks here leaves it the one thing that it is
-fast at: rows to Python values and back, over a schema of plain types.
+fastavro supports this layout too, but needs its own zstd package and turns every value with a
+logical type into a Python object.  Reading the blocks here leaves it the task at which it is fast:
+converting rows to Python values and back, with a schema of plain types.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SCHEMA_KEY: Final = "avro.schema"
 CODEC_KEY: Final = "avro.codec"
 _CODECS: Final = ("null", "deflate", "zstandard", "snappy", "bzip2", "xz")
 MOST_BLOCK_ROWS: Final = 1 << 18
-"""Rows in a block at most: writers close one at 64,000 bytes."""
+"""The maximum rows of a block: writers close a block at 64,000 bytes."""
 MOST_BLOCK_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of a decompressed block at most, for one row may be large."""
+"""The maximum bytes of a decompressed block, because one row may be large."""
 _SMALL_BLOCK_BYTES: Final = 4 * 1024 * 1024
 _SMALL_FILE_BYTES: Final = 256 * 1024 * 1024
 _MOST_RATIO: Final = 1000
-"""How many times its compressed size a block, or a file, may have beyond the sizes above."""
+"""The maximum compression ratio of a block or file beyond the sizes above."""
 _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_VARINT: Final = 10
 _CHECKSUM: Final = 4
@@ -49,7 +49,7 @@ _READ_AHEAD: Final = 1 << 20
 
 
 class Block(NamedTuple):
-    """A decompressed block: how many rows, and their bytes."""
+    """A decompressed block: its row count and its bytes."""
 
     rows: int
     data: bytes
@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _parsed(schema: bytes) -> Any:
-    """The schema; thousands of metadata files share one, so do not change it."""
+    """Return the schema; thousands of metadata files share it, so do not change it."""
     parsed = parse_json(schema)
     check_schema(parsed)
     return parsed
@@ -67,7 +67,7 @@ class Container:
     """An open container file: its schema (JSON), its codec, and its blocks."""
 
     def __init__(self, source: Any) -> None:
-        """Reads the header of a seekable source; CorruptTable if the bytes are no Avro file."""
+        """Read the header of a seekable source; CorruptTable if it is not an Avro file."""
         self._source = _Reader(source)
         if self._source.take(min(len(MAGIC), self._source.left)) != MAGIC:
             raise CorruptTable("not an Avro file: it does not begin with 'Obj1'")
@@ -81,13 +81,14 @@ class Container:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole file."""
+        """Return the size of the file in bytes."""
         return self._source.size
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks in file order, decompressed.
+        """Yield the decompressed blocks in file order.
 
-        CorruptTable for a block whose row count or size cannot be: every row takes a byte at least.
+        Raises CorruptTable for a block with an impossible row count or size: every row takes at
+        least a byte.
         """
         if self.codec not in _CODECS:
             raise UnsupportedFeature(f"Avro codec {self.codec}")
@@ -112,7 +113,7 @@ class Container:
             yield Block(rows, plain)
 
     def row_count(self) -> int:
-        """Rows in all blocks, as their headers say; nothing is decompressed."""
+        """Return the row count from the block headers, without decompressing anything."""
         total = 0
         while not self._source.at_end():
             rows = self._source.varint()
@@ -141,7 +142,7 @@ class Container:
 
 
 def encode_varint(value: int) -> bytes:
-    """A non-negative count as Avro writes a long (zigzag)."""
+    """Encode a non-negative count as an Avro long (zigzag)."""
     value <<= 1
     out = bytearray()
     while value >= 0x80:
@@ -152,7 +153,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_header(schema: Any, codec: str, sync: bytes) -> bytes:
-    """The bytes before the first block."""
+    """Return the bytes before the first block."""
     entries = {SCHEMA_KEY: json.dumps(schema).encode(), CODEC_KEY: codec.encode()}
     out = bytearray(MAGIC)
     out += encode_varint(len(entries))
@@ -162,12 +163,12 @@ def encode_header(schema: Any, codec: str, sync: bytes) -> bytes:
 
 
 def encode_block(rows: int, compressed: bytes, sync: bytes) -> bytes:
-    """The bytes of one block around its compressed rows."""
+    """Return the bytes of one block with its compressed rows."""
     return encode_varint(rows) + encode_varint(len(compressed)) + compressed + sync
 
 
 def compressor(codec: str, level: int) -> Callable[[bytes], bytes]:
-    """What applies the codec to one block; `level` is zstd's."""
+    """Return a function that compresses one block; `level` applies to zstd."""
     match codec:
         case "null":
             return _same
@@ -194,7 +195,7 @@ def _deflate(data: bytes) -> bytes:
 
 
 def _plain(codec: str, data: bytes) -> bytes:
-    """A block's rows; CorruptTable if they are damaged, or too many bytes for what they were."""
+    """Decompress a block; CorruptTable if it is damaged or decompresses to too many bytes."""
     limit = min(MOST_BLOCK_BYTES, max(_SMALL_BLOCK_BYTES, _MOST_RATIO * len(data)))
     if codec != "snappy":
         return inflate(codec, data, limit)
@@ -210,9 +211,9 @@ def _compress_snappy(data: bytes) -> bytes:
 
 
 class _Reader:
-    """Bytes and varints from a stream, read a megabyte ahead.
+    """Reads bytes and varints from a stream, a megabyte ahead.
 
-    CorruptTable for a length that is negative or goes beyond the end of the stream.
+    Raises CorruptTable for a length that is negative or exceeds the stream.
     """
 
     __slots__ = ("_at", "_chunk", "_source", "_unread", "size")
@@ -228,7 +229,7 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """Bytes up to the end of the stream."""
+        """Return the number of bytes up to the end of the stream."""
         return len(self._chunk) - self._at + self._unread
 
     def at_end(self) -> bool:

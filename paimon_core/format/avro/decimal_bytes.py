@@ -1,4 +1,4 @@
-"""Decimals between Arrow's 16-byte form and Avro's shortest big-endian two's complement."""
+"""Converts decimals between Arrow's 16 bytes and Avro's shortest big-endian two's complement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH: Final = 16
 
 
 def decimals_from_bytes(array: pa.Array, target: pa.Decimal128Type) -> pa.Array:
-    """The decimals whose unscaled values the byte strings are (Java: `BigInteger(byte[])`)."""
+    """Convert byte strings of unscaled values to decimals (Java: `BigInteger(byte[])`)."""
     size = len(array)
     if size == 0:
         return pa.array([], target)
@@ -38,14 +38,14 @@ def decimals_from_bytes(array: pa.Array, target: pa.Decimal128Type) -> pa.Array:
 
 
 def decimals_to_bytes(array: pa.Array) -> list[bytes | None]:
-    """The shortest two's complement bytes of each unscaled value, None for a null."""
+    """Return the shortest two's complement bytes of each unscaled value, None for null."""
     size = len(array)
     if size == 0:
         return []
     raw = np.frombuffer(array.buffers()[1], np.uint8, size * _WIDTH, array.offset * _WIDTH)
     big = np.ascontiguousarray(raw.reshape(size, _WIDTH)[:, ::-1])
     sign = np.where(big[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    # Leading bytes that only repeat the sign go, but one more stays if the sign would be lost.
+    # Drop leading bytes that only repeat the sign, but keep one if the sign would be lost.
     differs = big != sign
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), _WIDTH)
     at = np.minimum(first, _WIDTH - 1)

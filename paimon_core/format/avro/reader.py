@@ -1,7 +1,7 @@
-"""Batches of rows from an Avro file.
+"""Reads batches of rows from an Avro file.
 
-Avro is a format of rows: fastavro makes Python values of them, a batch at a time, and each column
-becomes an Arrow array in one call.
+Avro is a row format: fastavro converts a batch of rows to Python values, and each column becomes an
+Arrow array in one call.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from paimon_core.types.data_types import RowType
 
 _SYNC: Final = bytes(16)
 _BATCH_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of rows that are decoded at once, as Python values, if a block is not larger."""
+"""The bytes of rows that are decoded at once as Python values, unless a block is larger."""
 
 
 def read_avro(source: Any, fields: RowType, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of these columns of the file, by name; a column that it lacks is null.
+    """Yield batches of these columns of the file, by name; missing columns are null.
 
     Batches hold about `batch_rows` rows: whole blocks of the file.
     """
@@ -58,14 +58,14 @@ def read_avro(source: Any, fields: RowType, *, batch_rows: int) -> Iterator[pa.R
 
 
 def decode_all_rows(source: Any) -> int:
-    """How many rows the file holds, each decoded; CorruptTable if one cannot be."""
+    """Decode all rows and return their number; CorruptTable if one cannot be decoded."""
     container = Container(source)
     decode = _RowDecoder(container.schema, [f["name"] for f in container.schema["fields"]])
     return sum(len(decode(rows, data)) for rows, data in container.blocks())
 
 
 class _RowDecoder:
-    """Blocks of rows to dicts of the named fields, without logical types."""
+    """Decodes blocks of rows to dicts of the named fields, without logical types."""
 
     def __init__(self, schema: Any, names: list[str]) -> None:
         writer = physical_schema(schema)
@@ -107,7 +107,7 @@ def _column(values: list[Any], written: Any, target: pa.DataType) -> pa.Array:
 
 
 def _read_type(schema: Any) -> pa.DataType:
-    """The Arrow type in which values of the schema arrive."""
+    """Return the Arrow type of the decoded values of a schema."""
     schema = without_null(schema)
     if isinstance(schema, dict):
         logical = schema.get("logicalType", "")
@@ -144,7 +144,7 @@ def _read_type(schema: Any) -> pa.DataType:
 
 
 def _logical(array: pa.Array, schema: Any, target: pa.DataType) -> pa.Array:
-    """The array with decimals made of bytes, and maps of arrays of entries, at any depth."""
+    """Convert bytes to decimals, and arrays of entries to maps, at any depth."""
     schema = without_null(schema)
     if not isinstance(schema, dict):
         return array

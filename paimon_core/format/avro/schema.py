@@ -1,7 +1,7 @@
 """Avro schemas of Paimon rows (Java: `format/avro/AvroSchemaConverter`).
 
-Two things are Paimon's own: TIMESTAMP is written as `timestamp-*` and TIMESTAMP LTZ as
-`local-timestamp-*`, the reverse of Avro's specification; and a map whose key is no string is an
+Paimon differs from Avro in two points: TIMESTAMP is written as `timestamp-*` and TIMESTAMP LTZ as
+`local-timestamp-*`, the reverse of Avro's specification; and a map whose keys are not strings is an
 array of records `key`, `value`.
 """
 
@@ -48,16 +48,16 @@ _MICROS: Final = 6
 
 
 def file_schema(row_type: RowType) -> Any:
-    """The schema that Java writes for these columns; UnsupportedFeature where Java has none."""
+    """Return the schema that Java writes for these columns; UnsupportedFeature if it has none."""
     record = _bare_schema(row_type, "record")
     return {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": record["fields"]}
 
 
 def check_schema(schema: Any) -> None:
-    """CorruptTable for a file's schema that is not one of a record, or cannot be decoded safely.
+    """Raise CorruptTable for a schema that is not a record or cannot be decoded safely.
 
-    A type that refers to another by its name may contain itself, and an array of values that take
-    no bytes may have any length: neither has to end.  No writer of Paimon makes such a schema.
+    A type that refers to another by name may contain itself, and an array of values that take no
+    bytes may have any length: decoding might not end.  No Paimon writer creates such schemas.
     """
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise CorruptTable(f"the schema of an Avro file is not that of a record: {shown(schema)}")
@@ -65,7 +65,7 @@ def check_schema(schema: Any) -> None:
 
 
 def _takes_bytes(schema: Any) -> bool:
-    """Whether every value of the type takes a byte at least."""
+    """Return whether every value of the type takes at least a byte."""
     match schema:
         case str() if schema in _PRIMITIVES:
             return schema != "null"
@@ -102,7 +102,7 @@ def _schema(t: DataType, name: str) -> Any:
 
 
 def physical_schema(schema: Any) -> Any:
-    """The same schema without logical types: the values are what lies in the file."""
+    """Return the schema without logical types, for the values as stored."""
     match schema:
         case list():
             return [physical_schema(s) for s in schema]
@@ -123,7 +123,7 @@ def physical_schema(schema: Any) -> Any:
 
 
 def without_null(schema: Any) -> Any:
-    """The branch of a nullable union that is not null; any other schema as it is."""
+    """Return the non-null branch of a nullable union; any other schema unchanged."""
     if isinstance(schema, list):
         branches = [s for s in schema if s != "null"]
         return branches[0] if len(branches) == 1 else schema
@@ -131,7 +131,7 @@ def without_null(schema: Any) -> Any:
 
 
 def is_string_keyed(t: MapType | MultisetType) -> bool:
-    """Whether the type is written as an Avro map (which has string keys only)."""
+    """Return whether the type is written as an Avro map (which has only string keys)."""
     return map_types(t)[0].root in _STRINGS
 
 

@@ -1,4 +1,4 @@
-"""Avro files as Java Paimon writes them (Java: `format/avro/AvroFileFormat`)."""
+"""Writes Avro files like Java Paimon (Java: `format/avro/AvroFileFormat`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from paimon_core.types.data_types import (
 )
 
 BLOCK_BYTES: Final = 64_000
-"""Bytes of rows in a block before compression, as Avro's Java library has it."""
-# Without xz: Java's bundles hold no library for it.
+"""The bytes of a block before compression, as in Avro's Java library."""
+# Without xz: Java's bundles have no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
     "zstandard": "zstandard",
@@ -41,7 +41,7 @@ _CODECS: Final = {
 
 
 class AvroFileWriter:
-    """`FormatWriter` of one Avro file; `sync` are 16 bytes that no row is likely to hold."""
+    """`FormatWriter` of one Avro file; `sync` holds 16 bytes that are unlikely in any row."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class AvroFileWriter:
 
 
 def _values(array: pa.Array, t: DataType) -> Iterable[Any]:
-    """The values as they lie in the file: timestamps as numbers, decimals as bytes."""
+    """Return the values as stored: timestamps as numbers, decimals as bytes."""
     match t:
         case ArrayType():
             return _lists(array, list(_values(array.values, t.element)))

@@ -1,7 +1,7 @@
-"""The tail of an ORC file, read here before the ORC library reads it.
+"""Reads and checks the tail of an ORC file before the ORC library reads it.
 
-The library trusts a footer: types that contain themselves have no end, and a DECIMAL of 62 digits
-ends the process.  So every reader of an ORC file checks its footer first.
+The library trusts footers: it loops on types that contain themselves, and a DECIMAL of 62 digits
+crashes the process.  So every reader of an ORC file checks its footer first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paimon_core.format.orc.streams import decompressed
 
 _TAIL: Final = 16 * 1024
 _MOST_BLOCK: Final = 1 << 23
-"""Bytes that a compressed block can stand for: its header has 23 bits."""
+"""The maximum bytes of a block: its header has 23 bits."""
 _MOST_NESTED: Final = 64
 _MOST_DIGITS: Final = 38
 # Field numbers of orc_proto.proto.
@@ -29,7 +29,7 @@ _DECIMAL: Final = 14
 
 
 class OrcTail:
-    """The footer of an open ORC file; CorruptTable if there is none."""
+    """The footer of an open ORC file; raises CorruptTable without one."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -47,14 +47,14 @@ class OrcTail:
         if footer_length + number_of(postscript, _PS_METADATA) > size - end:
             raise CorruptTable(f"an ORC footer of {footer_length:,} bytes in a file of {size:,}")
         if number_of(postscript, _PS_BLOCK) > _MOST_BLOCK:
-            raise CorruptTable("an ORC file has larger blocks than the format can say")
+            raise CorruptTable("an ORC file has larger blocks than the format allows")
         if footer_length + end > len(tail):
             tail = self._read(size - footer_length - end, footer_length + end)
         footer = tail[len(tail) - end - footer_length : len(tail) - end]
         self._fields = list(read_fields(decompressed(footer, self.codec)))
 
     def check(self) -> None:
-        """CorruptTable if the footer is not one that the ORC library can be given."""
+        """Raise CorruptTable if the footer is not safe for the ORC library."""
         types = [dict(_listed(message)) for message in self._messages(_TYPES)]
         if not types:
             raise CorruptTable("an ORC file has no types")
@@ -77,14 +77,14 @@ class OrcTail:
                 depths[child] = depth + 1
         for stripe in self.stripes():
             if sum(number_of(stripe, part) for part in _STRIPE_PARTS) > self._size:
-                raise CorruptTable("a stripe of an ORC file ends behind the file")
+                raise CorruptTable("a stripe of an ORC file extends beyond the file")
 
     def stripes(self) -> Iterator[dict[int, int | bytes]]:
-        """The fields of each stripe's entry in the footer."""
+        """Yield the fields of each stripe's entry in the footer."""
         return (dict(read_fields(message)) for message in self._messages(_STRIPES))
 
     def user_metadata(self, key: bytes) -> str | None:
-        """What the file says under this key."""
+        """Return the file's metadata value of this key."""
         for item in self._messages(_USER_METADATA):
             entry = dict(read_fields(item))
             if entry.get(1) == key:
@@ -92,11 +92,11 @@ class OrcTail:
         return None
 
     def stripe_footer(self, stripe: dict[int, int | bytes]) -> dict[int, int | bytes]:
-        """The fields of a stripe's own footer; CorruptTable if it lies behind the file."""
+        """Return the fields of a stripe's own footer; CorruptTable if it is beyond the file."""
         start = sum(number_of(stripe, part) for part in _STRIPE_PARTS[:-1])
         length = number_of(stripe, _STRIPE_PARTS[-1])
         if start + length > self._size:
-            raise CorruptTable("a stripe of an ORC file ends behind the file")
+            raise CorruptTable("a stripe of an ORC file extends beyond the file")
         return dict(read_fields(decompressed(self._read(start, length), self.codec)))
 
     def _messages(self, number: int) -> Iterator[bytes]:
@@ -108,25 +108,25 @@ class OrcTail:
 
 
 def check_footer(source: Any) -> None:
-    """CorruptTable if an open file has not a footer that the ORC library can be given."""
+    """Raise CorruptTable if an open file's footer is not safe for the ORC library."""
     OrcTail(source).check()
     source.seek(0)
 
 
 def number_of(fields: dict[int, Any], number: int) -> int:
-    """The number in a field; 0 without one."""
+    """Return the number in a field; 0 without one."""
     value = fields.get(number, 0)
     return value if isinstance(value, int) else 0
 
 
 def text_of(fields: dict[int, Any], number: int) -> str:
-    """The text in a field; "" without one."""
+    """Return the text in a field; "" without one."""
     value = fields.get(number, b"")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
 def _listed(message: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a type, its children as one tuple however they are written."""
+    """Yield the fields of a type, its children as one tuple in either encoding."""
     children: tuple[int, ...] = ()
     for field, value in read_fields(message):
         if field != _CHILDREN:

@@ -1,4 +1,4 @@
-"""Protocol Buffers' wire format, as far as the tail of an ORC file needs it."""
+"""The subset of the Protocol Buffers wire format that the tail of an ORC file needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_VARINT: Final = 10
 
 
 def varint(value: int) -> bytes:
-    """A non-negative number in groups of seven bits, the lowest first."""
+    """Encode a non-negative number in groups of seven bits, the lowest first."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -24,23 +24,23 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a non-negative number."""
+    """Encode a field with a non-negative number."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 
 def blob(field: int, value: bytes | str) -> bytes:
-    """A field that holds bytes, a text or a message."""
+    """Encode a field with bytes, a string or a message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | _BYTES) + varint(len(data)) + data
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    """A field that holds a list of numbers."""
+    """Encode a field with a list of numbers."""
     return blob(field, b"".join(map(varint, values)))
 
 
 def read_numbers(data: bytes) -> Iterator[int]:
-    """The numbers of a packed list; CorruptTable if the bytes are none."""
+    """Yield the numbers of a packed list; CorruptTable for invalid bytes."""
     at = 0
     while at < len(data):
         value, at = _read_varint(data, at)
@@ -48,7 +48,7 @@ def read_numbers(data: bytes) -> Iterator[int]:
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: number and value, messages as bytes; CorruptTable if it is none."""
+    """Yield number and value of a message's fields, messages as bytes; CorruptTable if invalid."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
@@ -70,7 +70,7 @@ def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins there, and where it ends."""
+    """Return the number at this position, and its end."""
     value = 0
     for shift, byte in enumerate(data[at : at + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << 7 * shift

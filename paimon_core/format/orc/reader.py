@@ -1,11 +1,11 @@
-"""Batches of rows from an ORC file.
+"""Reads batches of rows from an ORC file.
 
-pyarrow's `ORCFile` decodes a stripe as a whole; its dataset scanner streams batches out of the
-stripe, in less memory and less time, so the scanner reads here.
+pyarrow's `ORCFile` decodes a whole stripe; its dataset scanner streams batches from the stripe with
+less memory and time, so this module uses the scanner.
 
-Where ORC's own types lie between (Java: `OrcTypeUtil`, the ORC library's readers): TIME is an int
-of milliseconds; all timestamps come in nanoseconds; CHAR(n) is padded in the file and loses *all*
-trailing blanks when read, in Java as here.
+ORC types differ from Paimon's (Java: `OrcTypeUtil`, the ORC library's readers): TIME is an int of
+milliseconds; all timestamps are in nanoseconds; CHAR(n) is padded in the file and loses *all*
+trailing blanks when read, as in Java.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from paimon_core.types.data_types import (
 def read_orc(
     source: Any, fields: RowType, *, batch_rows: int, use_threads: bool, legacy_ltz: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of these columns of the file, by name; a column that it lacks is null.
+    """Yield batches of these columns of the file, by name; missing columns are null.
 
-    `source` is an open file.  UnsupportedFeature for a timestamp before 1678 or after 2261, which
-    pyarrow cannot take from an ORC file.  With `legacy_ltz`, TIMESTAMP LTZ is what Java reads in
-    the zone in which the file was written.
+    `source` is an open file.  With `legacy_ltz`, TIMESTAMP LTZ is what Java reads in the zone in
+    which the file was written.  Raises UnsupportedFeature for a timestamp before 1678 or after
+    2261, which pyarrow cannot read from ORC.
     """
-    # Here and not above: it imports pandas where there is one, which takes longer than the rest.
+    # Imported here: it imports pandas if installed, which takes longer than the rest.
     import pyarrow.dataset as ds  # noqa: PLC0415
     from pyarrow import orc  # noqa: PLC0415
 
@@ -85,10 +85,10 @@ def read_orc(
 
 
 def _whole_stripes(file: Any, names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches out of stripes decoded with all their columns.
+    """Yield batches from stripes decoded with all their columns.
 
-    For names with a dot: Arrow's dataset takes them for a path into a struct, finds nothing, and
-    gives nulls without a word.
+    For names with a dot: Arrow's dataset treats them as a path into a struct, finds nothing, and
+    silently returns nulls.
     """
     for number in range(file.nstripes):
         stripe = file.read_stripe(number).select(names)

@@ -1,8 +1,8 @@
-"""Columns of numbers as ORC's streams of bytes, made by columns (the ORC specification, version 1).
+"""Encodes columns of numbers as ORC byte streams (ORC specification, version 1).
 
-Integers take run length encoding version 2.  Of its four kinds of runs two are used: DELTA with a
-fixed step, for constants and counters, and DIRECT with widths of whole bytes, which numpy packs
-by cutting big-endian numbers.  The general compression that follows makes up for the bits lost.
+Integers use run length encoding version 2.  Two of its four kinds of runs are used: DELTA with a
+fixed step, for constants and counters, and DIRECT with widths of whole bytes, which numpy packs by
+slicing big-endian numbers.  The compression that follows makes up for the wasted bits.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 BLOCK: Final = 256 * 1024
-"""Bytes that are compressed at a time."""
+"""The bytes that are compressed at a time."""
 _RUN: Final = 512
 _DIRECT: Final = 0x40
 _DELTA: Final = 0xC0
 _WIDTH_CODE: Final = (0, 7, 15, 23, 27, 28, 29, 30, 31)
-"""By bytes: how a run's width is coded in its header."""
+"""The code of a run's width in its header, by width in bytes."""
 _LITERALS: Final = 128
 _REPEATS: Final = 130
 _MAX_STEP: Final = 2**61
 _CODEC_NAMES: Final = {1: "deflate", 2: "snappy", 4: "lz4", 5: "zstandard"}
 _MOST_BLOCK_BYTES: Final = 8 * 1024 * 1024
-"""What the three bytes of a block's header can say."""
+"""The maximum length in the three bytes of a block's header."""
 _MOST_FOOTER_BYTES: Final = 64 * 1024 * 1024
 
 
 def bits(values: npt.NDArray[np.bool_]) -> bytes:
-    """Booleans: eight in a byte, the first in the highest bit, then byte runs."""
+    """Encode booleans: eight per byte, the first in the highest bit, then byte runs."""
     return byte_runs(np.packbits(values))
 
 
 def byte_runs(values: npt.NDArray[np.uint8]) -> bytes:
-    """Bytes as runs: one repeated value, or literals."""
+    """Encode bytes as runs: one repeated value, or literals."""
     size = len(values)
     if size > 2 and (values == values[0]).all():
         full, rest = divmod(size, _REPEATS)
@@ -65,13 +65,13 @@ def _literals(values: npt.NDArray[np.uint8]) -> bytes:
 
 
 def signed(values: Ints) -> bytes:
-    """Signed integers as runs."""
+    """Encode signed integers as runs."""
     words = ((values << 1) ^ (values >> 63)).view(np.uint64)
     return _runs(values, words)
 
 
 def unsigned(values: Ints) -> bytes:
-    """Integers that are not negative, as runs."""
+    """Encode non-negative integers as runs."""
     return _runs(values, values.view(np.uint64))
 
 
@@ -130,7 +130,7 @@ def _delta(run: Words, step: int) -> bytes:
 
 
 def wide_varints(low: Words, high: Words) -> bytes:
-    """Signed 128-bit integers (low and high words) as zigzag varints."""
+    """Encode signed 128-bit integers (low and high words) as zigzag varints."""
     sign = (high.view(np.int64) >> 63).view(np.uint64)
     one, top = np.uint64(1), np.uint64(63)
     high = ((high << one) | (low >> top)) ^ sign
@@ -153,7 +153,7 @@ def wide_varints(low: Words, high: Words) -> bytes:
 
 
 def compressor(codec: str, level: int) -> Callable[[bytes], bytes] | None:
-    """What compresses one block; None for no compression."""
+    """Return a function that compresses one block; None without compression."""
     match codec:
         case "none":
             return None
@@ -166,7 +166,7 @@ def compressor(codec: str, level: int) -> Callable[[bytes], bytes] | None:
 
 
 def compressed(data: bytes, compress: Callable[[bytes], bytes] | None) -> bytes:
-    """A stream as it lies in the file: blocks, each with a header of three bytes."""
+    """Return a stream as stored: blocks, each with a header of three bytes."""
     if compress is None:
         return data
     parts = []
@@ -181,9 +181,9 @@ def compressed(data: bytes, compress: Callable[[bytes], bytes] | None) -> bytes:
 
 
 def decompressed(data: bytes, codec: int) -> bytes:
-    """A footer without its compression; `codec` is the number in the postscript.
+    """Decompress a footer; `codec` is the number in the postscript.
 
-    CorruptTable if it is damaged or larger than any footer.
+    Raises CorruptTable if it is damaged or too large for a footer.
     """
     if codec == 0:
         return data

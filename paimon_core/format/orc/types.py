@@ -1,6 +1,6 @@
-"""Paimon's columns as the type tree of an ORC file (Java: `format/orc/OrcTypeUtil`).
+"""The ORC type tree of Paimon columns (Java: `format/orc/OrcTypeUtil`).
 
-Every type has a number, given depth first; the root is a struct of the columns, number 0.
+Types are numbered depth first; the root is a struct of the columns, number 0.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class OrcType:
     field_id: bytes | None = None
 
     def nodes(self) -> Iterator[OrcType]:
-        """This node and all below it, in the order of their numbers."""
+        """Yield this node and all below it in the order of their numbers."""
         yield self
         for child in self.children:
             yield from child.nodes()
 
     def encoded(self) -> bytes:
-        """The node as a message of the file's footer."""
+        """Return the node as a message of the file's footer."""
         out = number(1, self.kind)
         if self.children:
             out += packed(2, [c.number for c in self.children])
@@ -107,7 +107,7 @@ class OrcType:
 
 
 def orc_type(row_type: RowType) -> OrcType:
-    """The type tree of a file of these columns."""
+    """Return the type tree of a file with these columns."""
     return _Tree().row(row_type, arrow_schema(row_type), None)
 
 

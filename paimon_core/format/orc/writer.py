@@ -1,14 +1,14 @@
-"""ORC files as Java Paimon reads them.
+"""Writes ORC files that Java Paimon can read.
 
-pyarrow's own ORC writer is not used: it writes times before 1970 with negative nanoseconds, on
-which Java's reader fails, it has no CHAR(n) and VARCHAR(n), and its statistics lose NaN.
+pyarrow's ORC writer is not used: it writes times before 1970 with negative nanoseconds, on which
+Java's reader fails, it lacks CHAR(n) and VARCHAR(n), and its statistics ignore NaN.
 
 ::
 
     ORC | stripe: streams of the columns, then its footer | ... | footer | postscript | its length
 
-Streams are made by `streams`; row indexes are left out, so readers skip by Paimon's own
-statistics of the file, not inside it.
+`streams` encodes the streams.  There are no row indexes, so readers can skip whole files by
+Paimon's statistics, but no rows inside a file.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from paimon_core.types.data_types import RowType
 
 MAGIC: Final = b"ORC"
 STRIPE_BYTES: Final = 48 * 1024 * 1024
-"""Arrow bytes that are collected for a stripe."""
+"""The Arrow bytes that are collected for a stripe."""
 FIRST_RATIO: Final = 0.5
-"""Bytes on disk per Arrow byte, as long as no stripe was written yet."""
+"""The estimated bytes on disk per Arrow byte before the first stripe is written."""
 _CODECS: Final = {"none": 0, "zlib": 1, "snappy": 2, "lz4": 4, "zstd": 5}
 _WRITER_VERSION: Final = 6
 _EPOCH_2015: Final = 1_420_070_400
-"""Seconds are counted from 2015 on."""
+"""The epoch of ORC timestamps: seconds count from 2015."""
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLI_NANOS: Final = 999_999
 
@@ -164,7 +164,7 @@ class OrcFileWriter:
 
 
 class _Count:
-    """How many values a column has, and whether nulls; nothing else is known of it."""
+    """The statistics of a column: its number of values, and whether it has nulls."""
 
     __slots__ = ("has_null", "values")
 
@@ -246,7 +246,7 @@ class _Stripe:
     def _text(self, node: OrcType, array: pa.Array) -> None:
         if node.kind is OrcKind.CHAR:
             array = pc.utf8_rpad(array, width=node.length, padding=" ")
-        # Java's reader of BINARY columns knows no dictionaries.
+        # Java's reader of BINARY columns does not support dictionaries.
         texts = node.kind is not OrcKind.BINARY
         if texts and repeats(sample(pa.chunked_array([array])), len(array)):
             encoded = array.dictionary_encode()
@@ -283,8 +283,10 @@ def _bytes_and_lengths(array: pa.Array) -> tuple[bytes, Ints]:
 
 
 def _seconds_and_nanos(array: pa.Array) -> tuple[Ints, Ints]:
-    """Seconds and nanoseconds as ORC has them: seconds before 1970 are rounded up if a millisecond
-    or more lies beyond them, which the reader undoes, but only for seconds below zero.
+    """Return ORC seconds and nanoseconds.
+
+    Seconds before 1970 are rounded up if the fraction is a millisecond or more; the reader reverses
+    this, but only for seconds below zero.
     """
     of_second = _UNITS[array.type.unit]
     times = np.asarray(array.view(pa.int64()))
@@ -302,7 +304,7 @@ def _seconds_and_nanos(array: pa.Array) -> tuple[Ints, Ints]:
 
 
 def _formatted_nanos(nanos: Ints) -> Ints:
-    """Nanoseconds without trailing zeros; the low three bits say how many were cut off, less one."""
+    """Drop trailing zeros of nanoseconds; the low three bits hold their number minus one."""
     zeros = np.zeros(len(nanos), np.int64)
     left = nanos.copy()
     cut = (left != 0) & (left % 100 == 0)

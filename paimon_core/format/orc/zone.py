@@ -1,10 +1,10 @@
-"""The time zone that TIMESTAMP LTZ columns of an ORC file are bound to.
+"""The time zone of TIMESTAMP LTZ columns in ORC files.
 
-By default (`orc.timestamp-ltz.legacy.type`) Java Paimon takes the UTC wall clock of a value for
-one of the JVM's own zone, and stores *that* instant; reading, it does the reverse.  A JVM in
-another zone reads other values.  Java leaves its zone in each stripe's footer, so the values can
-be had back here whatever the zone; files made here say in their footer for which zone they were
-made: `caretaker.orc-time-zone`, the zone of the JVMs that use the table.
+By default (`orc.timestamp-ltz.legacy.type`), Java Paimon interprets the UTC wall clock of a value
+in the JVM's own zone and stores *that* instant; reading reverses this.  A JVM in another zone reads
+other values.  Java records its zone in each stripe's footer, so the values can be recovered here
+for any zone.  Files written here record their zone in the footer as `caretaker.orc-time-zone`, the
+zone of the JVMs that use the table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ZONE_KEY: Final = b"caretaker.orc-time-zone"
 UTC: Final = "UTC"
 _SAME_AS_UTC: Final = frozenset({"", "UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Zulu", "UCT"})
 _WRITER_ZONE: Final = 3
-"""The field of a stripe's footer that holds the zone of the JVM."""
+"""The field of a stripe's footer with the zone of the JVM."""
 
 
 def file_zone(source: Any) -> str:
-    """The zone that LTZ columns of the file are bound to; "UTC" if they are plain instants."""
+    """Return the zone of the file's LTZ columns; "UTC" if they are plain instants."""
     tail = OrcTail(source)
     zone = tail.user_metadata(ZONE_KEY)
     if zone is None:
@@ -37,7 +37,7 @@ def file_zone(source: Any) -> str:
 
 
 def to_wall_clock(instants: pa.Array, zone: str) -> pa.Array:
-    """The zone's wall clock at these instants, as if it were UTC: what Java reads.
+    """Convert instants to the zone's wall clock as if it were UTC, as Java reads them.
 
     Applies to every TIMESTAMP LTZ in the array, at any depth.
     """
@@ -50,7 +50,7 @@ def to_wall_clock(instants: pa.Array, zone: str) -> pa.Array:
 
 
 def to_instants(values: pa.Array, zone: str) -> pa.Array:
-    """The instants at which the zone's wall clock shows these values: what Java stores."""
+    """Convert values of the zone's wall clock to instants, as Java stores them."""
     if pa.types.is_nested(values.type):
         return _deep(values, lambda a: to_instants(a, zone))
     if not _is_ltz(values.type):
@@ -61,7 +61,7 @@ def to_instants(values: pa.Array, zone: str) -> pa.Array:
 
 
 def has_ltz(t: DataType) -> bool:
-    """Whether the type is TIMESTAMP LTZ or holds one."""
+    """Return whether the type is or contains TIMESTAMP LTZ."""
     if isinstance(t, RowType):
         return any(has_ltz(f) for f in t.types)
     parts = (getattr(t, name, None) for name in ("element", "key", "value"))

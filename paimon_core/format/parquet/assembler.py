@@ -1,8 +1,8 @@
-"""A Parquet file put together from column chunks: such as lie in other files, and newly encoded ones.
+"""Assembles a Parquet file from column chunks of other files and newly encoded ones.
 
-Arrow writes only what it has encoded itself.  So what has to be encoded is written by Arrow into
-memory, as a file with one row group, and its chunks are copied from there like any others; the
-footer is made here, with the schema that Arrow gives a file of these columns.
+Arrow only writes chunks that it has encoded itself.  So Arrow encodes new chunks in memory, as a
+file with one row group, and they are copied from there like all others; the footer is built here,
+with the schema that Arrow writes for these columns.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from paimon_core.format.parquet.writer import FIRST_RATIO, ROW_GROUP_BYTES, Parq
 from paimon_core.types.data_types import AtomicType, DataType, RowType
 
 VERSION: Final = "1.0.0"
-"""Of the way that files are put together here, for readers that have to know of its faults."""
+"""The version of this assembler, for readers that must work around its faults."""
 COPIED_CODECS: Final = {"zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP", "none": "UNCOMPRESSED"}
-"""Compressions whose chunks may be copied, by the option's word; LZ4 has two forms in Parquet."""
+"""Compressions whose chunks can be copied, by option value; LZ4 has two forms in Parquet."""
 _CODEC_NUMBERS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
 # Field numbers of parquet.thrift.
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
@@ -58,7 +58,7 @@ _TYPE, _NAME, _CHILDREN = 1, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """A column chunk and how to read bytes of the file that it lies in."""
+    """A column chunk and a function that reads bytes of its file."""
 
     column: StoredColumn
     read: Read
@@ -66,7 +66,7 @@ class ChunkSource:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A leaf column: its physical type's number, its path, the column's type if it is no part."""
+    """A leaf column: its physical type, its path, and the column's type unless it is nested."""
 
     type: int
     path: tuple[bytes, ...]
@@ -78,7 +78,7 @@ class _Leaf:
 
 
 class ParquetAssembler:
-    """`FormatWriter` of one Parquet file, which also takes over row groups as they are stored."""
+    """`FormatWriter` of one Parquet file, which also copies stored row groups."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class ParquetAssembler:
             self._flush()
 
     def take_over(self, rows: int, leaves: Sequence[Sequence[ChunkSource]]) -> None:
-        """Adds a row group: of each leaf column the chunks that make it up, one after the other.
+        """Add a row group from the chunks of each leaf column, concatenated.
 
-        A chunk with a dictionary must be the only one.  CorruptTable if pages are not what their
-        footer says.
+        A chunk with a dictionary must be the only one of its column.  Raises CorruptTable if pages
+        contradict their footer.
         """
         self._flush()
         self._append(rows, leaves)
@@ -171,7 +171,7 @@ class ParquetAssembler:
         self._rows += rows
 
     def _chunk(self, leaf: _Leaf, sources: Sequence[ChunkSource]) -> Struct:
-        """Copies the pages; what the footer says of them."""
+        """Copy the pages and return their footer entry."""
         start = int(self._sink.tell())
         for source in sources:
             for pages in checked_pages(source.read, source.column, leaf.name):
@@ -201,7 +201,7 @@ class ParquetAssembler:
 def encoded(
     batches: Sequence[pa.RecordBatch], columns: RowType, *, compression: str, zstd_level: int
 ) -> list[ChunkSource]:
-    """The leaf columns of the rows, encoded as one row group in memory."""
+    """Return the leaf columns of the rows, encoded as one row group in memory."""
     file = _in_memory(batches, columns, compression=compression, zstd_level=zstd_level)
     metadata = pq.read_metadata(pa.BufferReader(file))
     groups = stored_groups(metadata, metadata, COPIED_CODECS[compression])
@@ -211,13 +211,13 @@ def encoded(
 
 
 def layout_like(columns: RowType, compression: str) -> pq.FileMetaData:
-    """The metadata of an empty file of these columns."""
+    """Return the metadata of an empty file with these columns."""
     empty = _in_memory([], columns, compression=compression, zstd_level=1)
     return pq.read_metadata(pa.BufferReader(empty))
 
 
 def reader(file: pa.Buffer) -> Read:
-    """Reads bytes of a file that is in memory, without copying them."""
+    """Return a function that reads bytes of an in-memory file without copying them."""
 
     def read(start: int, size: int) -> pa.Buffer:
         return file.slice(start, min(size, file.size - start))
@@ -281,7 +281,7 @@ _STORED: Final[dict[int, Callable[[Raw], bytes]]] = {
     4: lambda v: np.float32(v).tobytes(),
     5: lambda v: np.float64(v).tobytes(),
 }
-"""How Parquet stores a value of a physical type; of the others the bytes themselves."""
+"""The struct format of a physical type's values; other types store the bytes themselves."""
 
 
 def _plain(value: Raw, store: Callable[[Raw], bytes] | None) -> bytes:

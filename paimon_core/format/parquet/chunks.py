@@ -1,11 +1,11 @@
-"""Column chunks of Parquet files as they lie there, to be copied without decoding.
+"""Stored column chunks of Parquet files, for copying without decoding.
 
-The pages of a chunk say all that is needed to decode them, apart from a dictionary, which is a page
-of its own at the front.  So a chunk may be moved to another file as it is; and chunks without
-dictionaries may be put one behind the other to make a longer one.
+The pages of a chunk hold everything needed to decode them, except for a dictionary, which is a
+separate page at the front.  So a chunk can be moved to another file unchanged, and chunks without
+dictionaries can be concatenated.
 
-What a file's footer says about a column is believed only of writers that are known to say it right,
-and the pages are looked at on the way: their sizes, their values, their checksums.
+The footer's statistics of a column are trusted only for writers known to be correct, and the pages
+are checked during the copy: their sizes, value counts and checksums.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 
 Raw = bool | int | float | bytes
-"""A value as it is stored: numbers, or the bytes of texts and of long decimals."""
+"""A stored value: a number, or the bytes of a string or a long decimal."""
 Read = Callable[[int, int], pa.Buffer]
-"""So many bytes of a file from an offset on."""
+"""Reads a number of bytes of a file from an offset."""
 
 WINDOW: Final = 8 * 1024 * 1024
-"""Bytes of a chunk that are held at once; more if a page is larger."""
+"""The bytes of a chunk held in memory at once; more if a page is larger."""
 _LONGEST_PAGE: Final = 512 * 1024 * 1024
 CREATED_BY: Final = "paimon-caretaker"
-"""What files say of their origin that were put together from chunks."""
+"""The `created_by` prefix of files that were assembled from chunks."""
 ENCODINGS: Final = {
     "PLAIN": 0,
     "PLAIN_DICTIONARY": 2,
@@ -48,10 +48,10 @@ ENCODINGS: Final = {
 }
 """Numbers of the encodings in parquet.thrift, by the names that Arrow gives them."""
 _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
-# Arrow leaves NaN out of minimum and maximum, the others leave the minimum and maximum out then.
+# Arrow ignores NaN in minimum and maximum; other writers then omit both.
 _ARROW: Final = "parquet-cpp-arrow"
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
-# Field numbers of parquet.thrift: of a page's header, and of what it says for each kind of page.
+# Field numbers of parquet.thrift: of a page's header, and of its part for each kind of page.
 _KIND, _SIZE, _CHECKSUM = 1, 3, 4
 _COUNTS: Final = {_DATA_PAGE: 5, _DATA_PAGE_V2: 8}
 _VALUES: Final = 1
@@ -61,9 +61,9 @@ _VALUES: Final = 1
 class StoredColumn:
     """A column chunk in some file.
 
-    `start` and `size` are bytes in the file, `first_data` the bytes before the first page of data
-    (0 without a dictionary), `uncompressed` the bytes that the pages have unpacked.  What is not
-    known of nulls, minimum and maximum is None.
+    `start` and `size` are bytes in the file, `first_data` the bytes before the first data page (0
+    without a dictionary), `uncompressed` the uncompressed bytes of the pages.  Unknown null counts,
+    minima and maxima are None.
     """
 
     start: int
@@ -83,7 +83,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A row group in some file: its rows, how many rows lie before it, its leaf columns."""
+    """A row group in some file: its rows, the number of rows before it, its leaf columns."""
 
     first_row: int
     rows: int
@@ -91,21 +91,21 @@ class StoredGroup:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """Return the bytes in the file."""
         return sum(c.size for c in self.columns)
 
     @property
     def uncompressed(self) -> int:
-        """Bytes of all pages, unpacked."""
+        """Return the uncompressed bytes of all pages."""
         return sum(c.uncompressed for c in self.columns)
 
 
 def stored_groups(
     metadata: pq.FileMetaData, like: pq.FileMetaData, codec: str
 ) -> list[StoredGroup] | None:
-    """The row groups of a file, if its chunks may stand in a file with the schema of `like`.
+    """Return the row groups of a file if its chunks can be copied to a file with schema `like`.
 
-    None if they may not: another schema or codec, a writer or encoding that is not known.
+    None if they cannot: another schema or codec, or an unknown writer or encoding.
     """
     created_by = metadata.created_by or ""
     if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
@@ -127,7 +127,7 @@ def stored_groups(
 
 
 def _same_schema(metadata: pq.FileMetaData, like: pq.FileMetaData) -> bool:
-    # `equals` looks at the leaves only, so it does not see by what name a list holds its elements.
+    # `equals` compares only the leaves, so it ignores the element names of lists.
     return bool(metadata.schema.equals(like.schema)) and all(
         metadata.schema.column(i).path == like.schema.column(i).path
         for i in range(metadata.num_columns)
@@ -170,9 +170,9 @@ def _known(
 def joined(
     columns: Sequence[StoredColumn], data_type: DataType | None
 ) -> tuple[int | None, Raw | None, Raw | None]:
-    """Nulls, minimum and maximum of all the chunks together; None for what one does not tell.
+    """Return null count, minimum and maximum over all chunks; None if one of them is unknown.
 
-    `data_type` is that of the column, None for one inside a nested column.
+    `data_type` is the column's type, None inside a nested column.
     """
     nulls = None
     if all(c.nulls is not None for c in columns):
@@ -181,7 +181,7 @@ def joined(
     if not telling or any(c.minimum is None or c.maximum is None for c in telling):
         return nulls, None, None
     if data_type is None and isinstance(telling[0].minimum, bytes):
-        return nulls, None, None  # whether they are texts or numbers is not known here
+        return nulls, None, None  # it is unknown here whether they are strings or numbers
     is_decimal = data_type is not None and data_type.root is TypeRoot.DECIMAL
     order: Callable[[Any], Any] = _number if is_decimal else _as_stored
     lows, highs = [c.minimum for c in telling], [c.maximum for c in telling]
@@ -197,7 +197,7 @@ def _number(value: Raw) -> int:
 
 
 def value_of(stored: Raw, data_type: AtomicType) -> Any:
-    """A value as `StatsCollector.add_known` takes it; None if it is none of the type."""
+    """Return a value for `StatsCollector.add_known`; None if it does not fit the type."""
     kind = arrow_type(data_type)
     if pa.types.is_decimal(kind):
         return Decimal(f"{_number(stored)}E-{kind.scale}")
@@ -210,10 +210,10 @@ def value_of(stored: Raw, data_type: AtomicType) -> Any:
 
 
 def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memoryview]:
-    """The bytes of a chunk, a few pages at a time, each page looked at.
+    """Yield the bytes of a chunk, a few checked pages at a time.
 
-    CorruptTable if pages do not fill the chunk, hold another number of values than the footer
-    says, or do not have the checksum that they name.
+    Raises CorruptTable if the pages do not fill the chunk, hold another number of values than the
+    footer says, or have a wrong checksum.
     """
     at, values, window = 0, 0, WINDOW
     while at < column.size:
@@ -230,7 +230,7 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
             used = end
         if used == 0:
             if at + len(data) == column.size:
-                raise CorruptTable(f"a page of column {name} ends behind its column chunk")
+                raise CorruptTable(f"a page of column {name} extends beyond its column chunk")
             window *= 2
             if window > _LONGEST_PAGE:
                 raise CorruptTable(
@@ -248,12 +248,12 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
 def _page_size(header: Struct, name: str) -> int:
     size = field_value(header, _SIZE)
     if not isinstance(size, int) or size < 0:
-        raise CorruptTable(f"a page of column {name} does not tell its size")
+        raise CorruptTable(f"a page of column {name} has no size")
     return size
 
 
 def _checked(header: Struct, body: memoryview, name: str) -> int:
-    """How many values the page holds."""
+    """Return the number of values in the page."""
     checksum = field_value(header, _CHECKSUM)
     if isinstance(checksum, int) and zlib.crc32(body) != checksum & 0xFFFFFFFF:
         raise CorruptTable(f"a page of column {name} does not have its checksum")

@@ -1,7 +1,7 @@
-"""Parquet files opened with bounds on what their footer may claim.
+"""Opens Parquet files with limits on the claims of their footer.
 
-A footer begins every list with its length, and Arrow makes room for the elements before it reads
-them.  An element takes bytes of the file, so the file's size bounds every honest length.
+In a footer, every list starts with its length, and Arrow allocates room for the elements before it
+reads them.  Every element takes bytes of the file, so the file size limits every valid length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paimon_core.format.parquet.thrift_compact import (
 
 MAGIC: Final = b"PAR1"
 TAIL: Final = 8
-"""Bytes after the footer: its length and the magic number."""
+"""The bytes after the footer: its length and the magic number."""
 # Field numbers of parquet.thrift.
 FILE_SCHEMA, FILE_ROW_GROUPS = 2, 4
 ELEMENT_TYPE, ELEMENT_LENGTH = 1, 2
@@ -32,24 +32,24 @@ META_TYPE, META_ENCODINGS, META_CODEC, META_STATISTICS = 1, 2, 4, 12
 _BOUNDS: Final = (1, 2, 5, 6)
 _BYTE_ARRAY: Final = 6
 _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-"""Bytes of a value by the number of its physical type, of those that have a width."""
+"""The bytes of a value by physical type, for types of fixed width."""
 _CHUNK_FIELDS: Final = (2, CHUNK_META)
 _META_FIELDS: Final = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
 _CODECS: Final = range(8)
 _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
-"""Bytes of the file for each column of a row group: its footer entry and its page."""
+"""The minimum file bytes per column of a row group: its footer entry and its page."""
 _LEAST_LIMIT: Final = 10_000
 _MOST_ELEMENTS: Final = 500_000
 _MOST_TEXT: Final = 100 * 1024 * 1024
 
 
 def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
-    """The file, its footer read; `options` are those of `pyarrow.parquet.ParquetFile`.
+    """Open the file and read its footer; `options` are those of `pyarrow.parquet.ParquetFile`.
 
-    Pages that come with a checksum are held against it: that takes 4 % of the time of reading
-    zstd, up to 14 % with snappy, and what compaction reads it would otherwise make permanent.
-    ArrowException or OSError without a number if footer or pages cannot be read.
+    Page checksums are verified if present: this takes 4 % of the read time with zstd, up to 14 %
+    with snappy, but otherwise compaction would make damage permanent.  Raises ArrowException, or
+    OSError without a number, if footer or pages cannot be read.
     """
     size = source.size()
     return pq.ParquetFile(
@@ -64,16 +64,16 @@ def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
 
 
 def read_footer(source: Any) -> pq.FileMetaData:
-    """What the footer says, for its schema and counts; errors as in `open_parquet`."""
+    """Read the footer for its schema and counts; errors as in `open_parquet`."""
     return open_parquet(source).metadata
 
 
 def read_checked_footer(source: Any) -> pq.FileMetaData:
-    """The same, for readers of the column chunks.
+    """Read the footer for readers of column chunks.
 
-    Arrow ends the process when it is asked for a chunk that contradicts itself.  So CorruptTable is
-    raised if a chunk has another type than its column, or a codec or encoding that does not exist;
-    and Arrow sees only those fields of a chunk that copying and skipping need.
+    Arrow crashes the process on a chunk with contradictory metadata.  So CorruptTable is raised if
+    a chunk has another type than its column, or an unknown codec or encoding; and Arrow gets only
+    the fields of a chunk that copying and skipping need.
     """
     metadata = decode_struct(footer_bytes(source))
     _check_chunks(metadata)
@@ -82,14 +82,14 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
 
 
 def metadata_of(footer: Struct) -> pq.FileMetaData:
-    """What Arrow makes of a footer; ArrowException or OSError without a number if it refuses it."""
+    """Parse a footer with Arrow; ArrowException, or OSError without a number, if it is invalid."""
     data = encode_struct(footer)
     whole = MAGIC + data + len(data).to_bytes(4, "little") + MAGIC
     return read_footer(pa.BufferReader(whole))
 
 
 def footer_bytes(source: Any) -> bytes:
-    """The footer as it lies in the file; CorruptTable if the file is shorter than it says."""
+    """Return the stored footer; CorruptTable if the file is shorter than its length."""
     size = source.size()
     source.seek(max(0, size - TAIL))
     length = int.from_bytes(cast("bytes", source.read(TAIL))[:4], "little")
@@ -100,7 +100,7 @@ def footer_bytes(source: Any) -> bytes:
 
 
 def structs_of(parent: Struct, number: int) -> list[Struct]:
-    """The structs in a list field; CorruptTable if the field holds anything else."""
+    """Return the structs in a list field; CorruptTable if the field holds anything else."""
     value = field_value(parent, number)
     if isinstance(value, ThriftList) and all(isinstance(item, list) for item in value.items):
         return cast("list[Struct]", value.items)
@@ -125,7 +125,7 @@ def _check_chunks(metadata: Struct) -> None:
 
 
 def _check_bounds(leaf: Struct, meta: Struct) -> None:
-    """CorruptTable for a minimum or maximum that is not as long as the values of its type."""
+    """Raise CorruptTable for a minimum or maximum whose length does not match its type."""
     kind, statistics = field_value(leaf, ELEMENT_TYPE), field_value(meta, META_STATISTICS)
     if statistics is None or kind == _BYTE_ARRAY:
         return

@@ -1,13 +1,13 @@
-"""INT96, the form of TIMESTAMP(7) to TIMESTAMP(9) in Parquet files of Paimon.
+"""INT96, Paimon's encoding of TIMESTAMP(7) to TIMESTAMP(9) in Parquet files.
 
-Twelve bytes: eight of nanoseconds of the day, four of Julian day number, both little-endian.
-Java Paimon (`ParquetRowDataWriter.timestampToInt96`) divides towards zero, so before 1970 the
-nanoseconds are negative; other writers divide downwards.  Both are read here.
+A value has twelve bytes: eight for the nanoseconds of the day, four for the Julian day number, both
+little-endian.  Java Paimon (`ParquetRowDataWriter.timestampToInt96`) divides towards zero, so
+before 1970 the nanoseconds are negative; other writers round down.  Both forms are supported.
 
-pyarrow has one switch that turns *all* timestamps of a file into INT96, and reading them it wraps
-silently beyond the years 1677 to 2262.  So the columns are handed to pyarrow as 12 plain bytes,
-and the footer is changed on the way: INT96 to FIXED_LEN_BYTE_ARRAY(12) when reading, the reverse
-when writing.  Pages need no change: both forms store the same bytes.
+pyarrow has one switch that turns *all* timestamps of a file into INT96, and when reading, it
+silently wraps around outside the years 1677 to 2262.  So pyarrow gets the columns as 12 plain
+bytes, and the footer is changed accordingly: INT96 to FIXED_LEN_BYTE_ARRAY(12) when reading, the
+reverse when writing.  Pages need no change: both forms store the same bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DTYPE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 _EPOCH_DAY: Final = 2_440_588
 _DAY_NANOS: Final = 86_400 * 10**9
 _DAY_MICROS: Final = 86_400 * 10**6
-# The last microseconds that 64 bits of nanoseconds reach into, and how far.
+# The last microseconds that 64 bits of nanoseconds can represent, and the nanoseconds within.
 _FIRST_MICROS, _FIRST_REST = divmod(-(2**63), 1000)
 _LAST_MICROS, _LAST_REST = divmod(2**63 - 1, 1000)
 
@@ -60,9 +60,9 @@ _INT96, _FIXED = 3, 7
 
 
 def to_timestamps(raw: pa.Array) -> pa.Array:
-    """Timestamps in nanoseconds of an array of 12-byte values.
+    """Convert 12-byte values to timestamps in nanoseconds.
 
-    UnsupportedFeature for a time that 64 bits of nanoseconds cannot hold.
+    Raises UnsupportedFeature for a time beyond the range of 64-bit nanoseconds.
     """
     if len(raw) == 0:
         return pa.array([], pa.timestamp("ns"))
@@ -98,7 +98,7 @@ def to_timestamps(raw: pa.Array) -> pa.Array:
 
 
 def from_timestamps(times: pa.Array) -> pa.Array:
-    """12-byte values of an array of timestamps in nanoseconds."""
+    """Convert timestamps in nanoseconds to 12-byte values."""
     numbers = times.view(pa.int64())
     nanos = np.asarray(numbers.fill_null(0))
     values = np.empty(len(times), _DTYPE)
@@ -112,25 +112,25 @@ def from_timestamps(times: pa.Array) -> pa.Array:
 
 
 def raw_metadata(source: Any) -> pq.FileMetaData:
-    """The metadata of a Parquet file whose INT96 columns pass for 12 plain bytes."""
+    """Return the metadata of a Parquet file with its INT96 columns as 12 plain bytes."""
     return metadata_of(_retyped(footer_bytes(source), _INT96, _FIXED))
 
 
 def int96_footer(tail: bytes) -> bytes:
-    """The end of a Parquet file (footer, length, magic) with its 12-byte columns made INT96."""
+    """Return the tail of a Parquet file (footer, length, magic) with 12-byte columns as INT96."""
     old = footer_of(tail)
     footer = encode_struct(_retyped(old, _FIXED, _INT96))
     return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
 def footer_of(tail: bytes) -> bytes:
-    """The footer in a Parquet file's last bytes, which it lies in whole."""
+    """Return the footer from a Parquet file's last bytes, which must contain all of it."""
     length = int.from_bytes(tail[-TAIL:-4], "little")
     return tail[len(tail) - TAIL - length : -TAIL]
 
 
 def _retyped(footer: bytes, old: int, new: int) -> Struct:
-    """The footer with the columns of one physical type, 12 bytes wide, given the other."""
+    """Return the footer with 12-byte columns changed from one physical type to the other."""
     metadata = decode_struct(footer)
     leaves = [
         _retype_element(element, old, new)
@@ -144,7 +144,7 @@ def _retyped(footer: bytes, old: int, new: int) -> Struct:
                 if not isinstance(meta, list):
                     raise CorruptTable("a column chunk of a Parquet file has no metadata")
                 _set_type(meta, new)
-                # INT96 has no order, so its minimum and maximum mean nothing to anyone.
+                # INT96 has no order, so its minimum and maximum are meaningless.
                 meta[:] = [f for f in meta if f.id != META_STATISTICS]
     return metadata
 

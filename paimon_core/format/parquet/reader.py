@@ -1,6 +1,6 @@
-"""Batches of rows from a Parquet file.
+"""Reads batches of rows from a Parquet file.
 
-Java writes one row group a file, whatever the file's size, so rows are streamed out of a row
+Java writes one row group per file, whatever the file's size, so rows are streamed from the row
 group: no pre-buffering, and beyond a few megabytes the column chunks are read through a window
 instead of as a whole.
 """
@@ -29,21 +29,21 @@ from paimon_core.types.data_types import (
 )
 
 WINDOW: Final = 256 * 1024
-"""Bytes of a column chunk that are held while a large local file is read."""
+"""The bytes of a column chunk held in memory while a large local file is read."""
 REMOTE_WINDOW: Final = 1024 * 1024
-"""The same for other stores, where a request costs more than the bytes."""
+"""The same for other stores, where requests cost more than bytes."""
 WINDOW_FROM: Final = 8 * 1024 * 1024
-"""From this file size on column chunks are read through a window."""
+"""From this file size on, column chunks are read through a window."""
 MICROS: Final = 6
 
 
 def read_parquet(
     source: Any, fields: RowType, *, batch_rows: int, use_threads: bool, skip_rows: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of these columns of the file, by name; a column that it lacks is null.
+    """Yield batches of these columns of the file, by name; missing columns are null.
 
-    `source` is an open file.  `skip_rows` are left out: those of some row groups at the front.  The types of `fields` say what the columns hold; their nullability
-    is not looked at.
+    `source` is an open file.  `skip_rows` is the number of rows to skip: whole row groups at the
+    front.  The types of `fields` are those of the columns; their nullability is ignored.
     """
     size = source.size()
     window = WINDOW if isinstance(source, pa.OSFile) else REMOTE_WINDOW
@@ -74,7 +74,7 @@ def read_parquet(
 
 
 def _groups_from(metadata: pq.FileMetaData, skip_rows: int) -> list[int]:
-    """The row groups after the first so many rows."""
+    """Return the row groups after the first `skip_rows` rows."""
     sizes = (metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     ends = accumulate(sizes)
     return [number for number, end in enumerate(ends) if end > skip_rows]

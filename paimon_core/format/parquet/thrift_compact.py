@@ -1,7 +1,8 @@
-"""Thrift's compact protocol, as far as a Parquet footer needs it: bytes to a tree and back.
+"""The subset of Thrift's compact protocol that a Parquet footer needs.
 
-A struct is a list of fields in file order, a list its element type with its elements.  Nothing is
-known about Parquet here; fields that no one looks at come back byte for byte.
+Decodes bytes to a tree and encodes it again.  A struct is a list of fields in file order, a list
+its element type with its elements.  This module is independent of Parquet; unknown fields are
+preserved byte for byte.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STRUCT: Final = 12
 _LONG_LIST: Final = 15
 _LONGEST_VARINT: Final = 10
 _MOST_NESTED: Final = 64
-"""Structs and lists inside each other; those of parquet.thrift are at most ten."""
+"""The maximum nesting of structs and lists; parquet.thrift has at most ten levels."""
 _DOUBLE: Final = struct.Struct("<d")
 
 
@@ -61,12 +62,12 @@ Value = bool | int | float | bytes | ThriftList | ThriftMap | Struct
 
 
 def field_value(fields: Struct, number: int) -> Value | None:
-    """The value of the field with this number, None if the struct has no such field."""
+    """Return the value of the field with this number; None if the struct has no such field."""
     return next((f.value for f in fields if f.id == number), None)
 
 
 def decode_struct(data: bytes) -> Struct:
-    """The struct that the bytes begin with; CorruptTable if they are none."""
+    """Decode the struct at the start of the bytes; CorruptTable if they are invalid."""
     decoded = decode_at(data, 0)
     if decoded is None:
         raise CorruptTable("a Thrift structure ends in the middle")
@@ -74,7 +75,7 @@ def decode_struct(data: bytes) -> Struct:
 
 
 def decode_at(data: bytes | memoryview, start: int) -> tuple[Struct, int] | None:
-    """The struct that begins there and where it ends; None if the bytes end before it does."""
+    """Decode the struct at this position; return it and its end, None if the bytes end first."""
     decoder = _Decoder(data, start)
     try:
         return decoder.struct(), decoder.at
@@ -83,7 +84,7 @@ def decode_at(data: bytes | memoryview, start: int) -> tuple[Struct, int] | None
 
 
 def encode_struct(fields: Struct) -> bytes:
-    """The bytes of a struct."""
+    """Encode a struct."""
     out = bytearray()
     _put_struct(out, fields)
     return bytes(out)

@@ -1,12 +1,12 @@
-"""Parquet files as Java Paimon reads and writes them (Java: `format/parquet/*`).
+"""Writes Parquet files like Java Paimon (Java: `format/parquet/*`).
 
 The schema carries field ids, decimals up to 18 digits are integers, TIMESTAMP beyond microseconds
-is INT96.  What differs from Java's own files is free in the format:
+is INT96.  Differences from Java's files that the format allows:
 
 - several row groups instead of one, so that the memory of writing is bounded;
-- a dictionary only where a sample says that it pays;
-- no minimum and maximum of FLOAT and DOUBLE in the footer: Arrow leaves NaN out of them, and an
-  engine that sorts NaN above all numbers would skip rows by them.
+- a dictionary only where a sample shows a benefit;
+- no minimum and maximum of FLOAT and DOUBLE in the footer: Arrow ignores NaN in them, and an engine
+  that sorts NaN above all numbers would skip rows.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from paimon_core.types.arrow import arrow_schema, stored_schema
 from paimon_core.types.data_types import RowType
 
 ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
-"""Arrow bytes that are collected for a row group; about half as much goes to disk."""
+"""The Arrow bytes that are collected for a row group; about half of that on disk."""
 FIRST_RATIO: Final = 0.5
-"""Bytes on disk per Arrow byte, as long as nothing was written yet."""
-# Brotli and LZO need a library that no bundle of Java Paimon holds.
+"""The estimated bytes on disk per Arrow byte before anything is written."""
+# Brotli and LZO need a library that no bundle of Java Paimon contains.
 _CODECS: Final = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -141,7 +141,7 @@ class ParquetFileWriter:
 
 
 class _Tail:
-    """A file object that passes bytes on until `hold`, and keeps what comes after."""
+    """A file object that passes on bytes until `hold`, and keeps the rest."""
 
     closed = False
 
@@ -186,7 +186,7 @@ def _unordered(t: pa.DataType) -> bool:
 
 
 def _file_type(t: pa.DataType) -> pa.DataType:
-    """The type with timestamps of nanoseconds as 12 bytes, at any depth."""
+    """Return the type with nanosecond timestamps as 12 bytes, at any depth."""
     if pa.types.is_struct(t):
         return pa.struct([f.with_type(_file_type(f.type)) for f in t])
     if pa.types.is_map(t):
@@ -198,7 +198,7 @@ def _file_type(t: pa.DataType) -> pa.DataType:
 
 
 def _to_file(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The column as the file has it.  Nulls in NOT NULL parts must lie below other nulls."""
+    """Convert the column to its stored form.  Nulls in NOT NULL parts must be below other nulls."""
     if array.type.equals(target):
         return array
     if pa.types.is_struct(target):

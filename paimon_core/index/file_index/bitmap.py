@@ -1,4 +1,4 @@
-"""Bitmap indexes: which rows have a value (Java: `fileindex/bitmap/*`).
+"""Bitmap indexes: the rows of each value (Java: `fileindex/bitmap/*`).
 
 ::
 
@@ -97,7 +97,7 @@ class BitmapWriter:
 
 
 class BitmapReader:
-    """Answers for one index."""
+    """Reads one index."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         self._data = data
@@ -132,12 +132,12 @@ class BitmapReader:
         self._body = self._blocks + _INT.unpack_from(data, at)[0]
 
     def rows_with(self, key: Key) -> BitMap:
-        """The rows that have the value."""
+        """Return the rows that have the value."""
         offset = self._offset(key)
         return BitMap() if offset is None else self._bitmap(offset)
 
     def null_rows(self) -> BitMap:
-        """The rows that are null."""
+        """Return the rows that are null."""
         return self._bitmap(self._null_offset) if self._has_nulls else BitMap()
 
     def _bitmap(self, offset: int) -> BitMap:

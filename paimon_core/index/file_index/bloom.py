@@ -22,21 +22,21 @@ from paimon_core.types.data_types import DataType
 DEFAULT_ITEMS: Final = 1_000_000
 DEFAULT_FPP: Final = 0.1
 _MOST_HASHES: Final = 10_000
-"""Far more than any `fpp` asks for: each is a step for every value."""
+"""Far more than any `fpp` needs: each hash function is a step for every value."""
 
 
 class BloomWriter:
-    """Builds the filter of one column; memory is a byte for each bit of the filter."""
+    """Builds the filter of one column; it needs one byte of memory per bit of the filter."""
 
     def __init__(self, data_type: DataType, options: Mapping[str, str]) -> None:
-        """Options: `items`, about how many values there will be, `fpp`, the wanted error rate."""
+        """Options: `items`, the expected number of values; `fpp`, the false positive rate."""
         items = int(options.get("items", DEFAULT_ITEMS))
         fpp = float(options.get("fpp", DEFAULT_FPP))
         bits = int(-items * math.log(fpp) / math.log(2) ** 2)
         self._type = data_type
         self._bits = np.zeros(bits + 8 - bits % 8, np.bool_)
         self._hashes = max(1, math.floor(len(self._bits) / items * math.log(2) + 0.5))
-        hash_column(column_from_internal([], data_type), data_type)  # refuses a type at once
+        hash_column(column_from_internal([], data_type), data_type)  # refuses an unsupported type
 
     def write(self, array: pa.Array) -> None:
         for positions in _positions(hash_column(array, self._type), self._hashes, len(self._bits)):
@@ -48,7 +48,7 @@ class BloomWriter:
 
 
 class BloomReader:
-    """Answers for one filter."""
+    """Reads one filter."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         self._type = data_type
@@ -60,7 +60,7 @@ class BloomReader:
             )
 
     def may_contain(self, value: Any) -> bool:
-        """Whether the value (internal, not null) may be in the file."""
+        """Return whether the value (internal, not null) may be in the file."""
         values = [value, -value] if isinstance(value, float) and value == 0 else [value]
         hashed = hash_column(column_from_internal(values, self._type), self._type)
         present = np.ones(len(values), np.bool_)
@@ -70,7 +70,7 @@ class BloomReader:
 
 
 def _positions(hashed: Words, count: int, bits: int) -> list[npt.NDArray[np.int64]]:
-    """The bits that each hash sets: 32-bit arithmetic that wraps, negative sums inverted."""
+    """Return the bits that each hash sets: wrapping 32-bit arithmetic, negative sums inverted."""
     first = hashed.astype(np.uint32).view(np.int32)
     second = (hashed >> np.uint64(32)).astype(np.uint32).view(np.int32)
     result = []

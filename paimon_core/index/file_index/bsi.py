@@ -5,8 +5,8 @@
     1 | rows (4) | positive? (1) [slices] | negative? (1) [slices]
     slices   1 | least (8) | greatest (8) | rows that have a value | slices (4) | bitmap ...
 
-Slice i holds the rows in whose distance from the least value bit i is set; negative numbers are
-kept by their absolute value.
+Slice i holds the rows whose distance from the least value has bit i set; negative numbers are
+stored by absolute value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BOUNDS: Final = struct.Struct(">bqq")
 
 
 class BsiWriter:
-    """Builds the index of one column; it keeps 8 bytes a row until it is finished."""
+    """Builds the index of one column; it needs 8 bytes per row until it is finished."""
 
     def __init__(self, data_type: DataType, options: Mapping[str, str]) -> None:
         self._type = _checked(data_type)
@@ -73,7 +73,7 @@ class BsiWriter:
 
 def _slices(rows: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> bytes:
     greatest = int(values.max())
-    # Java begins its search for the least value at 0, and finds nothing less.
+    # Java starts its search for the least value at 0, and finds nothing smaller.
     out = _BOUNDS.pack(VERSION, 0, greatest) + serialized(BitMap(rows.astype(np.uint32)))
     count = greatest.bit_length()
     out += struct.pack(">i", count)
@@ -83,7 +83,7 @@ def _slices(rows: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> bytes
 
 
 class Slices:
-    """Rows by comparison with a number; every answer is a bitmap of its own."""
+    """Finds rows by comparison with a number; every result is a new bitmap."""
 
     def __init__(self, least: int, greatest: int, present: BitMap, slices: list[BitMap]) -> None:
         self.least, self.greatest = least, greatest
@@ -101,7 +101,7 @@ class Slices:
         return self.present - less - equal
 
     def _compared(self, value: int) -> tuple[BitMap, BitMap]:
-        """The rows below the value, and those that have it."""
+        """Return the rows below the value, and those equal to it."""
         if value < self.least:
             return BitMap(), BitMap()
         if value > self.greatest:
@@ -118,7 +118,7 @@ class Slices:
 
 
 class BsiReader:
-    """Answers for one index."""
+    """Reads one index."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         self.type = _checked(data_type)
@@ -129,22 +129,22 @@ class BsiReader:
         self._negative, _ = _read(data, at)
 
     def present(self) -> BitMap:
-        """The rows that are not null."""
+        """Return the rows that are not null."""
         return self._positive.present | self._negative.present
 
     def equal(self, values: list[int]) -> BitMap:
-        """The rows that have one of the values."""
+        """Return the rows that have one of the values."""
         parts = [self._negative.equal(-v) if v < 0 else self._positive.equal(v) for v in values]
         return reduce(or_, parts, BitMap())
 
     def less(self, value: int) -> BitMap:
-        """The rows below the value."""
+        """Return the rows below the value."""
         if value < 0:
             return self._negative.greater(-value)
         return self._positive.less(value) | self._negative.present
 
     def greater(self, value: int) -> BitMap:
-        """The rows above the value."""
+        """Return the rows above the value."""
         if value < 0:
             return self._negative.less(-value) | self._positive.present
         return self._positive.greater(value)

@@ -1,4 +1,4 @@
-"""The bytes around all indexes of one file (Java: `fileindex/FileIndexFormat`)."""
+"""The container of all indexes of one file (Java: `fileindex/FileIndexFormat`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 MAGIC: Final = 1493475289347502
 VERSION: Final = 1
 EMPTY: Final = -1
-"""Position of an index over no rows at all, which has no bytes."""
+"""The position of an index over no rows, which has no bytes."""
 _FIXED: Final = struct.Struct(">qii")
 _INT: Final = struct.Struct(">i")
 _WHERE: Final = struct.Struct(">ii")
@@ -21,7 +21,7 @@ Indexes = Mapping[str, Mapping[str, bytes | None]]
 
 
 def encode_indexes(indexes: Indexes) -> bytes:
-    """The container with these indexes."""
+    """Return the container with these indexes."""
     names = [
         (java_utf(column), [(java_utf(kind), data) for kind, data in kinds.items()])
         for column, kinds in indexes.items()
@@ -41,7 +41,7 @@ def encode_indexes(indexes: Indexes) -> bytes:
 
 
 def decode_indexes(data: bytes) -> dict[str, dict[str, bytes | None]]:
-    """The indexes in a container; CorruptTable if the bytes are none."""
+    """Return the indexes in a container; CorruptTable if the bytes are invalid."""
     try:
         magic, version, _ = _FIXED.unpack_from(data)
         if magic != MAGIC:
@@ -74,7 +74,7 @@ def decode_indexes(data: bytes) -> dict[str, dict[str, bytes | None]]:
 
 
 def java_utf(text: str) -> bytes:
-    """The text as Java's `DataOutput.writeUTF` writes it: length, then its own kind of UTF-8."""
+    """Encode a string like Java's `DataOutput.writeUTF`: length, then modified UTF-8."""
     out = bytearray()
     for char in text:
         code = ord(char)
@@ -90,7 +90,7 @@ def java_utf(text: str) -> bytes:
 
 
 def read_java_utf(data: bytes, at: int) -> tuple[str, int]:
-    """The text that begins at `at`, and where it ends."""
+    """Decode the string at `at`; return it and its end."""
     (length,) = struct.unpack_from(">H", data, at)
     end = at + 2 + length
     if end > len(data):

@@ -1,7 +1,7 @@
-"""What the indexes of a file say about a predicate (Java: `FileIndexPredicate`, `FileIndexReader`).
+"""Evaluates a predicate with the indexes of a file.
 
-The answer is the rows that may match, or None where the indexes cannot tell: it may hold rows that
-do not match, but never lacks one that does.
+Java: `FileIndexPredicate`, `FileIndexReader`.  The result is the rows that may match, or None if
+the indexes give no answer: it may include rows that do not match, but never lacks one that does.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _INEQUALITIES: Final = (Op.NE, Op.NOT_IN)
 
 
 def rows_that_may_match(index: bytes, predicate: Predicate, file_type: RowType) -> Rows:
-    """The rows of the file that may match; None for "any".  An empty answer: skip the file.
+    """Return the rows of the file that may match; None for "any", empty to skip the file.
 
-    CorruptTable if an index cannot be decoded.
+    Raises CorruptTable if an index cannot be decoded.
 
-    `index` is the embedded index or the content of the index file; the predicate speaks of the
-    fields of `file_type`, the schema that the file was written with.
+    `index` is the embedded index or the content of the index file; the predicate uses the fields of
+    `file_type`, the schema that the file was written with.
     """
     indexes = decode_indexes(index)
 
@@ -69,7 +69,7 @@ def _leaf(kinds: dict[str, bytes | None], t: AtomicType, leaf: Leaf) -> Rows:
     result: Rows = None
     for kind, data in kinds.items():
         if data is None:
-            return BitMap()  # an index over no rows: there are none
+            return BitMap()  # an index over no rows
         test = _TESTS.get(kind)
         rows = None if test is None else test(data, t, leaf)
         if rows is not None:
@@ -146,7 +146,7 @@ def _ordered(
 
 
 def _literals(leaf: Leaf, t: AtomicType) -> list[Any] | None:
-    """The literals as the index holds them; None if one cannot be held, or is hard to compare."""
+    """Return the literals in index form; None if one has no such form or is hard to compare."""
     values = []
     for value in leaf.literals:
         if value is None:

@@ -1,7 +1,7 @@
 """64-bit hashes of whole columns, equal to Java's (`fileindex/bloomfilter/FastHash`).
 
-Numbers go through Thomas Wang's integer hash, texts and bytes through xxHash64 with seed 0.  Texts
-are hashed together by length, so that each step works on a column of words.
+Numbers use Thomas Wang's integer hash, strings and bytes use xxHash64 with seed 0.  Strings of
+equal length are hashed together, so that each step works on a column of words.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _P4: Final = np.uint64(9650029242287828579)
 _P5: Final = np.uint64(2870177450012600261)
 _STRIPE: Final = 32
 _CHUNK: Final = 4 * 1024 * 1024
-"""Bytes of texts that are gathered at a time."""
+"""The bytes of strings that are collected at a time."""
 
 
 def hash_column(array: pa.Array, data_type: DataType) -> Words:
-    """The hashes of all values that are not null."""
+    """Return the hashes of all non-null values."""
     t = atomic(data_type, KIND)
     array = array.drop_null()
     kind = t.kind
@@ -44,7 +44,7 @@ def hash_column(array: pa.Array, data_type: DataType) -> Words:
 
 
 def hash_numbers(values: npt.NDArray[np.int64]) -> Words:
-    """Thomas Wang's hash with arithmetic shifts, as Java's long has them."""
+    """Return Thomas Wang's hash with the arithmetic shifts of Java's long."""
     with np.errstate(over="ignore"):
         key = ~values + (values << 21)
         key ^= key >> 24
@@ -88,7 +88,7 @@ def _hash_texts(array: pa.Array) -> Words:
 
 
 def xxhash64(block: Bytes) -> Words:
-    """xxHash64, seed 0, of each row of a matrix of bytes."""
+    """Return xxHash64, seed 0, of each row of a byte matrix."""
     rows, length = block.shape
     at = 0
     with np.errstate(over="ignore"):

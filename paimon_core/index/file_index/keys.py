@@ -1,7 +1,8 @@
-"""Keys of bitmap indexes: values that sort, and that have bytes (Java: `KeyFactory`, `BitmapTypeVisitor`).
+"""Keys of bitmap indexes: sortable values with a byte form.
 
-A key is an int or the bytes of a text.  FLOAT and DOUBLE become integers that sort like Java's
-`Double.compare`: -0.0 before 0.0, NaN after all numbers.
+Java: `KeyFactory`, `BitmapTypeVisitor`.  A key is an int or the bytes of a string.  FLOAT and
+DOUBLE become integers that sort like Java's `Double.compare`: -0.0 before 0.0, NaN after all
+numbers.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _MOST_CONTAINERS: Final = 1 << 16
 
 
 class KeyCodec:
-    """Keys of one column: out of arrays, to bytes and back."""
+    """Converts the keys of one column from arrays, to bytes and back."""
 
     def __init__(self, data_type: DataType, kind: str) -> None:
-        """InvalidArgument for a type of which Java has no index of this kind."""
+        """Raise InvalidArgument for a type for which Java has no index of this kind."""
         t = atomic(data_type, kind)
         decimal = t.kind is TypeRoot.DECIMAL and (t.precision or 0) <= _COMPACT_DECIMAL
         if t.kind in TEXTS:
@@ -56,7 +57,7 @@ class KeyCodec:
         self.type: AtomicType = t
 
     def grouped(self, array: pa.Array, first_row: int) -> Iterator[tuple[Key, BitMap]]:
-        """Each value of the array, and the rows that have it; nulls are in none."""
+        """Yield each value of the array with its rows; nulls are left out."""
         valid = np.asarray(array.is_valid())
         rows = np.flatnonzero(valid) + first_row
         if len(rows) == 0:
@@ -74,7 +75,7 @@ class KeyCodec:
             yield keys[codes[group[0]]], BitMap(rows[group].astype(np.uint32))
 
     def key(self, value: object) -> Key:
-        """The key of a literal that is in an index's form (`values.literal`)."""
+        """Return the key of a literal in index form (`values.literal`)."""
         if isinstance(value, bytes):
             return value
         if self.type.kind in FLOATS:
@@ -83,7 +84,7 @@ class KeyCodec:
         return int(value)  # type: ignore[call-overload, no-any-return]
 
     def encode(self, key: Key) -> bytes:
-        """The bytes of a key, big-endian."""
+        """Return the bytes of a key, big-endian."""
         if isinstance(key, bytes):
             return _LENGTH.pack(len(key)) + key
         if self.type.kind in FLOATS:
@@ -91,7 +92,7 @@ class KeyCodec:
         return key.to_bytes(self.width, "big", signed=True)
 
     def decode(self, data: bytes, at: int) -> tuple[Key, int]:
-        """The key that begins at `at`, and where it ends; IndexError beyond the data."""
+        """Decode the key at `at`; return it and its end; IndexError beyond the data."""
         if self.width == 0:
             (length,) = _LENGTH.unpack_from(data, at)
             end = at + 4 + length
@@ -122,19 +123,19 @@ def _sortable(values: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
 
 
 def _flipped(bits: int, width: int) -> int:
-    """Sortable number from the bits of a float, and the reverse."""
+    """Convert the bits of a float to a sortable number, or the reverse."""
     return bits ^ (2 ** (8 * width - 1) - 1) if bits < 0 else bits
 
 
 def serialized(rows: BitMap) -> bytes:
-    """The portable bytes of a bitmap, runs compressed as in Java."""
+    """Return the portable bytes of a bitmap, with runs compressed as in Java."""
     rows = rows.copy()
     rows.run_optimize()
     return bytes(rows.serialize())
 
 
 def bitmap_at(data: bytes, at: int) -> tuple[BitMap, int]:
-    """The bitmap that begins at `at`, and where it ends (the portable format of Roaring)."""
+    """Decode the bitmap at `at` (portable Roaring format); return it and its end."""
     end = at + _bitmap_size(data, at)
     if not 0 <= at < end <= len(data):
         raise IndexError(end)

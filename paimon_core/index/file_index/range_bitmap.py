@@ -39,7 +39,7 @@ class RangeBitmapWriter:
     """Builds the index of one column; memory grows with the number of distinct values."""
 
     def __init__(self, data_type: DataType, options: Mapping[str, str]) -> None:
-        """Option `chunk-size`: bytes of keys in a chunk of the dictionary."""
+        """Option `chunk-size`: the bytes of keys in a chunk of the dictionary."""
         self._codec = _codec(data_type)
         default = "0b" if self._codec.type.kind in _UNCHUNKED else "16kb"
         self._chunk_size = parse_memory_size(options.get("chunk-size", default))
@@ -93,7 +93,7 @@ class RangeBitmapWriter:
 
 
 def _codes(rows_of: list[BitMap]) -> bytes:
-    # Java takes -1 for the greatest code when there is none, and so 64 slices.
+    # Java uses -1 as the greatest code if there is none, which gives 64 slices.
     slices = [BitMap() for _ in range(max((len(rows_of) - 1).bit_length(), 1) if rows_of else 64)]
     present = BitMap()
     for code, rows in enumerate(rows_of):
@@ -112,7 +112,7 @@ def _codes(rows_of: list[BitMap]) -> bytes:
 
 
 class RangeBitmapReader:
-    """Answers for one index."""
+    """Reads one index."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         self.codec = _codec(data_type)
@@ -129,18 +129,18 @@ class RangeBitmapReader:
         self._slices = self._read_codes(data, start + dictionary_length)
 
     def present(self) -> BitMap:
-        """The rows that are not null."""
+        """Return the rows that are not null."""
         return self._slices.present.copy()
 
     def equal(self, key: Key) -> BitMap:
-        """The rows that have the value."""
+        """Return the rows that have the value."""
         code = bisect_left(self._keys, key)
         if code == len(self._keys) or self._keys[code] != key:
             return BitMap()
         return self._slices.equal(code)
 
     def less(self, key: Key) -> BitMap:
-        """The rows below the value."""
+        """Return the rows below the value."""
         return self._slices.less(bisect_left(self._keys, key))
 
     def _read_dictionary(self, data: bytes, start: int) -> list[Key]:
@@ -158,7 +158,7 @@ class RangeBitmapReader:
             _, offset, further, first, _ = struct.unpack_from(">iiiii", data, at)
             at += 20
             keys.append(key)
-            # Every key has bytes of its own.
+            # Every key has different bytes.
             if further < 0 or len(keys) + further > len(data):
                 raise ValueError(f"a dictionary of more than {len(data):,} keys")
             where = stored + offset + (first if self.codec.width == 0 else 0)

@@ -1,7 +1,7 @@
-"""Values of columns and literals in the form in which indexes hold them.
+"""Converts column values and literals to the form that indexes store.
 
 Times become one number: milliseconds up to precision 3, else microseconds, so TIMESTAMP(7) to
-TIMESTAMP(9) lose their last digits, and an index can then only rule out equality.
+TIMESTAMP(9) lose their last digits, and an index can only rule out equality for them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ SMALL_INTEGERS: Final = {
     TypeRoot.TIME: 4,
     TypeRoot.BIGINT: 8,
 }
-"""Types whose values are integers, and the bytes that they take."""
+"""Types whose values are integers, and their sizes in bytes."""
 _NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
 _MILLIS, _MICROS = 3, 6
 
 
 def atomic(data_type: DataType, kind: str) -> AtomicType:
-    """The type, if it is atomic; InvalidArgument else, as in Java."""
+    """Return the type if it is atomic; InvalidArgument otherwise, as in Java."""
     if not isinstance(data_type, AtomicType):
         raise refused(data_type, kind)
     return data_type
 
 
 def refused(data_type: DataType, kind: str) -> InvalidArgument:
-    """What says that Java has no such index for the type."""
+    """Return the error for a type without such an index in Java."""
     return InvalidArgument(
         f"a {kind} index on a column of type {type_to_sql(data_type)}",
         next_step=f"take the column out of the table option file-index.{kind}.columns",
@@ -51,17 +51,17 @@ def refused(data_type: DataType, kind: str) -> InvalidArgument:
 
 
 def unit_nanos(t: AtomicType) -> int:
-    """Nanoseconds in the unit in which indexes count the times of a type."""
+    """Return the nanoseconds per unit of a type's times in indexes."""
     return 10**6 if (t.precision or 0) <= _MILLIS else 10**3
 
 
 def is_exact(t: AtomicType) -> bool:
-    """Whether an index holds values of the type without loss."""
+    """Return whether an index stores values of the type without loss."""
     return t.kind not in TIMES or (t.precision or 0) <= _MICROS
 
 
 def numbers(array: pa.Array, t: AtomicType) -> Ints:
-    """Integers, dates, times and timestamps as numbers; nulls have any value."""
+    """Return integers, dates, times and timestamps as numbers; nulls have any value."""
     if t.kind in TIMES:
         stored, wanted = _NANOS[array.type.unit], unit_nanos(t)
         values = np.asarray(array.view(pa.int64()).fill_null(0))
@@ -72,13 +72,13 @@ def numbers(array: pa.Array, t: AtomicType) -> Ints:
 
 
 def unscaled_numbers(array: pa.Array) -> Ints:
-    """Decimals of up to 18 digits as unscaled numbers; nulls have any value."""
+    """Return decimals of up to 18 digits as unscaled numbers; nulls have any value."""
     words = np.frombuffer(array.buffers()[1], np.int64)
     return np.ascontiguousarray(words[2 * array.offset : 2 * (array.offset + len(array)) : 2])
 
 
 def literal(value: Any, t: AtomicType) -> Any:
-    """A literal as indexes hold it; None if they cannot hold it exactly."""
+    """Return a literal in index form; None if it has no exact form."""
     if t.kind in TIMES:
         number, rest = divmod(value, unit_nanos(t))
         return None if rest else number

@@ -1,4 +1,4 @@
-"""The indexes that a table's options ask for, built while a file is written.
+"""Builds the indexes that a table's options select while a file is written.
 
 Java: `FileIndexOptions`, `io/DataFileIndexWriter`.
 """
@@ -53,14 +53,14 @@ class IndexedColumn:
 
     @property
     def name(self) -> str:
-        """The column's name inside the container."""
+        """Return the column's name inside the container."""
         return self.column if self.map_key is None else f"{self.column}[{self.map_key}]"
 
 
 def indexed_columns(options: Options) -> tuple[IndexedColumn, ...]:
-    """What `file-index.KIND.columns` asks for, with the options of each.
+    """Return the columns of `file-index.KIND.columns` with their options.
 
-    `file-index.KIND.COLUMN.OPTION` sets an option; that of a map column holds for its keys too.
+    `file-index.KIND.COLUMN.OPTION` sets an option; that of a map column applies to its keys too.
     """
     wanted: list[tuple[str, str, str | None]] = []
     for kind, text in options.matching("file-index.", ".columns").items():
@@ -103,7 +103,7 @@ class FileIndexWriter:
     """Builds all indexes of one file."""
 
     def __init__(self, row_type: RowType, wanted: Sequence[IndexedColumn]) -> None:
-        """InvalidArgument for a column that is not there or cannot have such an index."""
+        """Raise InvalidArgument for a missing column or one that cannot have such an index."""
         self._parts: list[tuple[IndexedColumn, int, _Writer]] = []
         for want in wanted:
             column = row_type.get(want.column)
@@ -137,7 +137,7 @@ class FileIndexWriter:
         self._empty = True
 
     def update(self, values: Sequence[pa.Array]) -> None:
-        """Takes in the next rows of the file: its columns in their order."""
+        """Add the next rows of the file: its columns in order."""
         for want, at, writer in self._parts:
             array = values[at]
             self._empty = self._empty and len(array) == 0
@@ -146,7 +146,7 @@ class FileIndexWriter:
             writer.write(array)
 
     def finish(self) -> bytes:
-        """The container with all indexes."""
+        """Return the container with all indexes."""
         indexes: dict[str, dict[str, bytes | None]] = {}
         for want, _, writer in self._parts:
             data = None if self._empty else writer.finish()

@@ -1,9 +1,9 @@
-"""Aggregate functions by columns (Java: `mergetree/compact/aggregate/Field*Agg`).
+"""Columnar aggregate functions (Java: `mergetree/compact/aggregate/Field*Agg`).
 
-A function takes a column and the operation of each version (see `operations`), and gives one value
-for each group.  Most choose a version, which costs no more than finding its place; numbers are
-added up by `reduceat`, or, where the order of operations shows (floats), version by version over
-all groups at once.  What is rare goes value by value (`scalar_aggregates`).
+A function takes a column and the operation of each version (see `operations`), and returns one
+value per group.  Most functions choose a version, which costs no more than finding its place;
+numbers are summed by `reduceat`, or, where the order of operations matters (floats), version by
+version over all groups at once.  Rare functions work value by value (`scalar_aggregates`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _COMPACT_DIGITS: Final = 18
 
 
 class ColumnFunction(Protocol):
-    """What becomes of a column's versions."""
+    """Merges the versions of a column."""
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:
-        """One value for each group; `column` holds the rows of the whole slice."""
+        """Return one value per group; `column` holds the rows of the whole slice."""
         ...
 
 
@@ -72,7 +72,7 @@ class ColumnFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """The last value, null too; null after a retraction."""
+    """The last value, including null; null after a retraction."""
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:  # noqa: ARG002
         acting = operations.mask(SET, ADD, RETRACT, SET_RETRACT)
@@ -81,7 +81,7 @@ class LastValue:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKeyValue:
-    """The last value, also of a retraction (Java: `FieldPrimaryKeyAgg`)."""
+    """The last value, including that of a retraction (Java: `FieldPrimaryKeyAgg`)."""
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:  # noqa: ARG002
         acting = operations.mask(SET, ADD, RETRACT, SET_RETRACT)
@@ -100,7 +100,7 @@ class LastNonNull:
         picks = _unless(operations, last, RETRACT, SET_RETRACT)
         if not operations.has(ADD_OLD):
             return picks
-        # An older value fills in where there is none.
+        # An older value is used where there is none.
         missing = (picks.places == NO_PLACE) | ~valid[np.maximum(picks.places, 0)]
         filling = versions.first_where(operations.mask(ADD_OLD) & valid, after=last)
         return Picks(np.where(missing, filling, picks.places))
@@ -108,7 +108,7 @@ class LastNonNull:
 
 @dataclass(frozen=True, slots=True)
 class FirstValue:
-    """The first value, null too."""
+    """The first value, including null."""
 
     def merge(self, column: pa.Array, operations: Operations) -> Column:  # noqa: ARG002
         _refuse_retracts(operations, "first_value")
@@ -116,7 +116,7 @@ class FirstValue:
         places = np.arange(versions.places)
         first = versions.first_where(operations.mask(ADD, ADD_OLD))
         first_of_place = np.repeat(first, versions.ends - versions.starts)
-        # A value that is older than what is there becomes the first one.
+        # A value older than the current one becomes the first one.
         acting = (
             operations.mask(SET)
             | (operations.mask(ADD) & (places == first_of_place))
@@ -171,7 +171,7 @@ class Extreme:
 
 
 def _total_order(column: pa.Array, rows: Rows) -> list[IntArray]:
-    """Digits of these rows that order as Java's `compare` methods, where -0.0 is below 0.0."""
+    """Return digits of these rows that sort like Java's `compare` methods, with -0.0 below 0.0."""
     t = column.type
     if pa.types.is_floating(t):
         bits: Any = np.int32 if pa.types.is_float32(t) else np.int64
@@ -193,7 +193,7 @@ def _dense_ranks(column: pa.Array) -> IntArray:
 
 
 def _unless(operations: Operations, places: Rows, *operations_without_value: int) -> Picks:
-    """The places, none where their operation leaves null."""
+    """Return the places, without those whose operation results in null."""
     codes = operations.codes[np.maximum(places, 0)]
     return Picks(np.where(np.isin(codes, operations_without_value), NO_PLACE, places))
 
@@ -208,9 +208,9 @@ def _refuse_retracts(operations: Operations, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum of the values that are not null; retractions are subtracted.
+    """The sum of the non-null values; retractions are subtracted.
 
-    Integers wrap around; with `exact`, what does not fit is an error.
+    Integers wrap around; with `exact`, an overflow is an error.
     """
 
     data_type: AtomicType
@@ -239,7 +239,7 @@ class SumValues:
     def _decimals(self, column: pa.Array, operations: Operations, terms: _Terms) -> Column:
         precision, scale = self.data_type.precision or 0, self.data_type.scale or 0
         low, high = _decimal_halves(column, terms.rows)
-        # What is sure to fit at every step is added up as plain numbers.
+        # Values that cannot overflow at any step are added as plain numbers.
         narrow = high == low >> 63
         limit = 10.0 ** min(precision, _COMPACT_DIGITS) * 0.999
         sizes = np.where(narrow, np.abs(low.astype(np.float64)), np.inf)
@@ -254,9 +254,9 @@ class SumValues:
 
 @dataclass(frozen=True, slots=True)
 class ProductValues:
-    """The product of the values that are not null; by retractions it is divided.
+    """The product of the non-null values; retractions divide it.
 
-    Integers wrap around; with `exact`, what does not fit is an error.
+    Integers wrap around; with `exact`, an overflow is an error.
     """
 
     data_type: AtomicType
@@ -294,7 +294,7 @@ def _times_and_divided(arithmetic: dict[str, Any]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The places whose values count in a sum, with their signs, by group."""
+    """The places whose values are part of a sum, with their signs, by group."""
 
     rows: Rows
     signs: npt.NDArray[np.int64]
@@ -314,11 +314,11 @@ class _Terms:
         return _Terms(versions.rows[places], signs, counts, counts > 0)
 
     def sums(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The signed sum of each group, zero where nothing counts."""
+        """Return the signed sum of each group; zero without values."""
         return self._by_group(np.add, values * self.signs)
 
     def totals(self, sizes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The sum of sizes of each group, whatever their sign."""
+        """Return the sum of the sizes of each group, ignoring signs."""
         return self._by_group(np.add, sizes)
 
     def _by_group(self, function: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -335,10 +335,10 @@ Step = Callable[[npt.NDArray[Any], npt.NDArray[Any]], Any]
 def _folded(
     column: pa.Array, operations: Operations, dtype: Any, add: Step, retract: Step | None
 ) -> pa.Array:
-    """The values of each group one after the other, of all groups at once.
+    """Fold the values of each group in order, for all groups at once.
 
-    `retract` of a value from nothing gives `retract(zero, value)` where Java's sum does, and
-    nothing where its product does; without `retract` retractions are left out.
+    Retracting a value from nothing gives `retract(zero, value)`, as in Java's sum, or nothing, as
+    in its product; without `retract`, retractions are ignored.
     """
     versions = operations.versions
     operands = (SET, ADD, ADD_OLD) if retract is None else (SET, ADD, ADD_OLD, RETRACT, SET_RETRACT)
@@ -396,7 +396,7 @@ def _decimal_halves(
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """A function that knows single values only."""
+    """A function that works on single values."""
 
     function: Aggregate
     data_type: DataType
@@ -413,7 +413,7 @@ def _scalar(
     operations: Operations,
     groups: Rows,
 ) -> pa.Array:
-    """The function's values for these groups."""
+    """Return the function's values for these groups."""
     versions = operations.versions
     sizes = (versions.ends - versions.starts)[groups]
     ends = np.cumsum(sizes)
@@ -435,7 +435,7 @@ def _patched(
     operations: Operations,
     groups: Rows,
 ) -> Column:
-    """The result, with these groups worked out value by value."""
+    """Return the result, with these groups computed value by value."""
     if len(groups) == 0:
         return result
     values = _scalar(function, column, data_type, operations, groups)

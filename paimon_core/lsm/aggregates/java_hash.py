@@ -1,8 +1,8 @@
-"""The order in which Java's hash sets and maps give their elements back.
+"""The iteration order of Java's hash sets and maps.
 
-Java keeps collected arrays and nested tables in a HashSet or HashMap while it merges, so their
-order in the file follows from hash codes.  It means nothing, but repeating it keeps what is read
-here equal to what Java reads, element by element.
+Java keeps collected arrays and nested tables in a HashSet or HashMap during a merge, so their order
+in the file follows from hash codes.  The order has no meaning, but reproducing it keeps results
+equal to Java's, element by element.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _INTS: Final = frozenset(
 _TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 Hash = Callable[[Any], int]
-"""A value's Java hash code, any 32 of its bits."""
+"""Returns a value's Java hash code as 32 bits of either sign."""
 
 
 def in_hash_order(entries: Sequence[tuple[int, T]]) -> list[T]:
-    """The values of pairs (hash code, value) as a HashMap gives them that they were put into.
+    """Return the values of pairs (hash code, value) in the iteration order of a HashMap.
 
-    Each key stands once, in the order of insertion.
+    Each key occurs once, in the order of insertion.
     """
     capacity = _FIRST_CAPACITY
     while len(entries) * 4 > capacity * 3:
@@ -48,7 +48,7 @@ def in_hash_order(entries: Sequence[tuple[int, T]]) -> list[T]:
 
 
 def hash_of(data_type: DataType) -> Hash | None:
-    """The hash code of values of a type; None if Java's order cannot be told or is not by hash."""
+    """Return the hash function of a type; None if Java's order is unknown or not by hash."""
     root = data_type.root
     if root in _INTS:
         return int
@@ -58,7 +58,7 @@ def hash_of(data_type: DataType) -> Hash | None:
 
 
 def hash_of_rows(types: Sequence[DataType]) -> Callable[[Sequence[Any]], int]:
-    """The hash code of keys of these types, as BinaryRow has it."""
+    """Return the hash function for keys of these types, as in BinaryRow."""
     return lambda values: murmur_hash(encode_row(values, types)[_ARITY_BYTES:])
 
 

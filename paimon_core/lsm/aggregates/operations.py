@@ -1,13 +1,13 @@
-"""What each version does to a column: the common language of engines and aggregate functions.
+"""The effect of each version on a column, shared by engines and aggregate functions.
 
-An engine says for every place (see `versions`) which operation its row means for a column, an
-aggregate function says what comes out.  Java does the same one row after the other:
+For every place (see `versions`), an engine chooses the operation that its row has on a column; an
+aggregate function computes the result.  Java does the same row by row:
 
 =============  ================================================================================
 SKIP           nothing
-SET            the accumulator becomes the row's value, null too (`initRow`)
+SET            the accumulator becomes the row's value, even null (`initRow`)
 ADD            `agg(accumulator, value)`
-ADD_OLD        `aggReversed(accumulator, value)`: the row is older than what was accumulated
+ADD_OLD        `aggReversed(accumulator, value)`: the row is older than the accumulator
 RETRACT        `retract(accumulator, value)`
 SET_RETRACT    SET, then RETRACT with the same value
 =============  ================================================================================
@@ -32,7 +32,7 @@ RETRACT = 4
 SET_RETRACT = 5
 
 Codes = npt.NDArray[np.int8]
-"""One operation a place."""
+"""One operation per place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class Operations:
     codes: Codes
 
     def mask(self, *operations: int) -> BoolArray:
-        """For each place, whether it has one of these operations."""
+        """Return, for each place, whether it has one of these operations."""
         mask: BoolArray = self.codes == operations[0]
         for operation in operations[1:]:
             mask |= self.codes == operation
         return mask
 
     def has(self, *operations: int) -> bool:
-        """Whether any place has one of these operations."""
+        """Return whether any place has one of these operations."""
         return bool(self.mask(*operations).any())
 
     def since_set(self) -> BoolArray:
-        """For each place, whether no SET comes after it: what still counts."""
+        """Return, for each place, whether no SET follows it, so that it still counts."""
         last_set = self.versions.last_where(self.mask(SET, SET_RETRACT))
         begins = np.where(last_set == NO_PLACE, self.versions.starts, last_set)
         return np.arange(self.versions.places) >= np.repeat(
@@ -62,17 +62,17 @@ class Operations:
         )
 
     def without_retracts(self) -> Operations:
-        """The same, with retractions ignored (Java: `FieldIgnoreRetractAgg`)."""
+        """Return the same operations with retractions ignored (Java: `FieldIgnoreRetractAgg`)."""
         codes = self.codes.copy()
         codes[codes == RETRACT] = SKIP
         codes[codes == SET_RETRACT] = SET
         return Operations(self.versions, codes)
 
     def groups_with(self, *operations: int) -> Rows:
-        """The groups where any place has one of these operations."""
+        """Return the groups where any place has one of these operations."""
         places = np.flatnonzero(self.mask(*operations))
         return np.unique(np.searchsorted(self.versions.ends, places, side="right"))
 
     def valid(self, column: pa.Array) -> BoolArray:
-        """For each place, whether the column has a value there."""
+        """Return, for each place, whether the column is not null there."""
         return self.versions.valid(column)

@@ -1,4 +1,4 @@
-"""The aggregate function that a table's options give a field (Java: `FieldAggregatorFactory`)."""
+"""The aggregate function that a field's options select (Java: `FieldAggregatorFactory`)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _LONGEST_LIST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Lenient:
-    """A function whose field says `ignore-retract`."""
+    """A function whose field has `ignore-retract` set."""
 
     function: ColumnFunction
 
@@ -107,12 +107,12 @@ class _Lenient:
 
 
 def function_name(field: str, options: Options) -> str | None:
-    """`fields.<field>.aggregate-function`, or the default for all fields."""
+    """Return `fields.<field>.aggregate-function`, or the default for all fields."""
     return options.get(f"{PREFIX}{field}.aggregate-function") or options.get(DEFAULT_FUNCTION)
 
 
 def check_aggregate_functions(schema: TableSchema) -> None:
-    """Nothing if Java knows every function that a column names; SchemaError otherwise."""
+    """Raise SchemaError if a column names a function that Java does not know."""
     default = schema.options.get(DEFAULT_FUNCTION)
     for name in schema.names:
         function = schema.options.get(f"{PREFIX}{name}.aggregate-function", default)
@@ -123,9 +123,9 @@ def check_aggregate_functions(schema: TableSchema) -> None:
 def column_function(
     name: str, field: DataField, options: Options, *, rules: JavaRules = JavaRules.JAVA_1_4
 ) -> ColumnFunction:
-    """The function of this name for a field.
+    """Return the function of this name for a field.
 
-    InvalidArgument if it does not fit the field's type, UnsupportedFeature if it is not known.
+    Raises InvalidArgument if it does not fit the field's type, UnsupportedFeature if it is unknown.
     """
     lenient = options.flag(f"{PREFIX}{field.name}.ignore-retract")
     function = _function(name, field, options, lenient=lenient, rules=rules)

@@ -1,8 +1,8 @@
-"""Aggregate functions value by value, as Java has them: the rare ones, and what columns cannot do.
+"""Aggregate functions on single values, as in Java: rare ones, and cases that columns cannot cover.
 
 Values are in internal form (`types.data_types`): arrays are lists, maps are lists of pairs, rows
-are tuples.  Where Java leaves arrays in the order of a hash set or map, so does this
-(`java_hash`); entries of maps have no order and stay as they came.
+are tuples.  Where Java keeps arrays in the order of a hash set or map, so does this module
+(`java_hash`); entries of maps have no order and stay as they are.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from paimon_core.types.decimals import fit
 Value = Any
 
 _EXACT: Final = Context(prec=120)
-"""Products of two decimals have 76 digits at most."""
+"""Products of two decimals have at most 76 digits."""
 
 
 class Aggregate:
-    """A function and its state over one key; `reset` begins a new key (Java: `FieldAggregator`)."""
+    """A function and its state for one key; `reset` starts a new key (Java: `FieldAggregator`)."""
 
     name = ""
 
     def reset(self) -> None:
-        """A new key begins."""
+        """Start a new key."""
 
     def add(self, accumulator: Value, value: Value) -> Value:
-        raise NotImplementedError  # every function has its own
+        raise NotImplementedError  # every function overrides it
 
     def add_old(self, accumulator: Value, value: Value) -> Value:
-        """The row is older than the accumulator."""
+        """Add the value of a row that is older than the accumulator."""
         return self.add(value, accumulator)
 
     def retract(self, accumulator: Value, value: Value) -> Value:  # noqa: ARG002 - as others have
@@ -46,15 +46,15 @@ class Aggregate:
 
 
 def cannot_retract(name: str) -> CorruptTable:
-    """The error for a retraction that a function does not know."""
+    """Return the error for a retraction that a function does not support."""
     return CorruptTable(
-        f"aggregate function {name!r} cannot take back a value, but the table contains -U or -D rows",
+        f"aggregate function {name!r} cannot retract a value, but the table contains -U or -D rows",
         next_step="set fields.<field>.ignore-retract=true, or use a function that can",
     )
 
 
 def fold(function: Aggregate, operations: Sequence[int], values: Sequence[Value]) -> Value:
-    """What becomes of one key."""
+    """Return the result for one key."""
     function.reset()
     accumulator: Value = None
     for operation, value in zip(operations, values, strict=True):
@@ -91,7 +91,7 @@ class IgnoreRetract(Aggregate):
 # --- numbers --------------------------------------------------------------------------------------
 
 Arithmetic = Callable[[Value, Value], Value]
-"""An operation on two values of the column's type that are not null."""
+"""An operation on two non-null values of the column's type."""
 
 
 class Sum(Aggregate):
@@ -132,14 +132,14 @@ class Product(Aggregate):
 
 
 def decimal_arithmetic(precision: int, scale: int) -> dict[str, Arithmetic]:
-    """+ - * / of decimals of this type; what does not fit becomes null."""
+    """Return + - * / for decimals of this type; an overflow becomes null."""
 
     def fitted(value: Decimal) -> Decimal | None:
         return fit(value, precision, scale)
 
     def divided(a: Decimal, b: Decimal) -> Decimal | None:
         if b == 0:
-            raise CorruptTable("aggregate function 'product' cannot take back a zero")
+            raise CorruptTable("aggregate function 'product' cannot retract a zero")
         quotient = _EXACT.divide(a, b)
         if _EXACT.multiply(quotient, b) != a:
             # Java: BigDecimal.divide without rounding
@@ -157,9 +157,9 @@ def decimal_arithmetic(precision: int, scale: int) -> dict[str, Arithmetic]:
 
 
 def integer_arithmetic(bits: int, *, exact: bool = False) -> dict[str, Arithmetic]:
-    """+ - * / of Java's integers of this width: they wrap around, division truncates.
+    """Return + - * / for Java integers of this width: they wrap around, division truncates.
 
-    `exact`: what does not fit is an error, as in Java 2.0.
+    `exact`: an overflow is an error, as in Java 2.0.
     """
     half, whole = 1 << (bits - 1), 1 << bits
 
@@ -173,7 +173,7 @@ def integer_arithmetic(bits: int, *, exact: bool = False) -> dict[str, Arithmeti
 
     def divided(a: int, b: int) -> int:
         if b == 0:
-            raise CorruptTable("aggregate function 'product' cannot take back a zero")
+            raise CorruptTable("aggregate function 'product' cannot retract a zero")
         quotient = abs(a) // abs(b)
         return wrap(quotient if (a < 0) == (b < 0) else -quotient)
 
@@ -208,9 +208,9 @@ class FirstNonNull(Aggregate):
 
 
 class Listagg(Aggregate):
-    """Joins texts; `distinct` leaves out tokens that are there already.
+    """Joins strings; `distinct` skips tokens that are already present.
 
-    Empty texts are left out; with `skips_blank` (Java 2.0) those of white space alone, too.
+    Empty strings are skipped; with `skips_blank` (Java 2.0), so are blank ones.
     """
 
     name = "listagg"
@@ -245,7 +245,7 @@ class Listagg(Aggregate):
 
 
 def _is_blank(text: str) -> bool:
-    """Whether the text is empty or of what Java calls white space."""
+    """Return whether the text is empty or consists of what Java treats as white space."""
     return all(c.isspace() and c not in "\x85\xa0\u2007\u202f" for c in text)
 
 
@@ -253,7 +253,7 @@ def _is_blank(text: str) -> bool:
 
 
 def frozen(value: Value) -> Hashable:
-    """The value as something that can be looked up."""
+    """Return the value in a hashable form."""
     if isinstance(value, list | tuple):
         return tuple(map(frozen, value))
     if isinstance(value, float):
@@ -262,9 +262,9 @@ def frozen(value: Value) -> Hashable:
 
 
 class Collect(Aggregate):
-    """Arrays put together; `distinct` keeps each element once.
+    """Concatenates arrays; `distinct` keeps each element once.
 
-    `hash_of` is the elements' Java hash, None where Java compares one by one.
+    `hash_of` is the elements' Java hash, None where Java compares elements one by one.
     """
 
     name = "collect"
@@ -306,7 +306,7 @@ class Collect(Aggregate):
 
 
 class MergeMap(Aggregate):
-    """Maps put together, later values first."""
+    """Merges maps; later values win."""
 
     name = "merge_map"
 
@@ -323,9 +323,9 @@ class MergeMap(Aggregate):
 
 
 class MergeMapWithKeyTime(Aggregate):
-    """Maps of rows put together: of two rows of a key the one of the later time stays.
+    """Merges maps of rows: of two rows of a key, the one with the later time wins.
 
-    A null row removes its key, a row without time is ignored.
+    A null row removes its key; a row without time is ignored.
     """
 
     name = "merge_map_with_keytime"
@@ -355,7 +355,7 @@ class MergeMapWithKeyTime(Aggregate):
 
 
 def _utf16(text: object) -> bytes:
-    """Orders as Java's String.compareTo, which is what there is for times of any type."""
+    """Return a sort key like Java's String.compareTo, which Java uses for times of any type."""
     if not isinstance(text, str):
         raise CorruptTable(
             f"aggregate function 'merge_map_with_keytime' compares times as texts, not {text!r}",
@@ -365,7 +365,7 @@ def _utf16(text: object) -> bytes:
 
 
 class NullKeys(StrEnum):
-    """What becomes of nested rows with a null in their key (2.0: `nested-key-null-strategy`)."""
+    """The handling of nested rows with a null in their key (2.0: `nested-key-null-strategy`)."""
 
     MERGE = "merge"
     IGNORE = "ignore"
@@ -374,14 +374,14 @@ class NullKeys(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NestedTable:
-    """The key of rows in an array: positions of its fields, and their Java hash."""
+    """The key of the rows in an array: the positions of its fields, and their Java hash."""
 
     key: Sequence[int]
     hash_of: Callable[[Sequence[Value]], int]
     null_keys: NullKeys = NullKeys.MERGE
 
     def keyed(self, rows: Sequence[Value]) -> Iterator[tuple[Hashable, Value]]:
-        """(key, row) of the rows that are there."""
+        """Yield (key, row) for the non-null rows."""
         for row in rows:
             if row is None:
                 continue
@@ -393,14 +393,16 @@ class NestedTable:
             yield tuple(map(frozen, values)), row
 
     def ordered(self, rows: Collection[Value]) -> list[Value]:
-        """The rows in the order in which Java has them."""
+        """Return the rows in Java's order."""
         return in_hash_order([(self.hash_of([r[i] for i in self.key]), r) for r in rows])
 
 
 class NestedUpdate(Aggregate):
-    """Arrays of rows as tables: rows of a key replace one another, without key all are kept.
+    """Treats arrays of rows as tables: rows replace those of the same key.
 
-    `newer`: as Java 2.0 has it, where a first value is cleaned, too, and the limit counts keys.
+    Without key, all are kept.
+
+    `newer`: the rules of Java 2.0, which also cleans a first value and counts the limit in keys.
     """
 
     name = "nested_update"
@@ -456,7 +458,7 @@ class NestedUpdate(Aggregate):
 
 
 class NestedPartialUpdate(Aggregate):
-    """Arrays of rows as tables: a row's fields that are not null replace those of its key.
+    """Treats arrays of rows as tables: a row's non-null fields replace those of its key.
 
     `cleans_first`: a key's first value is merged with itself, as in Java 2.0.
     """
@@ -476,13 +478,13 @@ class NestedPartialUpdate(Aggregate):
             for i, field in enumerate(row):
                 if field is not None:
                     fields[i] = field
-        # Java's `computeIfAbsent` puts a new key before those that share its place, `put` after.
+        # Java's `computeIfAbsent` puts a new key before those in the same hash slot, `put` after.
         rows = [tuple(fields) for fields in updated.values()]
         return self._table.ordered(rows[::-1])
 
 
 class RoaringBitmap32(Aggregate):
-    """Unions of serialized 32-bit bitmaps."""
+    """Builds the union of serialized 32-bit bitmaps."""
 
     name = "rbm32"
 

@@ -1,8 +1,8 @@
-"""Unions of Apache DataSketches, in their own bytes: `hll_sketch` and `theta_sketch`.
+"""Unions of serialized Apache DataSketches: `hll_sketch` and `theta_sketch`.
 
-The package `datasketches` does the work and is asked for only when a table needs it.  Its bytes are
-Java's but for three places in theta sketches, which `_as_java` sets.  Where HLL sketches of different
-precision meet, buckets are Java's, and the running estimate that is stored beside them may differ
+The package `datasketches` does the work and is required only if a table needs it.  Its bytes equal
+Java's except for three positions in theta sketches, which `_as_java` sets.  When HLL sketches of
+different precision are merged, the buckets equal Java's, but the stored running estimate may differ
 within the sketch's own error.
 """
 
@@ -24,11 +24,11 @@ _SINGLE_ITEM: Final = 0x20
 _SINGLE_ITEM_BYTES: Final = 16
 _SAMPLING: Final = slice(12, 16)
 _ALL: Final = bytes.fromhex("0000803f")
-"""The probability 1.0 that an item is looked at, as a little endian float."""
+"""The sampling probability 1.0 as a little-endian float."""
 
 
 class HllSketch(Aggregate):
-    """Unions of HyperLogLog sketches, kept as HLL_4 (Java: `HllSketchUtil`)."""
+    """Builds the union of HyperLogLog sketches, stored as HLL_4 (Java: `HllSketchUtil`)."""
 
     name = "hll_sketch"
 
@@ -51,7 +51,7 @@ class HllSketch(Aggregate):
 
 
 class ThetaSketch(Aggregate):
-    """Unions of theta sketches, of 4096 nominal entries (Java: `ThetaSketch`)."""
+    """Builds the union of theta sketches with 4096 nominal entries (Java: `ThetaSketch`)."""
 
     name = "theta_sketch"
 
@@ -73,7 +73,7 @@ class ThetaSketch(Aggregate):
 
 
 def _as_java(sketch: bytes) -> bytes:
-    """The bytes as Java writes them: the sampling probability said, a single item told as such.
+    """Return the bytes as Java writes them: with sampling probability and a single-item flag.
 
     An empty sketch has no seed.
     """

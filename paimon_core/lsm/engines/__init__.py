@@ -1,1 +1,1 @@
-"""The merge engines: what becomes of all versions of a key."""
+"""The merge engines, which merge all versions of a key."""

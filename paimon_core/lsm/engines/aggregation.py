@@ -1,4 +1,4 @@
-"""Merge engine `aggregation`: each field by its function (Java: `AggregateMergeFunction`)."""
+"""Merge engine `aggregation`: each field has a function (Java: `AggregateMergeFunction`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from paimon_core.schema.table_schema import TableSchema
 class Aggregation:
     """Aggregates the versions of a key; -U and -D retract a value.
 
-    With `remove_on_delete` a -D starts afresh with its own values, and removes the row if it is the
-    last version.
+    With `remove_on_delete`, a -D restarts the row with its own values, and removes the row if it is
+    the last version.
     """
 
     functions: Mapping[str, ColumnFunction]
@@ -55,7 +55,7 @@ class Aggregation:
 
 
 def aggregation_of(schema: TableSchema, rules: JavaRules) -> Aggregation:
-    """The engine of a table; InvalidArgument for functions that do not fit their fields."""
+    """Return the engine of a table; InvalidArgument for functions that do not fit their fields."""
     options = schema.options
     sequence = options.value(SEQUENCE_FIELD)
     remove = options.value(AGGREGATION_REMOVE_RECORD_ON_DELETE)

@@ -16,9 +16,9 @@ from paimon_core.schema.table_schema import TableSchema
 class Deduplicate:
     """Keeps the last row of each group.
 
-    With `ignore_delete`, the last row that is no delete; a group of several rows, all of them
-    deletes, gives nothing, while a lone delete stays (old versions wrote deletes into files even
-    when they were to be ignored).
+    With `ignore_delete`, keeps the last row that is not a delete; a group of several deletes gives
+    nothing, while a single delete stays (old versions wrote deletes to files even if they were to
+    be ignored).
     """
 
     ignore_delete: bool = False
@@ -32,7 +32,7 @@ class Deduplicate:
 
 
 def deduplicate_of(schema: TableSchema, _: JavaRules) -> Deduplicate:
-    """The engine of a table."""
+    """Return the engine of a table."""
     return Deduplicate(ignore_delete=schema.options.value(IGNORE_DELETE))
 
 
@@ -40,7 +40,7 @@ def _last_kept(rows: MergeSlice, retract: BoolArray) -> MergedRows:
     order = rows.ordered()
     ends = rows.group_ends()
     starts = rows.group_starts()
-    # The place of the last row that is kept, at or before each place.
+    # The place of the last kept row, at or before each place.
     kept = np.maximum.accumulate(np.where(retract[order], -1, np.arange(len(order))))
     last = np.where(rows.merged_groups(), kept[ends - 1], starts)
     groups = np.flatnonzero(last >= starts)

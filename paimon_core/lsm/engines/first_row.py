@@ -1,4 +1,4 @@
-"""Merge engine `first-row`: the first version of a key stays (Java: `FirstRowMergeFunction`)."""
+"""Merge engine `first-row`: the first version of a key wins (Java: `FirstRowMergeFunction`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paimon_core.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
-    """Keeps the first row of each group; deletes are ignored if told, or else are an error.
+    """Keeps the first row of each group; deletes are ignored with `ignore-delete`, else an error.
 
-    A group of several rows, all of them ignored, gives nothing.
+    A group of several rows that are all ignored gives nothing.
     """
 
     ignore_delete: bool = False
@@ -44,5 +44,5 @@ class FirstRow:
 
 
 def first_row_of(schema: TableSchema, _: JavaRules) -> FirstRow:
-    """The engine of a table."""
+    """Return the engine of a table."""
     return FirstRow(ignore_delete=schema.options.value(IGNORE_DELETE))

@@ -1,16 +1,16 @@
-"""Merge engine `partial-update`: fields that are not null update the row (Java:
-`PartialUpdateMergeFunction`).
+"""Merge engine `partial-update`: non-null fields update the row.
 
-Without sequence groups a field has its last value that is not null.  A *sequence group*
+Java: `PartialUpdateMergeFunction`.
+
+Without sequence groups, a field has its last non-null value.  A *sequence group*
 (`fields.s1,s2.sequence-group = a,b`) orders its fields by its own sequence fields: a version whose
 sequence is not below the greatest so far sets the sequence fields and the group's fields (also to
-null), an older one changes nothing, except that fields with an aggregate function take it in as an
-older value.  A version whose sequence fields are all null leaves the group alone.
+null); an older one changes nothing, except that fields with an aggregate function add it as an
+older value.  A version whose sequence fields are all null does not change the group.
 
-A retraction sets the fields of the groups that it is new enough for to null, and is taken back
-from aggregated ones.  Two options make a -D remove the whole row, which then starts afresh with
-the values of the -D.  If a key's first version is a retraction, its values are what the
-others update.
+A retraction sets the fields of the groups for which it is new enough to null, and is retracted from
+aggregated fields.  Two options make a -D remove the whole row, which then restarts with the values
+of the -D. If a key's first version is a retraction, the others update its values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _GROUP_SUFFIX = ".sequence-group"
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """Sequence fields, the fields they order, and the functions of those that are aggregated.
+    """Sequence fields, the fields that they order, and the functions of aggregated fields.
 
     `removes_row`: a -D that is new enough for this group removes the whole row.  `signed_zeros`: as
     in `KeyType`.
@@ -73,7 +73,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdate:
-    """See the module; `functions` are those of fields outside of sequence groups."""
+    """See the module; `functions` holds the functions of fields outside sequence groups."""
 
     groups: tuple[SequenceGroup, ...] = ()
     functions: Mapping[str, ColumnFunction] = field(default_factory=dict)
@@ -89,8 +89,8 @@ class PartialUpdate:
 class _Merge:
     """The merge of one slice; the masks have an entry for each place.
 
-    `seeds`: first versions that are retractions, whose values are what later ones update.
-    `seen`: versions that are not ignored.
+    `seeds`: first versions that are retractions, whose values later ones update.  `seen`: versions
+    that are not ignored.
     """
 
     def __init__(self, engine: PartialUpdate, piece: MergeSlice) -> None:
@@ -110,7 +110,7 @@ class _Merge:
 
     @cached_property
     def removals(self) -> BoolArray:
-        """The -D versions after which the row starts afresh."""
+        """Return the -D versions at which the row restarts."""
         engine = self._engine
         if not engine.groups:
             return self.deletes if engine.remove_on_delete else np.zeros_like(self.deletes)
@@ -118,7 +118,7 @@ class _Merge:
         removing = [g for g in self._groups if g.group.removes_row]
         if not removing or not self.deletes.any():
             return found
-        # A removal changes what comes after it in its group: find the first one, look again.
+        # A removal changes what follows in its group: find the first one, then search again.
         tried = np.zeros_like(found)
         while True:
             accepted = np.zeros_like(found)
@@ -138,7 +138,7 @@ class _Merge:
             tried[new] = True
 
     def segment_starts(self, removals: BoolArray) -> Rows:
-        """Where sequences restart: at the groups' starts and at removals."""
+        """Return where sequences restart: at the groups' starts and at removals."""
         starts = removals.copy()
         starts[self.versions.starts] = True
         return np.flatnonzero(starts)
@@ -165,7 +165,7 @@ class _Merge:
         return assembled(self.piece, versions, columns, kinds=kinds, sequence_numbers=numbers)
 
     def _plain_operations(self, removals: BoolArray) -> Operations:
-        """Of fields without sequence: additions; seeds and removals set all values."""
+        """Return the operations of fields without sequence: ADD, or SET for seeds and removals."""
         codes = np.where(self.retract, SKIP, ADD).astype(np.int8)
         codes[self.seeds | removals] = SET
         return Operations(self.versions, codes)
@@ -193,18 +193,18 @@ class _GroupOfSlice:
             arrays, merge.versions.rows, signed_zeros=group.signed_zeros
         )
         self._filled = filled & merge.seen
-        # An ignored seed still lends its sequence to the row.
+        # The row still gets the sequence of an ignored seed.
         self._codes = np.where(self._filled | (merge.seeds & filled), codes, 0)
 
     def accepted(self, removals: BoolArray) -> BoolArray:
-        """The versions whose sequence is not below the row's, given where rows restart."""
+        """Return the versions whose sequence is not below the row's, given where rows restart."""
         merge = self._merge
         before = merge.versions.running_maximum(self._codes, merge.segment_starts(removals))
         accepted: BoolArray = self._filled & (self._codes >= before)
         return accepted
 
     def columns(self, removals: BoolArray) -> dict[str, Column]:
-        """What becomes of the group's fields and sequence fields."""
+        """Return the merged fields and sequence fields of the group."""
         merge = self._merge
         batch = merge.piece.batch
         accepted = self.accepted(removals)
@@ -243,7 +243,7 @@ class _GroupOfSlice:
 def _sequence_codes(
     arrays: Sequence[pa.Array], rows: Rows, *, signed_zeros: bool
 ) -> tuple[Rows, BoolArray]:
-    """(ranks from 1 on of these rows by their sequence fields, whether any field has a value)."""
+    """Return (ranks of these rows by sequence fields, from 1; whether any field is not null)."""
     digits: list[npt.NDArray[np.int64] | npt.NDArray[np.uint64]] = []
     filled = np.zeros(len(rows), dtype=np.bool_)
     for array in arrays:
@@ -269,13 +269,13 @@ def _sequence_codes(
 
 
 def group_sequence_fields(schema: TableSchema) -> list[str]:
-    """The sequence fields of all groups: a merge reads them to order the fields of the groups."""
+    """Return the sequence fields of all groups, which a merge reads to order the groups' fields."""
     groups = schema.options.matching(PREFIX, _GROUP_SUFFIX)
     return list(dict.fromkeys(name for names in groups for name in names.split(",")))
 
 
 def partial_update_of(schema: TableSchema, rules: JavaRules) -> PartialUpdate:
-    """The engine of a table; InvalidArgument for options that contradict each other."""
+    """Return the engine of a table; InvalidArgument for conflicting options."""
     options = schema.options
     ignore_delete = options.value(IGNORE_DELETE)
     remove_on_delete = options.value(PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE)

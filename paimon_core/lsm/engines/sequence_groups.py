@@ -1,4 +1,4 @@
-"""Whether the options of a partial-update table agree (Java: `PartialUpdateMergeFunction`)."""
+"""Validates the options of partial-update tables (Java: `PartialUpdateMergeFunction`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
 
 def check_partial_update(schema: TableSchema) -> None:
-    """Nothing, for sequence groups that name columns, each column once; SchemaError otherwise."""
+    """Raise SchemaError unless all sequence groups name existing columns, each column once."""
     check_aggregate_functions(schema)
     options = schema.options
     ordering, ordered = _groups(schema)
@@ -35,7 +35,7 @@ def check_partial_update(schema: TableSchema) -> None:
 
 
 def _groups(schema: TableSchema) -> tuple[set[str], set[str]]:
-    """The columns that order groups, and the columns that are ordered."""
+    """Return the columns that order groups, and the columns that they order."""
     ordering: set[str] = set()
     ordered: set[str] = set()
     for key, value in schema.options.items():

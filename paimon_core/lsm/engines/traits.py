@@ -1,7 +1,7 @@
-"""What each merge engine is and can do: one row each.
+"""The traits of each merge engine: one row per engine.
 
-Reading, compaction, validation, repair and the check of features ask these rows; none of them
-compares the name of an engine.  A new engine is a file in this package and a row here.
+Reading, compaction, validation, repair and feature checks use these rows; none of them compares
+engine names.  A new engine is a file in this package and a row here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paimon_core.schema.table_schema import TableSchema
 
 
 class ExistingKey(Enum):
-    """What a row does whose key exists in another partition (Java: `ExistingProcessor`)."""
+    """The effect of a row whose key exists in another partition (Java: `ExistingProcessor`)."""
 
     DELETE_OLD = "DeleteExistingProcessor"
     """The old row gets a delete; the new row goes to its own partition."""
@@ -44,23 +44,23 @@ def _no_check(_: TableSchema) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTraits:
-    """A value of `merge-engine`, and what follows from it.
+    """A value of `merge-engine` and its traits.
 
-    `build` makes the engine of a table; InvalidArgument for options that contradict each other.
-    `existing_key` says what a row does whose key exists in another partition.
-    `needed_columns` are those that a merge reads although the query does not select them.
-    `check` raises SchemaError for options that do not fit the engine.
+    `build` creates the engine of a table; it raises InvalidArgument for conflicting options.
+    `existing_key` is the effect of a row whose key exists in another partition.  `needed_columns`
+    returns the columns that a merge reads even if the query does not select them.  `check` raises
+    SchemaError for options that do not fit the engine.
 
-    `combines_versions`: a merged row takes values from several versions, so no single version tells
+    `combines_versions`: a merged row takes values from several versions, so no single version shows
     whether the row matches a predicate.  `newest_wins`: without a sequence field, the newest
-    version is the result, whatever is older.  `keeps_first`: the oldest version is the result, so a
-    lookup asks only whether a key exists.  `differs_by_java`: the versions of Java merge the same
-    rows differently.
+    version is the result, whatever the older ones hold.  `keeps_first`: the oldest version is the
+    result, so a lookup only checks whether a key exists.  `differs_by_java`: Java versions merge
+    the same rows differently.
 
     `needs_lookup`: compactions look keys up on higher levels, whatever other options say.
-    `skips_level_0`: batch reads leave level 0 to the next compaction.
+    `skips_level_0`: batch reads skip level 0 until the next compaction.
 
-    `changelog_producers` are the names of the producers that the engine allows, None for all.
+    `changelog_producers` holds the names of the producers that the engine allows; None for all.
     """
 
     name: str
@@ -124,7 +124,7 @@ MERGE_ENGINES: Final = {
 
 
 def traits_of(options: Options) -> EngineTraits:
-    """The row of a table's engine; UnsupportedFeature for an unknown one."""
+    """Return the traits of a table's engine; UnsupportedFeature for an unknown one."""
     name = options.value(MERGE_ENGINE)
     if (traits := MERGE_ENGINES.get(name)) is None:
         raise UnsupportedFeature(f"merge-engine={name}")
@@ -132,5 +132,5 @@ def traits_of(options: Options) -> EngineTraits:
 
 
 def newest_file_wins(options: Options) -> bool:
-    """Whether a row of a newer file is the result, whatever the older files hold of its key."""
+    """Return whether a row of a newer file is the result, whatever older files hold for its key."""
     return traits_of(options).newest_wins and not options.value(SEQUENCE_FIELD)

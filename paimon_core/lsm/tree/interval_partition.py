@@ -1,4 +1,4 @@
-"""Files cut into sections, and each section into few sorted runs (Java: `IntervalPartition`).
+"""Splits files into sections, and each section into few sorted runs (Java: `IntervalPartition`).
 
 ::
 
@@ -7,8 +7,8 @@
                  [---B---]       |     [E]  [-F-]
     sections  {A, C} {B}         |  {D} {E, F}
 
-Sections do not meet, so they are merged one after the other; within a section the number of runs
-is the least possible.
+Sections do not overlap, so they are merged one after the other; within a section the number of runs
+is minimal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from paimon_core.types.data_types import RowType
 
 
 def interval_partition(files: Iterable[DataFileMeta], key: RowType) -> list[Section]:
-    """Sections in key order; the runs of each from oldest to newest, as the merge wants them."""
+    """Return sections in key order.
+
+    The runs of each from oldest to newest, as the merge needs them.
+    """
     keyed = sorted(
         (KeyedFile.of(f, key) for f in files), key=lambda k: (k.low, k.high, k.file.file_name)
     )
@@ -42,9 +45,9 @@ def interval_partition(files: Iterable[DataFileMeta], key: RowType) -> list[Sect
 
 
 def _runs(section: list[KeyedFile]) -> Section:
-    """The fewest runs that hold these files, which come sorted by their first keys.
+    """Return the fewest runs that hold these files, which are sorted by their first keys.
 
-    Each file goes to the run that ends first, if the file begins after that run's end.
+    Each file is added to the run that ends first, if the file begins after that run's end.
     """
     runs: list[list[DataFileMeta]] = []
     ends: list[tuple[Key, int]] = []

@@ -1,8 +1,8 @@
-"""The files of a bucket, level by level (Java: `mergetree/Levels`).
+"""The files of a bucket by level (Java: `mergetree/Levels`).
 
 ::
 
-    level 0   a run a file, newest sequence numbers first; runs may overlap
+    level 0   one run per file, newest sequence numbers first; runs may overlap
     level 1   one run
     ...
     level n   one run: the top level, the oldest data
@@ -32,14 +32,14 @@ class Levels:
 
     @property
     def highest_non_empty(self) -> int:
-        """The highest level that has files, -1 without files."""
+        """Return the highest level that has files; -1 without files."""
         return self.runs[-1].level if self.runs else -1
 
 
 def levels_of(files: Iterable[DataFileMeta], key: RowType, num_levels: int) -> Levels:
-    """The levels of a bucket; CorruptTable if files of a level above 0 overlap.
+    """Return the levels of a bucket; CorruptTable if files of a level above 0 overlap.
 
-    There are `num_levels` levels, or more if a file lies on a higher one.
+    There are `num_levels` levels, or more if a file is on a higher one.
     """
     by_level: dict[int, list[DataFileMeta]] = defaultdict(list)
     for file in files:

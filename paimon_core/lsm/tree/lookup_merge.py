@@ -1,4 +1,4 @@
-"""Merging where compactions look keys up (Java: `LookupMergeFunction`).
+"""Merges the rows of tables whose compactions look up keys (Java: `LookupMergeFunction`).
 
 ::
 
@@ -6,8 +6,8 @@
     level 2   k1: b             writes the outcome, so the record on the lowest level above 0 says
     level 5   k1: a             all that the levels above it know: of k1 only b, c and d are merged.
 
-That holds for reading as well: adding up a and b would count a twice.  Every row must say which
-level it comes from, in a column `_LEVEL`.
+This applies to reading as well: adding a and b would count a twice.  Every row needs its level in a
+column `_LEVEL`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ABOVE_ALL: Final = 127
 
 @dataclass(frozen=True, slots=True)
 class LookupMerge:
-    """Merges level 0 with the nearest record above it, and nothing else."""
+    """Merges only level 0 and the nearest record above it."""
 
     engine: MergeEngine
 
@@ -41,25 +41,25 @@ class LookupMerge:
 
 
 def with_level(batches: Iterator[pa.RecordBatch], level: int) -> Iterator[pa.RecordBatch]:
-    """The batches of a file of this level with the column `_LEVEL`."""
+    """Yield the batches of a file of this level with the column `_LEVEL`."""
     for batch in batches:
         yield leveled(batch, np.full(batch.num_rows, level, np.int8))
 
 
 def leveled(batch: pa.RecordBatch, levels: npt.NDArray[np.int8]) -> pa.RecordBatch:
-    """The batch with `_LEVEL` as its last column."""
+    """Return the batch with `_LEVEL` as its last column."""
     return batch.append_column(LEVEL_FIELD, fixed_array(levels, pa.int8()))
 
 
 def level_values(rows: MergeSlice) -> npt.NDArray[np.int8]:
-    """The level of each row of `batch`, in its order."""
+    """Return the level of each row of `batch`, in its order."""
     return kind_values(rows.batch.column(LEVEL))
 
 
 def nearest(rows: MergeSlice) -> MergeSlice:
-    """The same groups without the rows that a record on a lower level above 0 has replaced.
+    """Return the same groups without rows that a record on a lower level above 0 has replaced.
 
-    A group of several rows goes through the merge function even if one is left of it.
+    A group of several rows passes through the merge function even if only one row remains.
     """
     if rows.starts is None:
         return rows
@@ -82,18 +82,18 @@ def nearest(rows: MergeSlice) -> MergeSlice:
 
 
 def records_above(rows: MergeSlice, *, at_least: int = 1) -> Rows:
-    """For each group its row, as a number of `batch`, of the lowest such level, or NO_PLACE."""
+    """Return, for each group, its row number in `batch` of the lowest such level, or NO_PLACE."""
     order = rows.ordered()
     levels = level_values(rows)[order]
     above = np.where(levels >= at_least, levels, _ABOVE_ALL).astype(np.int64)
-    # The level and the place in one number: the least one says both.
+    # Level and place in one number: the minimum gives both.
     places = np.arange(len(order), dtype=np.int64)
     least = np.minimum.reduceat((above << 40) + places, rows.group_starts())
     return np.where(least >> 40 == _ABOVE_ALL, NO_PLACE, order[least & ((1 << 40) - 1)])
 
 
 def groups_with_level_0(rows: MergeSlice) -> npt.NDArray[np.bool_]:
-    """For each group, whether any of its rows comes from level 0."""
+    """Return, for each group, whether any of its rows comes from level 0."""
     is_new = level_values(rows)[rows.ordered()] <= 0
     return np.logical_or.reduceat(is_new, rows.group_starts())
 
@@ -101,10 +101,10 @@ def groups_with_level_0(rows: MergeSlice) -> npt.NDArray[np.bool_]:
 def with_records(
     rows: MergeSlice, groups: Rows, records: pa.RecordBatch, order: MergeOrder
 ) -> MergeSlice:
-    """The slice with one more, older version of each of these groups, which are ascending.
+    """Return the slice with one more, older version of each of these groups, which are ascending.
 
-    `records` has the columns of `rows.batch`.  Each version takes the place that its sequence gives
-    it; of equal ones it is the first.
+    `records` has the columns of `rows.batch`.  Each version is placed by its sequence; among equal
+    ones it is the first.
     """
     count = len(groups)
     sizes = rows.group_ends() - rows.group_starts()

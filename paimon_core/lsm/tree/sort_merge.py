@@ -1,4 +1,4 @@
-"""Merges sorted runs into one, by columns and in bounded memory (Java: `SortMergeReader`).
+"""Merges sorted runs into one, in columns and in bounded memory (Java: `SortMergeReader`).
 
 ::
 
@@ -8,14 +8,14 @@
                  ^ cut         the rest waits.  A step therefore takes about one batch of each run,
                                and memory depends on the number of runs, not on their length.
 
-Within a slice rows are sorted once, by key; then only keys with several rows are looked at again
-and ordered by the user's sequence fields, the sequence number, and the run.  Java leaves rows that
-are equal even in their sequence number in any order; here the row of the *later run* comes last
-(and, within a run, the later row), so callers hand runs over from oldest to newest.
+Within a slice rows are sorted once, by key; then only keys with several rows are ordered by the
+user's sequence fields, the sequence number, and the run.  In Java, rows with equal sequence numbers
+are in any order; here the row of the *later run* comes last (and, within a run, the later row), so
+callers pass runs from oldest to newest.
 
 A null sequence value comes before all others, in ascending and descending order alike, in both
-versions of Java.  (They differ in what their *writers* leave of several rows of one key in one
-commit: 1.4.2's write buffer sorts a descending sequence ascending.)
+versions of Java. (They differ in how their *writers* merge several rows of one key in one commit:
+1.4.2's write buffer sorts a descending sequence ascending.)
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ MAX_SLICE_BYTES: Final = 512 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOrder:
-    """How versions are ordered: by the fields of `key`, then by `sequence_fields` as the table's
-    `sequence.field.sort-order` says, then by sequence number and run.  A `KeyType` tells how the
-    zeros of FLOAT and DOUBLE are ordered.
+    """The order of versions.
+
+    By the fields of `key`, then by `sequence_fields` according to `sequence.field.sort-order`, then
+    by sequence number and run.  A `KeyType` defines the order of FLOAT and DOUBLE zeros.
     """
 
     key: RowType
@@ -82,10 +83,10 @@ def merge_sorted(
     drop_deletes: bool = False,
     buffered_rows: int = BUFFERED_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """KV batches of one row a key, in key order, of the runs' KV batches.
+    """Merge the runs' key-value batches into batches with one row per key, in key order.
 
-    Each run is sorted by `key`, runs are handed over from oldest to newest; a run may hold several
-    rows of a key.  CorruptTable when a run is not sorted.
+    Each run is sorted by `key`, and runs are passed from oldest to newest; a run may hold several
+    rows of a key.  Raises CorruptTable if a run is not sorted.
     """
     order = MergeOrder(key=key, sequence_fields=sequence_fields, descending=descending)
     for piece in merge_slices(runs, order, buffered_rows=buffered_rows):
@@ -102,10 +103,10 @@ def merge_slices(
     *,
     buffered_rows: int = BUFFERED_ROWS,
 ) -> Iterator[MergeSlice]:
-    """The runs as slices, in key order, that hold every version of their keys.
+    """Yield slices in key order that hold every version of their keys.
 
-    What engines and changelog producers work on; `MergeSlice.parts` names runs by their place in
-    `runs`.
+    They are the input of engines and changelog producers; `MergeSlice.parts` names runs by their
+    index in `runs`.
     """
     buffers = [_RunBuffer(i, batches, order.key) for i, batches in enumerate(runs)]
     while True:
@@ -136,7 +137,7 @@ class _Part:
 
 
 class _RunBuffer:
-    """The rows of one run that are read but not merged yet."""
+    """The rows of one run that are read but not yet merged."""
 
     __slots__ = (
         "_batches",
@@ -153,7 +154,7 @@ class _RunBuffer:
     def __init__(self, index: int, batches: Iterator[pa.RecordBatch], key: RowType) -> None:
         self.index = index
         self.rows = 0
-        self.bytes = 0  # of the batches that have rows waiting
+        self.bytes = 0  # of the batches with waiting rows
         self.going_on = True
         self.last: Key = ()
         self._batches = batches
@@ -162,7 +163,7 @@ class _RunBuffer:
         self._begin = 0  # rows of the first view that are merged
 
     def fill(self, rows: int) -> None:
-        """Read until so many rows wait, or the run ends."""
+        """Read until `rows` rows are buffered or the run ends."""
         while self.going_on and self.rows < rows:
             batch = next(self._batches, None)
             if batch is None:
@@ -177,7 +178,7 @@ class _RunBuffer:
                 self.last = view.at(batch.num_rows - 1)
 
     def take_below(self, cut: Key | None) -> _Part | None:
-        """The rows whose keys are below the cut, all of them for None; no longer in the buffer."""
+        """Remove and return the rows whose keys are below the cut; all rows for None."""
         batches: list[pa.RecordBatch] = []
         first: Key = ()
         last: Key = ()
@@ -200,7 +201,7 @@ class _RunBuffer:
         return _Part(self.index, batches, first, last) if batches else None
 
     def middle(self) -> Key:
-        """A key with about half of the waiting rows below it."""
+        """Return a key with about half of the buffered rows below it."""
         row = self._begin + self.rows // 2
         for view in self._views:
             if row < view.batch.num_rows:
@@ -210,12 +211,12 @@ class _RunBuffer:
 
 
 def _next_parts(buffers: Sequence[_RunBuffer]) -> list[_Part]:
-    """The rows of every run below the next cut; at least one row."""
+    """Return the rows of every run below the next cut; at least one row."""
     while True:
         limits = [b.last for b in buffers if b.going_on]
         cuts: list[Key | None] = [min(limits)] if limits else [None]
         if sum(b.bytes for b in buffers) > MAX_SLICE_BYTES:
-            # Strings of a slice must fit into 2 GiB, and memory is to be bounded.
+            # Strings of a slice must fit into 2 GiB, and memory must be bounded.
             middle = max(buffers, key=lambda b: b.bytes).middle()
             if cuts[0] is None or middle < cuts[0]:
                 cuts.insert(0, middle)
@@ -223,14 +224,14 @@ def _next_parts(buffers: Sequence[_RunBuffer]) -> list[_Part]:
             parts = [part for b in buffers if (part := b.take_below(cut)) is not None]
             if parts:
                 return parts
-        # One key fills all that was read of a run: its other versions may follow.
+        # One key fills the whole buffer of a run: its other versions may follow.
         for buffer in buffers:
             if buffer.going_on and buffer.last == cuts[-1]:
                 buffer.fill(buffer.rows + 1)
 
 
 def _sole_run(part: _Part, key: RowType) -> list[MergeSlice] | None:
-    """The batches of one run as they are; None if a key comes twice."""
+    """Return the batches of one run unchanged; None if a key occurs twice."""
     previous: Key | None = None
     signed = has_signed_zeros(key)
     for batch in part.batches:
@@ -247,8 +248,8 @@ def _sole_run(part: _Part, key: RowType) -> list[MergeSlice] | None:
 
 
 def _merged_slice(parts: Sequence[_Part], order: MergeOrder) -> MergeSlice:
-    """One slice of the rows of several runs."""
-    # Oldest sequence numbers first: then sorting by key alone mostly orders the versions, too.
+    """Return one slice from the rows of several runs."""
+    # Oldest sequence numbers first: then sorting by key usually orders the versions too.
     parts = sorted(parts, key=lambda p: (_smallest_sequence(p), p.run))
     sizes = [p.rows for p in parts]
     batch = _concatenated([b for p in parts for b in p.batches])
@@ -276,7 +277,7 @@ def _smallest_sequence(part: _Part) -> int:
 
 
 def _common_prefix(keys: Sequence[Key]) -> int:
-    """Leading bytes that the first column has in common over sorted runs with these ends."""
+    """Return the common prefix length in bytes of the first column over runs with these ends."""
     values = [v for k in keys if isinstance(v := k[0], bytes)]
     if len(values) < len(keys):
         return 0
@@ -285,19 +286,19 @@ def _common_prefix(keys: Sequence[Key]) -> int:
 
 
 def _check_sorted(first: IntArray, sizes: Sequence[int], runs: Sequence[int]) -> None:
-    """Raise CorruptTable if a run's leading digit goes down anywhere."""
+    """Raise CorruptTable if a run's leading digit decreases anywhere."""
     down = first[1:] < first[:-1]
     ends = np.cumsum(sizes)
-    down[ends[:-1] - 1] = False  # from one run to the next it may
+    down[ends[:-1] - 1] = False  # it may decrease from one run to the next
     if down.any():
         run = runs[int(np.searchsorted(ends, int(np.argmax(down)), side="right"))]
         raise CorruptTable(f"sorted run {run} is not sorted by its key")
 
 
 def reordered(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> MergeSlice:
-    """The slice with its versions in merge order; `piece.order`, grouped by key, may change.
+    """Return the slice with its versions in merge order; `piece.order`, grouped by key, may change.
 
-    `borders` says for each place whether a key begins.
+    `borders` holds, for each place, whether a key begins.
     """
     if len(borders) > np.count_nonzero(borders):
         _order_versions(piece, borders, order)
@@ -305,7 +306,7 @@ def reordered(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> Merge
 
 
 def _order_versions(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> None:
-    """Put the rows of each key into merge order, where they are not yet (changes `piece.order`)."""
+    """Put the rows of each key into merge order if necessary (changes `piece.order`)."""
     assert piece.order is not None
     places = tied_places(borders)
     rows = piece.order[places]
@@ -320,7 +321,7 @@ def _order_versions(piece: MergeSlice, borders: BoolArray, order: MergeOrder) ->
 def _version_digits(
     piece: MergeSlice, rows: Rows, order: MergeOrder
 ) -> list[Callable[[], IntArray]]:
-    """What orders the versions of a key, most significant first, of these rows."""
+    """Return the digits that order the versions of a key, most significant first."""
     digits: list[Callable[[], IntArray]] = []
     for name in order.sequence_fields:
         array = piece.batch.column(name)
@@ -342,7 +343,7 @@ def _version_digit(digit: Digit, rows: Rows, *, descending: bool) -> IntArray:
 
 
 def _is_ordered(digits: Sequence[Callable[[], IntArray]], begins: BoolArray) -> bool:
-    """Whether each row of a group comes after the one before it, digit by digit."""
+    """Return whether each row of a group sorts after the one before it, digit by digit."""
     equal = ~begins[1:]
     for digit in digits:
         values = digit()

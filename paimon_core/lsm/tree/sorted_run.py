@@ -1,4 +1,4 @@
-"""Files whose key ranges follow one another (Java: `mergetree/SortedRun`, `LevelSortedRun`)."""
+"""Files with consecutive key ranges (Java: `mergetree/SortedRun`, `LevelSortedRun`)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from paimon_core.types.data_types import RowType
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
-    """Files in key order, no key in two of them."""
+    """Files in key order; no key is in two of them."""
 
     files: tuple[DataFileMeta, ...]
 
     @property
     def total_size(self) -> int:
-        """Bytes of all files."""
+        """Return the size of all files in bytes."""
         return sum(f.file_size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelRun:
-    """A sorted run and its level: of level 0 every file is a run of its own."""
+    """A sorted run and its level; on level 0 every file is its own run."""
 
     level: int
     run: SortedRun
 
 
 Section = tuple[SortedRun, ...]
-"""Runs that overlap one another, oldest first: what is merged together."""
+"""Overlapping runs, oldest first, which are merged together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class KeyedFile:
 
 
 def sorted_run(files: Iterable[DataFileMeta], key: RowType) -> SortedRun:
-    """The run of these files in any order; CorruptTable if their key ranges meet."""
+    """Return the run of these files, in any order; CorruptTable if their key ranges overlap."""
     keyed = sorted((KeyedFile.of(f, key) for f in files), key=lambda k: k.low)
     for left, right in pairwise(keyed):
         if right.low <= left.high:
@@ -63,9 +63,9 @@ def sorted_run(files: Iterable[DataFileMeta], key: RowType) -> SortedRun:
 
 
 def oldest_first(runs: Iterable[SortedRun]) -> list[SortedRun]:
-    """The runs in the order in which the merge wants them: of equal versions the later one wins.
+    """Return the runs in the order that the merge needs: of equal versions the later one wins.
 
-    Older is what lies on a higher level; on one level, what has smaller sequence numbers.
+    Runs on a higher level are older; on the same level, those with smaller sequence numbers.
     """
     return sorted(runs, key=lambda run: _age(run.files))
 

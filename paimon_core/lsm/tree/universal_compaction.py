@@ -1,14 +1,15 @@
-"""Which sorted runs a minor compaction merges (Java: `UniversalCompaction`, `EarlyFullCompaction`,
-`ForceUpLevel0Compaction`).
+"""Picks the sorted runs of a minor compaction.
 
-Runs come newest first, as `Levels.runs` has them; a pick is always the newest so many of them.
+Java: `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`.
+
+Runs are sorted newest first, as in `Levels.runs`; a pick always takes a number of the newest runs.
 In this order:
 
-1. early full compaction: an interval since the last one, or thresholds of bytes;
-2. size amplification: all newer runs together are large against the oldest one: merge all;
+1. early full compaction: an interval since the last one, or size thresholds;
+2. size amplification: all newer runs together are large compared with the oldest one: merge all;
 3. size ratio: take runs as long as the next one is not much larger than all taken so far;
-4. number of runs: more than the trigger: take so many that the trigger is not exceeded;
-5. level 0, for tables whose readers do not look at level 0: take all of it.
+4. number of runs: more than the trigger: take enough to get below the trigger;
+5. level 0, for tables whose readers skip level 0: take all of it.
 
 The merged run goes to the level below the first run left out, but never to level 0; to the top
 level if none is left out.
@@ -48,9 +49,9 @@ _MILLIS_PER_HOUR = 3_600_000
 
 
 class PickReason(StrEnum):
-    """Why runs were picked: printed in plans."""
+    """The reason for a pick, printed in plans."""
 
-    FULL = "full compaction asked for"
+    FULL = "full compaction requested"
     INTERVAL = "compaction.optimization-interval"
     TOTAL_SIZE = "compaction.total-size-threshold"
     INCREMENTAL_SIZE = "compaction.incremental-size-threshold"
@@ -62,7 +63,7 @@ class PickReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Files to merge, and the level their merged run goes to."""
+    """Files to merge, and the output level of the merged run."""
 
     output_level: int
     files: tuple[DataFileMeta, ...]
@@ -71,7 +72,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickRules:
-    """The table options that decide; sizes in bytes, `interval` in milliseconds.
+    """The table options that control picks; sizes in bytes, `interval` in milliseconds.
 
     `off_peak` is (start hour, end hour, extra percent) of the local day.
     """
@@ -87,7 +88,7 @@ class PickRules:
 
     @staticmethod
     def of(options: Options) -> PickRules:
-        """The rules of a table."""
+        """Return the rules of a table."""
         start, end = (
             options.value(COMPACTION_OFF_PEAK_START),
             options.value(COMPACTION_OFF_PEAK_END),
@@ -107,7 +108,7 @@ class PickRules:
         )
 
     def ratio(self, local_millis: int) -> int:
-        """The size ratio in percent at this local time (Java: `OffPeakHours`)."""
+        """Return the size ratio in percent at this local time (Java: `OffPeakHours`)."""
         if self.off_peak is None:
             return self.size_ratio
         start, end, extra = self.off_peak
@@ -118,8 +119,8 @@ class PickRules:
 
 def _forces_level_0(options: Options) -> bool:
     if needs_lookup(options):
-        # Java's gentle mode forces level 0 at every n-th pick of a running writer; a job that
-        # picks once only gets there if n is 1.
+        # Java's gentle mode forces level 0 at every n-th pick of a running writer; a job that picks
+        # only once gets there only if n is 1.
         return options.value(LOOKUP_COMPACT) != "gentle" or _gentle_interval(options) == 1
     return options.value(COMPACTION_FORCE_UP_LEVEL_0)
 
@@ -131,7 +132,7 @@ def _gentle_interval(options: Options) -> int:
 
 
 def needs_lookup(options: Options) -> bool:
-    """Whether compaction has to look records up in higher levels (Java: `LookupStrategy`)."""
+    """Return whether compaction must look up records in higher levels (Java: `LookupStrategy`)."""
     return (
         traits_of(options).needs_lookup
         or changelog_producer_of(options).needs_lookup
@@ -141,7 +142,7 @@ def needs_lookup(options: Options) -> bool:
 
 
 def number_of_levels(options: Options) -> int:
-    """`num-levels`, by default one more than the trigger."""
+    """Return `num-levels`; the default is one more than the trigger."""
     levels = options.value(NUM_LEVELS)
     return options.value(NUM_SORTED_RUN_TRIGGER) + 1 if levels is None else levels
 
@@ -149,10 +150,10 @@ def number_of_levels(options: Options) -> int:
 def pick_minor(
     levels: Levels, rules: PickRules, *, local_millis: int, last_full: int | None
 ) -> Pick | None:
-    """What a minor compaction merges, None if nothing is due.
+    """Return what a minor compaction merges; None if nothing is due.
 
-    `local_millis`: the wall clock, as creation times have it; `last_full`: when the bucket was
-    last compacted in full, on the same clock, None if that is not known.
+    `local_millis` is the wall clock time, as in creation times; `last_full` is the time of the
+    bucket's last full compaction on the same clock, None if unknown.
     """
     runs = levels.runs
     if not runs:
@@ -168,7 +169,7 @@ def pick_minor(
 
 
 def pick_full(levels: Levels) -> Pick | None:
-    """All files, into the top level; None if there are none."""
+    """Pick all files for the top level; None if there are none."""
     files = _files(levels.runs)
     return Pick(levels.top_level, files, PickReason.FULL) if files else None
 
@@ -216,7 +217,7 @@ def _by_size(levels: Levels, rules: PickRules, ratio: int) -> Pick | None:
 
 
 def _grown(sizes: Sequence[int], count: int, ratio: int) -> int:
-    """`count`, and as many more runs as are not much larger than all taken before them."""
+    """Return `count`, extended by runs that are not much larger than all runs before them."""
     taken = sum(sizes[:count])
     for size in sizes[count:]:
         if taken * (100.0 + ratio) / 100.0 < size:
@@ -227,7 +228,7 @@ def _grown(sizes: Sequence[int], count: int, ratio: int) -> int:
 
 
 def _pick(levels: Levels, count: int, reason: PickReason) -> Pick:
-    """The newest `count` runs, more if the output would stay in level 0, and their level."""
+    """Pick the newest `count` runs and their output level; more runs if that would be level 0."""
     runs = levels.runs
     output = levels.top_level if count == len(runs) else max(0, runs[count].level - 1)
     if output == 0:

@@ -1,7 +1,7 @@
 """Rows with their kinds as columns (Java: `table/system/AuditLogTable`, `BinlogTable`).
 
-The audit log puts the kind of a change in front of each row.  The binlog makes one row of an
-update, each column an array: [before, after]; of an insert or delete, [value].
+The audit log puts the row kind in front of each row.  The binlog turns an update into one row whose
+columns are arrays [before, after]; inserts and deletes have [value].
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def check_plain(table: FileStoreTable) -> None:
-    """Nothing, or UnsupportedFeature for a table whose views have sequence numbers too."""
+    """Raise UnsupportedFeature for a table whose views also have sequence numbers."""
     if table.options.flag(_SEQUENCE_NUMBERS):
         raise UnsupportedFeature(_SEQUENCE_NUMBERS, table=table.name)
 
 
 def audit_log_type(row_type: RowType) -> RowType:
-    """The columns of the audit log of rows of this type."""
+    """Return the audit log's columns for rows of this type."""
     return RowType(nullable=False, fields=(_ROW_KIND, *row_type.fields))
 
 
 def audit_log(batches: Batches, row_type: RowType) -> Batches:
-    """Rows with kinds as rows of the audit log; each of them counts as an insert."""
+    """Turn rows with kinds into rows of the audit log; each of them is an insert."""
     schema = _with_kind(audit_log_type(row_type))
     for batch in batches:
         columns = [batch.column(name) for name in row_type.names]
@@ -53,7 +53,7 @@ def audit_log(batches: Batches, row_type: RowType) -> Batches:
 
 
 def binlog_type(row_type: RowType) -> RowType:
-    """The columns of the binlog of rows of this type."""
+    """Return the binlog's columns for rows of this type."""
     fields = (
         DataField(id=f.id, name=f.name, type=ArrayType(element=f.type.with_nullable(True)))
         for f in row_type.fields
@@ -62,10 +62,10 @@ def binlog_type(row_type: RowType) -> RowType:
 
 
 def binlog(batches: Batches, row_type: RowType, *, packed: bool) -> Batches:
-    """Rows with kinds as rows of the binlog.
+    """Turn rows with kinds into rows of the binlog.
 
-    `packed`: every -U is one row with the row after it, as a stream shows them; else each row
-    stands alone, as in a batch read.
+    `packed`: every -U forms one row with the row after it, as in a stream; otherwise each row is
+    separate, as in a batch read.
     """
     schema = _with_kind(binlog_type(row_type))
     held: pa.RecordBatch | None = None
@@ -88,7 +88,7 @@ def binlog(batches: Batches, row_type: RowType, *, packed: bool) -> Batches:
 
 
 def _ends(kinds: np.ndarray) -> np.ndarray:
-    """The last row of each group: what follows a -U belongs to it, whatever it is."""
+    """Return the last row of each group: the row after a -U belongs to it, whatever its kind."""
     before = kinds == _BEFORE
     if not (before[1:] & before[:-1]).any():
         return np.flatnonzero(~before)
@@ -104,7 +104,7 @@ def _ends(kinds: np.ndarray) -> np.ndarray:
 def _lists(
     rows: pa.RecordBatch, ends: np.ndarray, row_type: RowType, schema: pa.Schema
 ) -> pa.RecordBatch:
-    # An update's two rows stand side by side, so the lists are slices of the columns themselves.
+    # The two rows of an update are adjacent, so the lists are slices of the columns.
     offsets = pa.array(np.concatenate([[0], ends + 1]).astype(np.int32))
     columns = [
         pa.ListArray.from_arrays(offsets, rows.column(f.name), type=schema.field(f.name).type)

@@ -1,4 +1,4 @@
-"""What is live in a snapshot, as tables: files, manifests, partitions, buckets."""
+"""The live content of a snapshot as tables: files, manifests, partitions, buckets."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ K = TypeVar("K")
 
 
 def _row_text(table: FileStoreTable, row: bytes) -> str:
-    """A partition as Java's cast of a row to STRING: "{2024-01-01, 7}"."""
+    """Format a partition like Java's cast of a row to STRING: "{2024-01-01, 7}"."""
     row_type = table.schema.partition_type
     return java_to_string(decode_row(row, row_type.types), row_type)
 
 
 def _value_text(value: object, data_type: DataType) -> str:
-    """An internal value as Java's `toString` prints it; bytes, for which that is no use, in hex."""
+    """Format an internal value like Java's `toString`; bytes, where that is useless, in hex."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
@@ -91,7 +91,7 @@ def _key_text(table: FileStoreTable, file: DataFileMeta, key: bytes) -> str | No
 
 
 def _bounds(table: FileStoreTable, file: DataFileMeta) -> tuple[str, str, str]:
-    """Null counts, minima and maxima of the current columns, each as "{a=1, b=null}"."""
+    """Return null counts, minima and maxima of the current columns, each as "{a=1, b=null}"."""
     written = table.schema_of(file.schema_id)
     stats = column_stats(file, written)
     old = {f.id: f for f in written.fields}
@@ -122,7 +122,7 @@ def _evolved(value: object, source: DataType, target: DataType) -> object:
 
 
 def _sorted_text(values: dict[str, str]) -> str:
-    # A TreeMap of Java strings, which compare by their UTF-16 units.
+    # Java uses a TreeMap of strings, which compare by UTF-16 code units.
     ordered = sorted(values.items(), key=lambda item: item[0].encode("utf-16-be"))
     return "{" + ", ".join(f"{k}={v}" for k, v in ordered) + "}"
 
@@ -196,10 +196,10 @@ MANIFESTS: Final = SystemTable(
 
 @dataclass(slots=True)
 class _Sums:
-    """What all entries of a partition or bucket add up to.
+    """The totals of all entries of a partition or bucket.
 
-    The newest time is that of files deleted since as well, as long as a manifest names them: so it
-    is in Java (`PartitionEntry.merge`).
+    The newest time includes deleted files, as long as a manifest names them, as in Java
+    (`PartitionEntry.merge`).
     """
 
     rows: int = 0
@@ -262,7 +262,7 @@ def _partition_path(table: FileStoreTable, partition: bytes) -> str:
     default = table.paths.partition_default_name
 
     def text(value: object, data_type: DataType) -> str:
-        # Java makes a spec first, where the default name stands for blank texts, too.
+        # Java first builds a spec, in which the default name also replaces blank strings.
         blank = partition_text(value, data_type, legacy_name=False) is None
         return default if blank else java_to_string(value, data_type)
 
@@ -272,7 +272,7 @@ def _partition_path(table: FileStoreTable, partition: bytes) -> str:
 
 
 def _deleted_rows(read: SystemRead) -> dict[bytes, int | None]:
-    """Rows that deletion vectors hide, by partition; None where an old vector does not tell."""
+    """Return the deleted row counts by partition; None if an old vector has no count."""
     table, snapshot = read.table, read.snapshot
     if snapshot is None or not table.options.value(DELETION_VECTORS_ENABLED):
         return {}

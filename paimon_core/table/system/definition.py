@@ -1,4 +1,4 @@
-"""What a system table is: columns, and a way to get its rows."""
+"""The definition of a system table: its columns, and a function that returns its rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paimon_core.types.sql import parse_type
 NANOS_OF_MILLI = 1_000_000
 
 Row = tuple[object, ...]
-"""Internal values, one a column."""
+"""Internal values, one per column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRead:
-    """What to read about: a table, its snapshot (None: it has none), and the zone of times."""
+    """The subject of a read: a table, its snapshot (None: it has none), and the time zone."""
 
     table: FileStoreTable
     snapshot: Snapshot | None
@@ -28,11 +28,11 @@ class SystemRead:
 
     @property
     def with_2_0(self) -> bool:
-        """Whether the table lives with Java 2.0, which has more columns."""
+        """Whether Java 2.0, which has more columns, writes the table."""
         return self.snapshot is not None and self.snapshot.written_by_2_0
 
     def wall_clock(self, epoch_millis: int | None) -> int | None:
-        """A moment as the nanoseconds of the zone's wall clock."""
+        """Convert a time to wall clock nanoseconds in the zone."""
         return None if epoch_millis is None else utc_to_local(epoch_millis * 1_000_000, self.zone)
 
 
@@ -56,5 +56,5 @@ class SystemTable:
 
 
 def local_millis(millis: int | None) -> int | None:
-    """Wall clock milliseconds, as data files hold them, as the value of a TIMESTAMP."""
+    """Convert the wall clock milliseconds of data files to the value of a TIMESTAMP."""
     return None if millis is None else millis * NANOS_OF_MILLI

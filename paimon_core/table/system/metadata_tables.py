@@ -1,4 +1,4 @@
-"""Snapshots, schemas, options and the names that point at versions, as tables."""
+"""Snapshots, schemas, options, tags, branches and consumers as tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ SCHEMAS: Final = SystemTable(
 
 
 def _newest_schema(read: SystemRead) -> TableSchema:
-    # The stored one, without what the caller set for this read alone.
+    # The stored one, without the caller's dynamic options.
     return read.table.schemas.latest() or read.table.schema
 
 
@@ -118,7 +118,7 @@ def _retained(tag: Tag) -> str | None:
 
 
 def duration_text(nanos: int) -> str:
-    """A duration as Java's `Duration.toString` prints it: "PT24H", "PT1H30M", "PT0.5S"."""
+    """Format a duration like Java's `Duration.toString`: "PT24H", "PT1H30M", "PT0.5S"."""
     if nanos == 0:
         return "PT0S"
     seconds, fraction = divmod(abs(nanos), _NANOS)

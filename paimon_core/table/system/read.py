@@ -61,9 +61,9 @@ VIEWS: Final = (AUDIT_LOG, BINLOG)
 
 
 def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
-    """The table, the branch and the system table of "db.t$branch_b$snapshots".
+    """Return table, branch and system table of "db.t$branch_b$snapshots".
 
-    InvalidArgument for names of other shapes.
+    Raises InvalidArgument for other names.
     """
     table, *parts = identifier.split(SEPARATOR)
     branch = None
@@ -72,7 +72,7 @@ def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
     if len(parts) > 1 or not all([table, *parts]) or branch == "":
         raise InvalidArgument(
             f"not a table name: {identifier!r} "
-            "(expected DATABASE.TABLE, with $branch_NAME and $SYSTEM_TABLE after it at most)"
+            "(expected DATABASE.TABLE, optionally with $branch_NAME and $SYSTEM_TABLE)"
         )
     return table, branch, parts[0].lower() if parts else None
 
@@ -80,10 +80,11 @@ def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
 def read_system_table(
     table: FileStoreTable, name: str, snapshot: Snapshot | None, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
-    """Columns and rows of `table$name` as of a snapshot (None: the table has none).
+    """Return columns and rows of `table$name` as of a snapshot (None: the table has none).
 
-    Batches hold `_VALUE_KIND` and all columns, as `read_table`'s do.  `zone` is that of wall clock
-    times.  NotFound if there is no such system table; UnsupportedFeature as `read_table`.
+    Batches hold `_VALUE_KIND` and all columns, as in `read_table`.  `zone` is the time zone of wall
+    clock times.  Raises NotFound if the system table does not exist; UnsupportedFeature as
+    `read_table`.
     """
     if name in VIEWS:
         return read_view(BatchScan(table=table, whole=snapshot), name, zone=zone)
@@ -102,7 +103,7 @@ def read_system_table(
 def read_view(
     batch: BatchScan, name: str, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
-    """Columns and rows of the audit log or binlog of what a batch reads."""
+    """Return columns and rows of the audit log or binlog for a batch read."""
     check_plain(batch.table)
     row_type = batch.table.schema.row_type
     rows = read_batch(batch, keep_deletes=True, zone=zone)

@@ -102,5 +102,5 @@ def test_an_exact_replacement_tolerates_no_newcomer() -> None:
     old = add("a")
     delta = [old.as_delete(), add("b", level=5)]
     check([old], delta, CommitKind.OVERWRITE, exact=True)
-    with pytest.raises(CommitConflict, match="late came into a partition"):
+    with pytest.raises(CommitConflict, match="late was added to a partition"):
         check([old, add("late")], delta, CommitKind.OVERWRITE, exact=True)

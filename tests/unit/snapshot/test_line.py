@@ -118,7 +118,7 @@ def test_another_snapshot_of_the_number_is_not_removed(store: SnapshotStore) -> 
     going = some(store, 6)
     store.delete(6)
     another(store, 6)
-    with pytest.raises(StalePlan, match=r"6 of table db.t is another one"):
+    with pytest.raises(StalePlan, match=r"6 of table db.t has changed"):
         remove_newest(Removal(store, Side.END), going, back_to=5)
     assert store.exists(6)
 
@@ -198,7 +198,7 @@ def test_nothing_goes_back_behind_a_snapshot_that_was_replaced(store: SnapshotSt
             store.delete(5)
             another(store, 5)
 
-    with pytest.raises(StalePlan, match=r"5 of table db.t is another one.*snapshots 6 are gone"):
+    with pytest.raises(StalePlan, match=r"5 of table db.t has changed.*snapshots 6 are gone"):
         remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
     # 6 was built on the old 5: behind the new one it would hide its rows.
     assert store.ids() == [1, 2, 3, 4, 5]

@@ -102,7 +102,7 @@ def test_a_footer_that_promises_too_much(java_file: bytes) -> None:
     longer = replaced(column, values=column.values + 1)
     with pytest.raises(CorruptTable, match=rf"hold {column.values} values, its footer says"):
         all_pages(java_file, longer)
-    with pytest.raises(CorruptTable, match="ends behind its column chunk"):
+    with pytest.raises(CorruptTable, match="extends beyond its column chunk"):
         all_pages(java_file, replaced(column, size=column.size - 1))
 
 

@@ -104,7 +104,7 @@ def test_a_hollow_tag_makes_no_branch(lake: Lake) -> None:
     Path(table.paths.manifest(table.tags.get("t").snapshot.base_manifest_list)).unlink()
     report = create_branch(lake)
     assert isinstance(report.error, CorruptTable)
-    assert "no branch was made" in str(report.error)
+    assert "no branch was created" in str(report.error)
     assert table.branches.names() == []
 
 
