@@ -16,7 +16,7 @@ from failing_io import FailingFileIO, Trigger
 from replay import run_step
 from without_lease import without_lease
 
-import paimon_maintenance.run.runner
+import paimon_maintenance.run.request
 from oracle import Oracle, OracleError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
@@ -105,7 +105,7 @@ def run(
     if meanwhile is None:
         with without_lease():
             return run_table(request, services)
-    with without_lease(), patch.object(paimon_maintenance.run.runner, "open_table", opened):
+    with without_lease(), patch.object(paimon_maintenance.run.request, "open_table", opened):
         return run_table(request, services)
 
 

@@ -15,7 +15,7 @@ from disk import assert_no_leftovers, assert_whole, needed_by, on_disk, referenc
 from replay import ENV, run_step, to_arrow
 
 import paimon_maintenance.jobs.remove_orphan_files.steps as orphan_steps
-import paimon_maintenance.run.runner
+import paimon_maintenance.run.request
 from oracle import Oracle
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CorruptTable, InvalidArgument
@@ -247,7 +247,7 @@ def with_io(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[LocalFileIO],
             root = open_table(warehouse, name).root
             return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-        monkeypatch.setattr(paimon_maintenance.run.runner, "open_table", opened)
+        monkeypatch.setattr(paimon_maintenance.run.request, "open_table", opened)
 
     yield use
     monkeypatch.undo()

@@ -28,7 +28,7 @@ from disk import on_disk, referenced
 from failing_io import MIDWAY, FailingFileIO, Trigger
 from replay import run_step
 
-import paimon_maintenance.run.runner
+import paimon_maintenance.run.request
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io import read_retry
@@ -93,18 +93,18 @@ def run_failing(
     warehouse: Path, job: str, arguments: Mapping[str, object], trigger: Trigger
 ) -> Report:
     """The report of a run whose FileIO fails, or which dies."""
-    plain = paimon_maintenance.run.runner.open_table
+    plain = paimon_maintenance.run.request.open_table
 
     def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
         root = plain(warehouse, name).root
         io = FailingFileIO(trigger)
         return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-    paimon_maintenance.run.runner.open_table = opened
+    paimon_maintenance.run.request.open_table = opened
     try:
         return run_job(warehouse, job, arguments)
     finally:
-        paimon_maintenance.run.runner.open_table = plain
+        paimon_maintenance.run.request.open_table = plain
 
 
 def run_to_death(

@@ -29,7 +29,7 @@ from harness import attempt, do, remove_orphans
 from replay import run_step
 from without_lease import without_lease
 
-import paimon_maintenance.run.runner
+import paimon_maintenance.run.request
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.mentioned import Mentioned
@@ -276,8 +276,8 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             dynamic_options=options["dynamic_options"],
         )
 
-    before = paimon_maintenance.run.runner.open_table
-    paimon_maintenance.run.runner.open_table = opened
+    before = paimon_maintenance.run.request.open_table
+    paimon_maintenance.run.request.open_table = opened
     try:
         return run_table(
             RunRequest(
@@ -290,7 +290,7 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             )
         )
     finally:
-        paimon_maintenance.run.runner.open_table = before
+        paimon_maintenance.run.request.open_table = before
 
 
 def count_changes(of: Pristine, a: str, place: Path) -> int:

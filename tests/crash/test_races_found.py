@@ -48,9 +48,13 @@ def test_a_rescale_that_meets_a_commit_is_finished(
 ) -> None:
     """With one of two partitions rescaled, writers would be refused in the other."""
     table = pristine("vectors", tmp_path_factory.mktemp("races") / "pristine")
-    for b in ("java compact", "rollback to a tag"):
-        for what in rounds_of(table, [("rescale", b)], tmp_path / "count"):
-            run_round(table, what, ours_alone, tmp_path / "round")
+    pairs = [
+        ("rescale", "java compact"),
+        ("rescale", "rollback to a tag"),
+        ("rollback_to_as_latest of a tag", "rescale"),
+    ]
+    for what in rounds_of(table, pairs, tmp_path / "count"):
+        run_round(table, what, ours_alone, tmp_path / "round")
 
 
 @pytest.mark.parametrize(("a", "b"), [("compact", "rollback"), ("sort_compact", "fast_forward")])

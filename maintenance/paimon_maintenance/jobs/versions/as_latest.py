@@ -16,6 +16,7 @@ from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind
+from paimon_core.options import BUCKET
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, snapshot_reference, tag_reference
 from paimon_core.refs.tags import Tag
@@ -41,6 +42,8 @@ class AsLatest:
     tag: Tag | None = None
     brings_back: bool = False
     """Whether files become live again that the newest snapshot does not hold."""
+    buckets: int = 0
+    """The table's option when the plan was made."""
     unmerged: bool = False
     """Whether only the second snapshot of an interrupted run is missing."""
 
@@ -78,7 +81,9 @@ def make_as_latest(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=AsLatest(target, tag, bool(back), unmerged),
+        work=AsLatest(
+            target, tag, bool(back), buckets=table.options.value(BUCKET), unmerged=unmerged
+        ),
         actions=tuple(actions),
         arguments=arguments,
     )
@@ -109,6 +114,14 @@ def apply_as_latest(
         details["protecting_tag"] = tag.name
 
     def provide(latest: Snapshot | None) -> Changes:
+        buckets = table.refreshed().options.value(BUCKET)
+        if buckets != plan.work.buckets:
+            raise StalePlan(
+                f"table {table.name} was rescaled to {counted(buckets, 'buckets')} since the plan: "
+                f"with the files of snapshot {target.id} writers would be refused",
+                table=table.name,
+                snapshot=target.id,
+            )
         changes = changes_between(table, latest, target)
         if keeper is None and any(e.kind is FileKind.ADD for e in changes.files):
             raise StalePlan(

@@ -21,7 +21,7 @@ from broken_tables import (
 from failing_io import FailingFileIO, Trigger
 from lakes import ENV, Lake
 
-import paimon_maintenance.run.runner
+import paimon_maintenance.run.request
 from paimon_core.errors import GuardTripped, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
@@ -258,7 +258,7 @@ def use_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
         root = open_table(warehouse, name).root
         return open_table_at(FailingFileIO(trigger), root, name)
 
-    monkeypatch.setattr(paimon_maintenance.run.runner, "open_table", opened)
+    monkeypatch.setattr(paimon_maintenance.run.request, "open_table", opened)
 
 
 def test_the_plan_is_json(lake):
