@@ -166,26 +166,26 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - as above
     from paimon_maintenance.run.runner import RunRequest  # noqa: PLC0415 - as above
 
-    told = {name: run.get(name, batch.get(name)) for name in _SHARED}
+    settings = {name: run.get(name, batch.get(name)) for name in _SHARED}
     try:
-        job = job_named(str(told["job"]))
+        job = job_named(str(settings["job"]))
         arguments = {
             **cast("Mapping[str, object]", batch.get("arguments") or {}),
             **cast("Mapping[str, object]", run.get("arguments") or {}),
         }
         return RunRequest(
             job=job,
-            warehouse=str(told["warehouse"]),
+            warehouse=str(settings["warehouse"]),
             table=str(run["table"]),
             arguments=job.read_arguments(arguments),
-            branch=cast("str | None", told["branch"]),
-            file_io_options={**options_of_environment(), **_text_map(told["storage"])},
-            dry_run=bool(told["dry_run"]),
-            force=bool(told["force"]),
-            verify=told["verify"] is not False,
-            default_options=_text_map(told["default_options"]),
-            guards=guards_of(GuardPolicy(**cast("dict[str, Any]", told["guards"] or {}))),
-            max_attempts=int(cast("int", told["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
+            branch=cast("str | None", settings["branch"]),
+            file_io_options={**options_of_environment(), **_text_map(settings["storage"])},
+            dry_run=bool(settings["dry_run"]),
+            force=bool(settings["force"]),
+            verify=settings["verify"] is not False,
+            default_options=_text_map(settings["default_options"]),
+            guards=guards_of(GuardPolicy(**cast("dict[str, Any]", settings["guards"] or {}))),
+            max_attempts=int(cast("int", settings["max_attempts"] or DEFAULT_MAX_ATTEMPTS)),
             run_id=cast("str | None", run.get("run_id")),
         )
     except (InvalidArgument, KeyError) as e:

@@ -343,7 +343,7 @@ def start_runs(
 
 def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun:
     from paimon_maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415 - when a task runs
-    from paimon_maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
+    from paimon_maintenance.history.lost_runs import close_lost_runs  # noqa: PLC0415
 
     services = _services(request)
     history, env, actor = services.history, services.env, Actor.here()
@@ -357,7 +357,7 @@ def _start(request: Request, table: str, cluster_name: str | None) -> StartedRun
         opened = _run_request(request, table).open()
         before = opened.snapshots.latest_id()
         if history is not None:
-            settle_lost_runs(
+            close_lost_runs(
                 history,
                 opened,
                 warehouse=request.warehouse,

@@ -24,7 +24,7 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 from paimon_maintenance.engines.engine import WorkUnit
-from paimon_maintenance.engines.spark import SparkEngine, Started, UnitLost
+from paimon_maintenance.engines.spark import SparkEngine, StartedSession, UnitLost
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.runner import RunRequest, RunServices, run_table
@@ -71,7 +71,7 @@ def test_small_units_share_a_task(spark):
 
 
 def test_parallelism_bounds_the_tasks(spark):
-    engine = SparkEngine(master="local[2]", parallelism=3, _started=Started(spark.session()))
+    engine = SparkEngine(master="local[2]", parallelism=3, _started=StartedSession(spark.session()))
     tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
     assert len(tasks) == 3
 
@@ -101,8 +101,7 @@ def test_no_units_need_no_session():
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key("db.t", buckets=3, partitioned=True)
     lake.fill(3, rows=50)
     lake.log("db.log", compaction_min_file__num="2")

@@ -89,8 +89,8 @@ def _line(entry: Entry) -> str:
     if why:
         parts.append(str(why))
     done = {k: v for k, v in entry.details.items() if k not in _TOLD_OTHERWISE}
-    if told := ", ".join(detail_texts(done)):
-        parts.append(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}...")
+    if text := ", ".join(detail_texts(done)):
+        parts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
     if entry.seconds is not None:
         parts.append(f"{entry.seconds:.1f} s")
     parts.append(f"by {entry.origin} {entry.actor}")

@@ -103,13 +103,13 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
     args, unknown = build_parser().parse_known_args(_as_spelled_here(words))
     if unknown:
         # The parser at the top finds them, but the help that lists what there is is further down.
-        told = [args.command] if args.command else []
-        told += [args.job] if args.command in _OF_JOBS else []
+        typed = [args.command] if args.command else []
+        typed += [args.job] if args.command in _OF_JOBS else []
         others = jobs_with(unknown[0].partition("=")[0])
-        hint = f" (an argument of {', '.join(others)})" if told[1:] and others else ""
+        hint = f" (an argument of {', '.join(others)})" if typed[1:] and others else ""
         raise InvalidArgument(
             f"unrecognized arguments: {' '.join(unknown)}{hint}",
-            next_step=f"see {' '.join(['caretaker', *told])} --help",
+            next_step=f"see {' '.join(['caretaker', *typed])} --help",
         )
     if args.version:
         output.result({"version": _version()}, [_version()])

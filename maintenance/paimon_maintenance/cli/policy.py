@@ -98,8 +98,8 @@ def _table_lines(
         arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
         guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
         refused = "" if job.on_refused is None else f"on_refused={job.on_refused}"
-        told = (arguments, guards, refused)
-        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in told if t)
+        notes = (arguments, guards, refused)
+        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in notes if t)
 
 
 def _typed(value: object) -> str:

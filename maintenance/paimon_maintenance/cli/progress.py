@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from paimon_maintenance.job.job import Quiet
+from paimon_maintenance.job.job import NoProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -71,7 +71,7 @@ class Bars:
             self._progress.advance(self._task, size)
 
 
-class NoBars(Quiet):
+class NoBars(NoProgress):
     """Progress that is not shown, with the same shape as `Bars`."""
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_core.errors import InvalidArgument, MaintenanceError
-from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.registry import JOBS
 
 USER = "admin"
@@ -59,7 +59,7 @@ def free_port(wanted: int | None = None) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AirflowHome:
     """Where this Airflow lives and how to get in."""
 
     home: Path
@@ -74,9 +74,9 @@ class Place:
 
 def start_airflow(
     home: Path, *, root: Path, warehouse: str, port: int | None, cores: int
-) -> tuple[Kept, Place]:
+) -> tuple[ChildProcess, AirflowHome]:
     """Airflow, starting, with the DAGs of the checkout at `root`."""
-    place = Place(home=home, port=free_port(port), password=secrets.token_urlsafe(9))
+    place = AirflowHome(home=home, port=free_port(port), password=secrets.token_urlsafe(9))
     home.mkdir(parents=True, exist_ok=True)
     passwords = home / "simple_auth_manager_passwords.json.generated"
     passwords.write_text(json.dumps({USER: place.password}), encoding="utf-8")
@@ -89,10 +89,10 @@ def start_airflow(
     (dags / "caretaker.toml").write_text(settings, encoding="utf-8")
     env = _environment(place, root=root, warehouse=warehouse, cores=cores)
     command = [sys.executable, "-m", "airflow", "standalone"]
-    return Kept(command, env=env, log=home / "standalone.log"), place
+    return ChildProcess(command, env=env, log=home / "standalone.log"), place
 
 
-def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dict[str, str]:
+def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) -> dict[str, str]:
     # Whatever Airflow the person runs otherwise must not be meant by accident.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     paths = [str(root), str(root / "plugins"), str(root / "dags"), inherited.get("PYTHONPATH", "")]
@@ -133,7 +133,7 @@ def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dic
 class Client:
     """Airflow's REST API, logged in."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: AirflowHome) -> None:
         self._place = place
         self._token: str | None = None
 
@@ -176,7 +176,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def wait_until_ready(
-    airflow: Kept, client: Client, dag_id: str, tell: Callable[[str], None]
+    airflow: ChildProcess, client: Client, dag_id: str, tell: Callable[[str], None]
 ) -> None:
     """Return once Airflow can run the DAG; AirflowFailed if it ends or takes too long."""
     deadline = time.monotonic() + _START_SECONDS
@@ -219,7 +219,7 @@ def trigger(client: Client, dag_id: str, conf: Mapping[str, object]) -> str:
 
 
 def wait_for_run(
-    airflow: Kept, client: Client, dag_id: str, run_id: str, tell: Callable[[str], None]
+    airflow: ChildProcess, client: Client, dag_id: str, run_id: str, tell: Callable[[str], None]
 ) -> str:
     """The final state of the run: "success" or "failed"."""
     run = _run_path(dag_id, run_id)

@@ -84,7 +84,7 @@ _VIEW_COLUMNS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WriteVolume:
     """How many commits a whole lake takes."""
 
     writers: int = WRITERS

@@ -19,16 +19,16 @@ from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_maintenance.demo.airflow import (
     USER,
     AirflowFailed,
+    AirflowHome,
     Client,
-    Place,
     report_of,
     start_airflow,
     trigger,
     wait_for_run,
     wait_until_ready,
 )
-from paimon_maintenance.demo.kept import Kept
-from paimon_maintenance.demo.lake import Made
+from paimon_maintenance.demo.child_process import ChildProcess
+from paimon_maintenance.demo.lake import WriteVolume
 from paimon_maintenance.demo.measure import Measure, measure
 from paimon_maintenance.demo.screen import Screen
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
@@ -137,7 +137,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
 def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measure]:
     from paimon_maintenance.demo import lake  # noqa: PLC0415 - pyarrow, after the arguments are checked
 
-    made = Made()
+    made = WriteVolume()
     with screen.step(
         f"Making a lake: {made.writers} writers commit to {' and '.join(lake.TABLES)}"
     ) as step:
@@ -145,22 +145,22 @@ def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measur
         _write(warehouse, folder, made, step.update)
         before = _measured(warehouse, lake.TABLES)
         files = sum(m.files for m in before.values())
-        step.done(f"Made a lake of {files} files in {made.all_commits} commits: {warehouse}")
+        step.done(f"WriteVolume a lake of {files} files in {made.all_commits} commits: {warehouse}")
     return before
 
 
-def _write(warehouse: str, folder: Path, made: Made, tell: Callable[[str], None]) -> None:
+def _write(warehouse: str, folder: Path, made: WriteVolume, tell: Callable[[str], None]) -> None:
     """Let all writers run side by side until they are done."""
     env = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'maintenance'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     with ExitStack() as running:
-        writers: list[Kept] = []
+        writers: list[ChildProcess] = []
         for number in range(made.writers):
             command = [sys.executable, "-m", "paimon_maintenance.demo.lake", warehouse]
             command += [str(number), str(made.commits)]
-            writer = Kept(command, env=env, log=folder / f"writer-{number}.log")
+            writer = ChildProcess(command, env=env, log=folder / f"writer-{number}.log")
             running.callback(_uninterrupted, writer.stop)
             writers.append(writer)
         while any(writer.exit_code is None for writer in writers):
@@ -211,7 +211,7 @@ def _tell(
     return code
 
 
-def _live_on(screen: Screen, airflow: Kept, client: Client, warehouse: str) -> ExitCode:
+def _live_on(screen: Screen, airflow: ChildProcess, client: Client, warehouse: str) -> ExitCode:
     """Tell the rest of the table's life; FAILURE if it is not whole in the end."""
     from paimon_core.table.open import open_table  # noqa: PLC0415
     from paimon_maintenance.demo import life  # noqa: PLC0415 - pyarrow, after the arguments are checked
@@ -241,7 +241,7 @@ def _live_on(screen: Screen, airflow: Kept, client: Client, warehouse: str) -> E
     return ExitCode.SUCCESS
 
 
-def _stay(screen: Screen, airflow: Kept, place: Place, run_id: str) -> None:
+def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str) -> None:
     """Show the way to the UI, and wait for Ctrl-C."""
     screen.say("")
     run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"

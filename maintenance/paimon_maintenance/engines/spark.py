@@ -65,7 +65,7 @@ class SparkUnavailable(MaintenanceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedSession:
     """A session, whether it is ours to stop, and the folder with what executors fetch from us."""
 
     session: SparkSession
@@ -84,7 +84,7 @@ class SparkEngine:
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    _started: Started | None = None
+    _started: StartedSession | None = None
 
     @property
     def name(self) -> str:
@@ -187,7 +187,7 @@ class SparkEngine:
 # --- the session --------------------------------------------------------------------------------
 
 
-def _start(master: str | None, conf: dict[str, str]) -> Started:
+def _start(master: str | None, conf: dict[str, str]) -> StartedSession:
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
@@ -199,7 +199,7 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
     if master is None:
         active = SparkSession.getActiveSession()
         if active is not None:
-            return Started(active)
+            return StartedSession(active)
     submitted = _SUBMITTED in os.environ
     logging.getLogger().addFilter(is_not_of_py4j)
     prepare_workers()
@@ -207,7 +207,7 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
     try:
         if master is not None and master.startswith(CONNECT_SCHEME):
             session = builder.remote(master).getOrCreate()
-            return Started(session, owned=True, shipped=_ship(session))
+            return StartedSession(session, owned=True, shipped=_ship(session))
         if master is not None or not submitted:
             builder = builder.master(master or DEFAULT_MASTER)
         for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
@@ -217,7 +217,7 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     elsewhere = not submitted and not _is_local(master)
-    return Started(session, owned=True, shipped=_ship(session) if elsewhere else None)
+    return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
 
 
 def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:

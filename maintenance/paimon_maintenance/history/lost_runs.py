@@ -118,7 +118,7 @@ def entry_of_lost_run(start: Entry, found: LostRun, *, at_millis: int, why: str 
     )
 
 
-def settle_lost_runs(
+def close_lost_runs(
     history: History,
     table: FileStoreTable,
     *,

@@ -16,12 +16,12 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.reachability.files import Metadata, Role, StoredFile, data_files, listed_names
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
 from paimon_core.scan.scan import scan_files
-from paimon_maintenance.job.plan import Effect, Loss, Lost
+from paimon_maintenance.job.plan import Effect, Loss, LossKind
 
 _KINDS = {
-    RefKind.SNAPSHOT: Lost.SNAPSHOTS,
-    RefKind.CHANGELOG: Lost.CHANGELOGS,
-    RefKind.TAG: Lost.TAGS,
+    RefKind.SNAPSHOT: LossKind.SNAPSHOTS,
+    RefKind.CHANGELOG: LossKind.CHANGELOGS,
+    RefKind.TAG: LossKind.TAGS,
 }
 _DATA = (Role.DATA, Role.CHANGELOG)
 
@@ -41,8 +41,8 @@ def live_effect(
         table_files=files,
         table_bytes=total,
         losses=(
-            Loss(Lost.FILES, gone, files, exact),
-            Loss(Lost.BYTES, size, total, exact),
+            Loss(LossKind.FILES, gone, files, exact),
+            Loss(LossKind.BYTES, size, total, exact),
         ),
     )
 
@@ -120,9 +120,9 @@ def _stored(garbage: Sequence[StoredFile]) -> tuple[Loss, ...]:
     """The files without a whole: only absolute limits mean something for them."""
     data = [f for f in garbage if f.role in _DATA]
     return (
-        Loss(Lost.FILES, len(data)),
-        Loss(Lost.BYTES, sum(f.size or 0 for f in data)),
-        Loss(Lost.METADATA, len(garbage) - len(data)),
+        Loss(LossKind.FILES, len(data)),
+        Loss(LossKind.BYTES, sum(f.size or 0 for f in data)),
+        Loss(LossKind.METADATA, len(garbage) - len(data)),
     )
 
 

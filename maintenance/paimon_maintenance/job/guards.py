@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.errors import GuardTripped
-from paimon_maintenance.job.plan import Effect, Loss, Lost, Plan, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Plan, human_bytes
 
 DEFAULT_MAX_DELETED_SHARE: Final = 0.5
-FREE: Final[Mapping[Lost, int]] = {
-    Lost.FILES: 10,
-    Lost.BYTES: 128 * 1024**2,
-    Lost.METADATA: 1000,
-    Lost.SNAPSHOTS: 1000,
-    Lost.CHANGELOGS: 1000,
-    Lost.TAGS: 100,
-    Lost.BRANCHES: 10,
+FREE: Final[Mapping[LossKind, int]] = {
+    LossKind.FILES: 10,
+    LossKind.BYTES: 128 * 1024**2,
+    LossKind.METADATA: 1000,
+    LossKind.SNAPSHOTS: 1000,
+    LossKind.CHANGELOGS: 1000,
+    LossKind.TAGS: 100,
+    LossKind.BRANCHES: 10,
 }
 """How much of a kind may go whatever its share is."""
 
@@ -82,12 +82,12 @@ class Guards:
                 f"{_amount(loss.kind, limit)} ({name})"
             )
 
-    def _limit(self, kind: Lost) -> tuple[str, int | None]:
-        if kind is Lost.BYTES:
+    def _limit(self, kind: LossKind) -> tuple[str, int | None]:
+        if kind is LossKind.BYTES:
             return "max_deleted_bytes", self.max_deleted_bytes
-        if kind in (Lost.FILES, Lost.METADATA):
+        if kind in (LossKind.FILES, LossKind.METADATA):
             return "max_deleted_files", self.max_deleted_files
-        if kind is Lost.BRANCHES:
+        if kind is LossKind.BRANCHES:
             return "", None
         return "max_deleted_snapshots", self.max_deleted_snapshots
 
@@ -114,5 +114,5 @@ def _check_needed(plan: Plan) -> None:
         )
 
 
-def _amount(kind: Lost, number: int) -> str:
-    return human_bytes(number) if kind is Lost.BYTES else f"{number:,}"
+def _amount(kind: LossKind, number: int) -> str:
+    return human_bytes(number) if kind is LossKind.BYTES else f"{number:,}"

@@ -55,7 +55,7 @@ class Progress(Protocol):
         """So much more is done.  Called from any thread."""
 
 
-class Quiet:
+class NoProgress:
     """Progress that nobody watches."""
 
     def phase(self, name: str) -> None:
@@ -92,7 +92,7 @@ class RunContext:
     env: Environment
     engine: Engine
     local: Engine
-    progress: Progress = field(default_factory=Quiet)
+    progress: Progress = field(default_factory=NoProgress)
     guards: Guards | None = None
     force: bool = False
     max_attempts: int = DEFAULT_MAX_ATTEMPTS

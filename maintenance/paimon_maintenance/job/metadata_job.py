@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import Committed, RunContext, Steps
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
 
 W = TypeVar("W")
 MOST_PRINTED: Final = 20
@@ -46,11 +46,11 @@ class MetadataPlan(Generic[W]):
     pin: SnapshotPin | None
     work: W
     actions: tuple[Action, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Retained, ...] = ()
     effect: Effect = field(default_factory=Effect)
     arguments: Mapping[str, object] = field(default_factory=dict)
     details: Mapping[str, object] = field(default_factory=dict)
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
 

@@ -72,7 +72,7 @@ class SnapshotPin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Retained:
     """Something that a plan leaves alone: how much of it, and the rule that keeps it.
 
     `why` names the rule in the words of the options and arguments ("partition_idle_time",
@@ -91,21 +91,21 @@ class Kept:
     def line(self) -> str:
         """The reason for people: how many, where that is not said by the name of the one."""
         several = self.count > 1 or (self.count == 1 and self.what.split()[0].endswith("s"))
-        told = [f"{self.count:,}"] if several else []
-        told += [human_bytes(self.bytes)] if self.bytes is not None else []
-        amount = f" ({', '.join(told)})" if told else ""
+        amounts = [f"{self.count:,}"] if several else []
+        amounts += [human_bytes(self.bytes)] if self.bytes is not None else []
+        amount = f" ({', '.join(amounts)})" if amounts else ""
         return f"keep {self.what}{amount}: {self.why}"
 
 
-def kept_files(held: Mapping[str, tuple[int, int]]) -> list[Kept]:
+def retained_files(held: Mapping[str, tuple[int, int]]) -> list[Retained]:
     """Files that stay because a reference needs them, from its label to their number and bytes."""
     return [
-        Kept(what="files", why=label, count=count, bytes=size)
+        Retained(what="files", why=label, count=count, bytes=size)
         for label, (count, size) in held.items()
     ]
 
 
-class Lost(StrEnum):
+class LossKind(StrEnum):
     """A kind of thing that a plan can take away; guards compare like with like."""
 
     FILES = "data files"
@@ -125,7 +125,7 @@ class Loss:
     however little of it is live.  `exact`: the share counts however few there are.
     """
 
-    kind: Lost
+    kind: LossKind
     part: int
     whole: int | None = None
     exact: bool = False
@@ -168,7 +168,7 @@ class Effect:
         }
 
 
-class Once:
+class SingleUse:
     """The right to execute a plan, which can be taken a single time.
 
     Two plans never compare unequal because of it, and it is no part of what a plan prints.
@@ -186,10 +186,10 @@ class Once:
         self._taken = True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Once)
+        return isinstance(other, SingleUse)
 
     def __hash__(self) -> int:
-        return hash(Once)
+        return hash(SingleUse)
 
 
 class Plan(Protocol):
@@ -204,7 +204,7 @@ class Plan(Protocol):
         """The snapshot that the plan was made from; None when the table had none."""
 
     @property
-    def once(self) -> Once:
+    def once(self) -> SingleUse:
         """Taken right before the plan is executed."""
 
     @property
@@ -224,7 +224,7 @@ class Plan(Protocol):
         """How much the plan touches."""
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def kept(self) -> Sequence[Retained]:
         """What stays, and why."""
 
     def to_json(self) -> Mapping[str, object]:

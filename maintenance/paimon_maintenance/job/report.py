@@ -245,18 +245,18 @@ class Report:
 def detail_texts(details: Mapping[str, object]) -> Iterator[str]:
     """Each detail for people: "expired snapshots 3 to 5"; what is empty or 0 is left out."""
     for name, value in details.items():
-        text = _told(name, value)
+        text = _value_text(name, value)
         if text and value:
             yield f"{name.replace('_', ' ')} {text}"
 
 
-def _told(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     """A detail's value for people; long lists are cut, what was empty is ""."""
     if isinstance(value, Mapping):
-        parts = {str(key).replace("_", " "): _told(str(key), v) for key, v in value.items()}
+        parts = {str(key).replace("_", " "): _value_text(str(key), v) for key, v in value.items()}
         nested = any(isinstance(v, Mapping) for v in value.values())
-        told = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
-        return _few(told)
+        texts = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
+        return _few(texts)
     if isinstance(value, list | tuple):
         whole = [v for v in value if isinstance(v, int)]
         if len(whole) == len(value) > 1 and whole == list(range(whole[0], whole[-1] + 1)):
@@ -282,8 +282,8 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
         why = error.get("message")
     yield f"{text}: {why}" if why else text
     changes = part.get("changes")
-    if error and isinstance(changes, Mapping) and (told := text_of(changes)):
-        yield f"    before that: {told}"
+    if error and isinstance(changes, Mapping) and (text := text_of(changes)):
+        yield f"    before that: {text}"
     if isinstance(details, Mapping):
         yield from (f"    {text}" for text in detail_texts(details))
 

@@ -38,8 +38,8 @@ from paimon_core.options import check_option, parse_memory_size, similar_option
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
-from paimon_maintenance.policy.place import Place, read_yaml
 from paimon_maintenance.policy.schedule import wrong_schedule
+from paimon_maintenance.policy.yaml_node import YamlNode, read_yaml
 from paimon_maintenance.registry import JOBS, job_named
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
@@ -112,7 +112,7 @@ def read_policy(text: str, file: str) -> Policy:
     return Policy(file=file, rules=tuple(rules))
 
 
-def _rule(place: Place, index: int) -> Rule:
+def _rule(place: YamlNode, index: int) -> Rule:
     entries = place.entries(_RULE)
     if "tables" not in entries:
         place.wrong("`tables` is missing: which tables is this rule for?")
@@ -131,7 +131,7 @@ def _rule(place: Place, index: int) -> Rule:
     )
 
 
-def _patterns(place: Place) -> tuple[str, ...]:
+def _patterns(place: YamlNode) -> tuple[str, ...]:
     patterns = place.texts()
     if not patterns:
         place.wrong("no table is named")
@@ -141,7 +141,7 @@ def _patterns(place: Place) -> tuple[str, ...]:
     return patterns
 
 
-def _options(place: Place) -> dict[str, str]:
+def _options(place: YamlNode) -> dict[str, str]:
     found = {}
     for key, value in place.entries().items():
         if not key.startswith(_OPTIONS):
@@ -161,7 +161,7 @@ def _options(place: Place) -> dict[str, str]:
     return found
 
 
-def _guards(place: Place) -> GuardPolicy:
+def _guards(place: YamlNode) -> GuardPolicy:
     entries = place.entries(_GUARDS)
     share: float | None = None
     if "max_deleted_share" in entries:
@@ -181,7 +181,7 @@ def _guards(place: Place) -> GuardPolicy:
     )
 
 
-def _number(entries: Mapping[str, Place], name: str) -> int | None:
+def _number(entries: Mapping[str, YamlNode], name: str) -> int | None:
     if name not in entries:
         return None
     at = entries[name]
@@ -191,7 +191,7 @@ def _number(entries: Mapping[str, Place], name: str) -> int | None:
     return int(text)
 
 
-def _size(entries: Mapping[str, Place], name: str) -> str | None:
+def _size(entries: Mapping[str, YamlNode], name: str) -> str | None:
     """The size as it is written, once it can be read."""
     if name not in entries:
         return None
@@ -203,14 +203,14 @@ def _size(entries: Mapping[str, Place], name: str) -> str | None:
     return at.text()
 
 
-def _on_refused(place: Place) -> OnRefused:
+def _on_refused(place: YamlNode) -> OnRefused:
     try:
         return OnRefused(place.text())
     except ValueError:
         place.wrong(f"{place.text()!r} is not one of {', '.join(OnRefused)}")
 
 
-def _job(name: str, place: Place) -> JobRule:
+def _job(name: str, place: YamlNode) -> JobRule:
     if name not in JOBS:
         try:
             job_named(name)
@@ -246,7 +246,7 @@ def _job(name: str, place: Place) -> JobRule:
     )
 
 
-def _arguments(job_name: str, place: Place) -> dict[str, object]:
+def _arguments(job_name: str, place: YamlNode) -> dict[str, object]:
     job = job_named(job_name)
     known = {name: a.name for a in job.arguments for name in (a.name, *a.aliases)}
     found: dict[str, object] = {}

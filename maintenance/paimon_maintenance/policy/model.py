@@ -32,7 +32,7 @@ class GuardPolicy:
     max_deleted_bytes: str | None = None
     max_rewrite: str | None = None
 
-    def under(self, other: GuardPolicy) -> GuardPolicy:
+    def overridden_by(self, other: GuardPolicy) -> GuardPolicy:
         """These guards, but what `other` says comes first."""
         return replace(self, **cast("dict[str, Any]", other.to_json()))
 
@@ -80,7 +80,7 @@ class JobRule:
     guards: GuardPolicy = field(default_factory=GuardPolicy)
     on_refused: OnRefused | None = None
 
-    def on(self, before: JobPolicy | None) -> JobPolicy:
+    def applied_to(self, before: JobPolicy | None) -> JobPolicy:
         """What holds once this rule is added to those before it."""
         before = before or JobPolicy(job=self.job)
         kept = None if self.by_hand else before.schedule
@@ -89,7 +89,7 @@ class JobRule:
             enabled=before.enabled if self.enabled is None else self.enabled,
             schedule=kept if self.schedule is None else self.schedule,
             arguments={**before.arguments, **self.arguments},
-            guards=before.guards.under(self.guards),
+            guards=before.guards.overridden_by(self.guards),
             on_refused=self.on_refused or before.on_refused,
         )
 
@@ -217,10 +217,10 @@ class Policy:
         jobs: dict[str, JobPolicy] = {}
         for rule in matching:
             options |= rule.options
-            common = common.under(rule.guards)
+            common = common.overridden_by(rule.guards)
             on_refused = rule.on_refused or on_refused
             for name, job in rule.jobs.items():
-                jobs[name] = job.on(jobs.get(name))
+                jobs[name] = job.applied_to(jobs.get(name))
         return TablePolicy(
             table=table,
             rules=tuple(rule.name for rule in matching),
@@ -233,14 +233,16 @@ class Policy:
                     enabled=job.enabled,
                     schedule=job.schedule,
                     arguments=job.arguments,
-                    guards=common.under(job.guards),
+                    guards=common.overridden_by(job.guards),
                     on_refused=job.on_refused or on_refused,
                 )
                 for name, job in jobs.items()
             },
         )
 
-    def says_of(self, job: str, argument: str) -> tuple[tuple[tuple[str, ...], object], ...]:
+    def argument_values(
+        self, job: str, argument: str
+    ) -> tuple[tuple[tuple[str, ...], object], ...]:
         """What the rules say of an argument of the job: (patterns of tables, raw value), in order.
 
         Of the steps of `maintain`, the arguments of those jobs count as its step arguments.

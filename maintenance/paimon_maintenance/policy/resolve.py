@@ -96,7 +96,7 @@ def resolve(
     raw = merged(job, defaults, policy.arguments_of(job.name), typed)
     if job.name == MAINTAIN:
         raw["without"] = _left_out(job, policy, raw, typed)
-    limits = default_limits.under(own.guards).under(limits)
+    limits = default_limits.overridden_by(own.guards).overridden_by(limits)
     return Resolved(
         job=job,
         raw=raw,

@@ -47,7 +47,7 @@ P = TypeVar("P", bound=PartitionFiles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Generic[P]):
+class PartitionScan(Generic[P]):
     """The partitions of one snapshot by name; `chosen` are rows, `others` whether any were left."""
 
     snapshot: Snapshot | None
@@ -62,7 +62,7 @@ def read_partitions(
     make: Callable[..., P],
     *,
     postponed: bool = True,
-) -> Found[P]:
+) -> PartitionScan[P]:
     """The partitions of the newest snapshot, each made by `make`, and those that are chosen.
 
     `arguments` hold `partitions` and `where`.  Without `postponed`, files that wait in no bucket
@@ -90,7 +90,7 @@ def read_partitions(
         for row, found in entries.items()
     )
     passes = partition_filter(table, predicate)
-    return Found(
+    return PartitionScan(
         snapshot=snapshot,
         partitions=tuple(sorted(partitions, key=lambda p: p.name)),
         chosen=frozenset(row for row in entries if passes is None or passes(row)),

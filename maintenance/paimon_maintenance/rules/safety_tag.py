@@ -13,7 +13,7 @@ from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 
 _NANOS_OF_MILLI = 1_000_000
 BEFORE_ROLLBACK: Final = "before-rollback-"
@@ -44,7 +44,7 @@ def safety_tag(
     name: str,
     retained_millis: int | None,
     env: Environment,
-    kept: list[Kept],
+    kept: list[Retained],
     interrupted: Iterable[Reference] = (),
 ) -> Tag | None:
     """The tag to make, or the one of an interrupted run; None (and why, in `kept`) for no tag.
@@ -56,7 +56,7 @@ def safety_tag(
         return None
     if not table.options.value(WRITE_ONLY):
         why = "the table is not write-only: expiry by its writers could misread such a tag"
-        kept.append(Kept(what="no safety tag", why=why, count=0))
+        kept.append(Retained(what="no safety tag", why=why, count=0))
         return None
     begun = {r.snapshot.identity for r in interrupted if r.kind is RefKind.SNAPSHOT}
     same = begun if latest.identity in begun else {latest.identity}

@@ -28,7 +28,7 @@ from paimon_maintenance.history.entry import (
     entry_of_plan,
     entry_of_start,
 )
-from paimon_maintenance.history.lost_runs import settle_lost_runs
+from paimon_maintenance.history.lost_runs import close_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.exit_codes import OnRefused
@@ -36,8 +36,8 @@ from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import (
     DEFAULT_MAX_ATTEMPTS,
     Job,
+    NoProgress,
     Progress,
-    Quiet,
     RunContext,
     unsupervised,
 )
@@ -118,7 +118,7 @@ class RunServices:
 
     engine: Engine = field(default_factory=LocalEngine)
     env: Environment = field(default_factory=system_environment)
-    progress: Progress = field(default_factory=Quiet)
+    progress: Progress = field(default_factory=NoProgress)
     metrics: Metrics = field(default_factory=Metrics)
     history: History | None = None
     check_supervised: Callable[[], None] = unsupervised
@@ -199,7 +199,7 @@ class _Run:
         self.request = request
         self.services = services
         self.run_id = request.run_id or services.env.new_uuid()
-        self.has_settled = False
+        self.lost_runs_closed = False
         self.ledger = Ledger()
         self.findings: list[Finding] = []
 
@@ -219,8 +219,8 @@ class _Run:
     def open(self) -> FileStoreTable:
         """The table as it is now; the first time, earlier runs that were lost are settled."""
         table = self.request.open(self.ledger)
-        if not self.has_settled and self.services.history is not None:
-            settle_lost_runs(
+        if not self.lost_runs_closed and self.services.history is not None:
+            close_lost_runs(
                 self.services.history,
                 table,
                 warehouse=self.request.warehouse,
@@ -228,7 +228,7 @@ class _Run:
                 at_millis=self.services.env.now_millis(),
                 actor=Actor.here(),
             )
-        self.has_settled = True
+        self.lost_runs_closed = True
         return table
 
     def context(self) -> RunContext:

@@ -172,11 +172,11 @@ class Ledger:
         found = _REFERENCE.fullmatch(relative)
         if found is not None:
             branch = found["branch"]
-            told = f"{found['folder']} {found['name']}"
+            name = f"{found['folder']} {found['name']}"
             return (
-                told
+                name
                 if branch is None or f"branch/branch-{branch}/" == self._branch
-                else (f"{told} of branch {branch}")
+                else (f"{name} of branch {branch}")
             )
         folder = _FOLDER.fullmatch(relative)
         if folder is not None:

@@ -22,7 +22,7 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_maintenance.job.job import Progress, Quiet
+from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
@@ -34,8 +34,8 @@ from paimon_maintenance.verify.invariants import (
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.keys import check_keys
 from paimon_maintenance.verify.metadata import Metadata
-from paimon_maintenance.verify.needed import NeededFiles
 from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
+from paimon_maintenance.verify.required_files import RequiredFiles
 from paimon_maintenance.verify.statistics import check_statistics, sample
 
 _REFERENCES_AT_ONCE = 64
@@ -105,7 +105,7 @@ def check_table(
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)
     if scope.deep:
-        walk.files.decode(scope.parallelism, progress or Quiet())
+        walk.files.decode(scope.parallelism, progress or NoProgress())
     return Verification(findings=walk.collector.final(), checked=walk.collector.checked)
 
 
@@ -116,7 +116,7 @@ class _Walk:
     table: FileStoreTable
     collector: Collector = field(default_factory=Collector)
     metadata: Metadata = field(init=False)
-    files: NeededFiles = field(init=False)
+    files: RequiredFiles = field(init=False)
     samples: bool = False
     keys: bool = False
     deep: bool = False
@@ -126,7 +126,7 @@ class _Walk:
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
         self.metadata = Metadata(io, self.collector, inventory)
-        self.files = NeededFiles(io, self.collector, inventory)
+        self.files = RequiredFiles(io, self.collector, inventory)
 
     def branch(self, branch: FileStoreTable) -> None:
         """Check all references of one branch."""

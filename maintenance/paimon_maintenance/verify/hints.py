@@ -90,21 +90,21 @@ def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
     newest = max(ids, default=None)
     if newest is not None and text == str(newest):
         return None
-    told = f"hint LATEST says {text!r}, " + (
+    message = f"hint LATEST says {text!r}, " + (
         f"there is no {kind}" if newest is None else f"the latest {kind} is {newest}"
     )
     number = file_number(text) or 0
     if number == 0 or number + 1 in ids:
         # Readers notice, and list the folder.
-        return None if newest is None else (Severity.WARNING, told, Repair.REWRITE_HINT)
+        return None if newest is None else (Severity.WARNING, message, Repair.REWRITE_HINT)
     if number in ids:
         # Only a gap hides the newer ones.  Which side of it is the table, a hint cannot decide.
-        told += f": readers stop at {number}, since {number + 1} is missing"
-        return Severity.WARNING, told, None
+        message += f": readers stop at {number}, since {number + 1} is missing"
+        return Severity.WARNING, message, None
     if kind is RefKind.SNAPSHOT:
-        told += ": Java readers and writers fail"
-        return Severity.ERROR, told, Repair.REWRITE_HINT
-    return Severity.WARNING, told, Repair.REWRITE_HINT
+        message += ": Java readers and writers fail"
+        return Severity.ERROR, message, Repair.REWRITE_HINT
+    return Severity.WARNING, message, Repair.REWRITE_HINT
 
 
 def _wrong_earliest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
@@ -115,8 +115,8 @@ def _wrong_earliest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | Non
     oldest = min(ids, default=None)
     if oldest is None or text == str(oldest):
         return None
-    told = f"hint EARLIEST says {text!r}, the earliest {kind} is {oldest}"
-    return Severity.WARNING, told, Repair.REWRITE_HINT
+    message = f"hint EARLIEST says {text!r}, the earliest {kind} is {oldest}"
+    return Severity.WARNING, message, Repair.REWRITE_HINT
 
 
 def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:

@@ -6,8 +6,8 @@ assign buckets at the same time, or when rows move to other buckets while a writ
 remembers where its keys were.
 
 1. Each bucket is read and merged; of each key a 64-bit hash and the number of its bucket are kept,
-   dealt out to *piles* by the hash.  Piles that grow wait on local disk.
-2. Each pile is sorted: equal hashes with different buckets are suspects.
+   dealt out to *spills* by the hash.  Piles that grow wait on local disk.
+2. Each number is sorted: equal hashes with different buckets are suspects.
 3. The buckets of some suspects are read again and the keys themselves compared.
 """
 
@@ -38,29 +38,29 @@ from paimon_maintenance.job.plan import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.references import Reference
 
-_KEYS_OF_A_PILE: Final = 2_000_000
-_MOST_PILES: Final = 256
-_PILE_BYTES_IN_MEMORY: Final = 1024**2
+_KEYS_PER_SPILL_FILE: Final = 2_000_000
+_MAX_SPILL_FILES: Final = 256
+_SPILL_THRESHOLD_BYTES: Final = 1024**2
 _MOST_COMPARED: Final = 1000
 """Suspects whose keys are compared; the hashes of the others are taken for proof enough."""
 _EXAMPLES: Final = 3
 _ENTRY: Final = np.dtype([("hash", "<u8"), ("place", "<u4")])
 
 Hashes = npt.NDArray[np.uint64]
-Place = tuple[bytes, int]
+Bucket = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
-Buckets = dict[Place, list[ManifestEntry]]
+Buckets = dict[Bucket, list[ManifestEntry]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class KeyCheck:
     """What comparing the keys of a snapshot found, and how many were read."""
 
     findings: tuple[Finding, ...] = ()
     keys: int = 0
 
 
-def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compared:
+def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> KeyCheck:
     """Findings about keys of a snapshot that lie in two buckets; `entries` are its live files.
 
     Nothing is read of tables where a key's hash gives its bucket, and of partitions with a single
@@ -70,12 +70,12 @@ def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compar
     table = reference.table
     crossing = table.bucket_mode is BucketMode.CROSS_PARTITION
     if not crossing and table.bucket_mode is not BucketMode.DYNAMIC:
-        return Compared()
+        return KeyCheck()
     try:
         check_readable(table)
         vectors = vector_files(table, reference.snapshot)
     except (UnsupportedFeature, CorruptTable):
-        return Compared()
+        return KeyCheck()
     # Within a partition the rest of the key is enough.
     names = table.schema.primary_keys if crossing else table.schema.trimmed_primary_keys
     key_type = table.schema.row_type.project(names)
@@ -102,7 +102,7 @@ def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compar
             findings += _compare(reader, suspects)
         except (CorruptTable, FileNotFoundError):
             continue
-    return Compared(tuple(findings), keys)
+    return KeyCheck(tuple(findings), keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class _KeyReader:
     reference: Reference
     buckets: Buckets
     key_type: RowType
-    vectors: Mapping[Place, Sequence[IndexFileMeta]]
+    vectors: Mapping[Bucket, Sequence[IndexFileMeta]]
     crossing: bool
 
     @property
@@ -120,10 +120,10 @@ class _KeyReader:
         return self.reference.table
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Bucket]:
         return list(self.buckets)
 
-    def columns(self, place: Place) -> Iterator[list[pa.Array]]:
+    def columns(self, place: Bucket) -> Iterator[list[pa.Array]]:
         """The key columns of the rows of a bucket, some rows at a time, deleted ones left out."""
         table = self.table
         vectors = bucket_vectors(table, place, self.vectors.get(place, ()))
@@ -139,23 +139,23 @@ class _KeyReader:
 def _suspects(reader: _KeyReader) -> dict[int, set[int]]:
     """Hash -> numbers of the places that hold it, for hashes in more than one place."""
     rows = sum(e.file.row_count for files in reader.buckets.values() for e in files)
-    count = min(_MOST_PILES, 1 + rows // _KEYS_OF_A_PILE)
+    count = min(_MAX_SPILL_FILES, 1 + rows // _KEYS_PER_SPILL_FILE)
     found: dict[int, set[int]] = defaultdict(set)
     with ExitStack() as stack:
-        piles = [
-            stack.enter_context(SpooledTemporaryFile(max_size=_PILE_BYTES_IN_MEMORY))
+        spills = [
+            stack.enter_context(SpooledTemporaryFile(max_size=_SPILL_THRESHOLD_BYTES))
             for _ in range(count)
         ]
         for number, place in enumerate(reader.places):
             for columns in reader.columns(place):
                 hashes = reader.hashes(columns)
-                pile_of = hashes % np.uint64(count)
-                for pile, file in enumerate(piles):
-                    mine = hashes[pile_of == pile]
+                spill_of = hashes % np.uint64(count)
+                for spill, file in enumerate(spills):
+                    mine = hashes[spill_of == spill]
                     entries = np.empty(len(mine), _ENTRY)
                     entries["hash"], entries["place"] = mine, number
                     file.write(entries.tobytes())
-        for file in piles:
+        for file in spills:
             file.seek(0)
             for value, places in _in_several_places(np.frombuffer(file.read(), _ENTRY)):
                 found[value] |= places
@@ -198,11 +198,11 @@ def _compare(reader: _KeyReader, suspects: dict[int, set[int]]) -> Iterable[Find
     return [_finding(reader, len(same) + len(suspects) - len(chosen), sorted(same)[:_EXAMPLES])]
 
 
-def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Place]]]) -> Finding:
+def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Bucket]]]) -> Finding:
     reference, paths = reader.reference, reader.table.paths
     partition = None if reader.crossing else paths.partition_path(examples[0][1][0][0])
 
-    def named(place: Place) -> str:
+    def named(place: Bucket) -> str:
         folder = paths.partition_path(place[0]) if reader.crossing else ""
         return f"{folder}/{bucket_name(place[1])}" if folder else bucket_name(place[1])
 

@@ -101,11 +101,11 @@ class Metadata:
         """
         path = reference.table.paths.schema(schema_id)
         whose = reference.label if reference.kind is RefKind.TAG else str(reference.kind)
-        told = self._missing_schemas.get(path)
-        if told is None and path in self._schemas:
+        affected = self._missing_schemas.get(path)
+        if affected is None and path in self._schemas:
             return
         self._schemas.add(path)
-        if told is not None and whose in told:
+        if affected is not None and whose in affected:
             return
         found = None
         if self.present(reference, path, None, problem=Problem.MISSING_SCHEMA):

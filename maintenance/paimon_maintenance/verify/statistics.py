@@ -78,8 +78,8 @@ def _wrong(table: FileStoreTable, entry: ManifestEntry) -> list[str]:
 def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
     file = entry.file
     written = table.schema_of(file.schema_id)
-    told = column_stats(file, written)
-    fields = [f for f in written.fields if f.name in told]
+    recorded = column_stats(file, written)
+    fields = [f for f in written.fields if f.name in recorded]
     keys = written.key_type.fields if table.has_primary_key else ()
     wanted = {f.name: f for f in (*fields, *(_value_field(written.fields, k) for k in keys))}
     read_type = RowType(fields=tuple(wanted.values()))
@@ -106,7 +106,7 @@ def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
             first = view.at(0) if first is None else first
             last = view.at(batch.num_rows - 1)
     for field, real in zip(fields, seen.results(), strict=True):
-        yield from _compare(field, told[field.name], real)
+        yield from _compare(field, recorded[field.name], real)
     if first is not None and last is not None:
         ends = (stored_key(file.min_key, key_type), stored_key(file.max_key, key_type))
         if ends != (first, last):
@@ -128,9 +128,9 @@ def _trimmed(value: object) -> object:
 
 
 def _compare(
-    field: DataField, told: tuple[object, object, int | None], real: ColumnStats
+    field: DataField, recorded: tuple[object, object, int | None], real: ColumnStats
 ) -> Iterator[str]:
-    low, high, nulls = told
+    low, high, nulls = recorded
     least, most = real.minimum, real.maximum
     if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
         # Java's ORC writer fills the bounds up with blanks, which its reader takes off the values.

@@ -24,8 +24,7 @@ RAW = ("Errno", "please report", "embedded null", "Traceback")
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, tmp_path: Path) -> Lake:
     lake.primary_key(buckets=2)
     lake.fill(3)
     assert caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local").code == 0

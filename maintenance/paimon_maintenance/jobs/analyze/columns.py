@@ -41,7 +41,7 @@ def can_be_analyzed(data_type: DataType) -> bool:
 
 
 @dataclass(slots=True)
-class ColumnGatherer:
+class ColumnStatisticsCollector:
     """What is known of one column so far; those of parts of the data can be merged and pickled."""
 
     data_type: DataType
@@ -72,7 +72,7 @@ class ColumnGatherer:
         else:
             self._widen(bounds.minimum, bounds.maximum)
 
-    def merge(self, other: ColumnGatherer) -> None:
+    def merge(self, other: ColumnStatisticsCollector) -> None:
         """Take in what another one gathered of the same column."""
         self.distinct.merge(other.distinct)
         self.rows += other.rows
@@ -115,12 +115,12 @@ class ColumnGatherer:
         return size, size
 
 
-class Gatherer:
+class StatisticsCollector:
     """All columns of a part of the data."""
 
     def __init__(self, fields: Sequence[DataField]) -> None:
         self.rows = 0
-        self.columns = {f.name: ColumnGatherer(f.type) for f in fields}
+        self.columns = {f.name: ColumnStatisticsCollector(f.type) for f in fields}
         self._row_type = RowType(fields=tuple(fields))
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -137,7 +137,7 @@ class Gatherer:
         ):
             gatherer.add(array, found)
 
-    def merge(self, other: Gatherer) -> None:
+    def merge(self, other: StatisticsCollector) -> None:
         """Take in another part's rows."""
         self.rows += other.rows
         for name, gatherer in self.columns.items():

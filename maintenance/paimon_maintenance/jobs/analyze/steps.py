@@ -29,15 +29,15 @@ from paimon_core.types.sql import type_to_sql
 from paimon_maintenance.engines.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, SnapshotPin, counted, human_bytes
-from paimon_maintenance.jobs.analyze.columns import Gatherer, can_be_analyzed
+from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin, counted, human_bytes
+from paimon_maintenance.jobs.analyze.columns import StatisticsCollector, can_be_analyzed
 
 UNIT_BYTES: Final = 512 * 1024**2
 """What one unit reads, about; a table below that is analyzed in the driver's process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReadUnit:
     """What one unit reads: buckets of a primary-key table, or single files of another."""
 
     files: frozenset[str]
@@ -45,16 +45,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AnalyzeWork:
     """The snapshot, the columns, and how the reading is cut."""
 
     snapshot: Snapshot | None = None
     columns: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ReadUnit, ...] = ()
     bytes: int = 0
 
 
-Plan = MetadataPlan[Work]
+Plan = MetadataPlan[AnalyzeWork]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -64,10 +64,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     latest = table.snapshots.latest()
     columns, kept = _columns(table, arguments)
     if latest is None or _is_fresh(table, latest, columns):
-        return _plan(table, latest, Work(), arguments, (), kept)
+        return _plan(table, latest, AnalyzeWork(), arguments, (), kept)
     entries = scan_files(table, latest)
     parts = _parts(table, entries)
-    work = Work(
+    work = AnalyzeWork(
         snapshot=latest,
         columns=tuple(f.name for f in columns),
         parts=parts,
@@ -85,10 +85,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
 def _plan(
     table: FileStoreTable,
     latest: Snapshot | None,
-    work: Work,
+    work: AnalyzeWork,
     arguments: Mapping[str, object],
     actions: tuple[Action, ...],
-    kept: Sequence[Kept],
+    kept: Sequence[Retained],
     *,
     files: int = 0,
 ) -> Plan:
@@ -110,7 +110,7 @@ def _plan(
 
 def _columns(
     table: FileStoreTable, arguments: Mapping[str, object]
-) -> tuple[list[DataField], list[Kept]]:
+) -> tuple[list[DataField], list[Retained]]:
     names = cast("Sequence[str]", arguments.get("columns") or ())
     everything = bool(arguments.get("all_columns"))
     if names and everything:
@@ -129,7 +129,9 @@ def _columns(
         raise InvalidArgument(
             f"column {refused[0].name!r} of type {sql} has no statistics", table=table.name
         )
-    kept = [Kept(what=f"column {f.name}", why=f"no statistics of {f.type.root}") for f in refused]
+    kept = [
+        Retained(what=f"column {f.name}", why=f"no statistics of {f.type.root}") for f in refused
+    ]
     return [f for f in wanted if f not in refused], kept
 
 
@@ -151,23 +153,23 @@ def _statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
         return None  # they are made anew
 
 
-def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[Part, ...]:
+def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ReadUnit, ...]:
     """The files in groups of about UNIT_BYTES; a bucket whose files are merged stays whole."""
     groups: dict[object, list[ManifestEntry]] = {}
     for entry in entries:
         whole = (entry.partition, entry.bucket)
         groups.setdefault(whole if table.has_primary_key else entry.identity, []).append(entry)
-    parts: list[Part] = []
+    parts: list[ReadUnit] = []
     names: set[str] = set()
     size = 0
     for group in groups.values():
         names.update(e.file.file_name for e in group)
         size += sum(e.file.file_size for e in group)
         if size >= UNIT_BYTES:
-            parts.append(Part(frozenset(names), size))
+            parts.append(ReadUnit(frozenset(names), size))
             names, size = set(), 0
     if names:
-        parts.append(Part(frozenset(names), size))
+        parts.append(ReadUnit(frozenset(names), size))
     return tuple(parts)
 
 
@@ -180,7 +182,7 @@ def gather(
     """What is known of the columns in the files that the payload names."""
     files: frozenset[str] = pickle.loads(payload)  # noqa: S301 - our own
     fields = {f.name: f for f in table.schema.fields}
-    gatherer = Gatherer([fields[c] for c in columns])
+    gatherer = StatisticsCollector([fields[c] for c in columns])
     # Without any column, the smallest is read for its rows.
     read = columns or (table.schema.fields[0].name,)
     for batch in read_table(
@@ -213,9 +215,9 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     return Committed(snapshots=(made.id,), details=details)
 
 
-def _gathered(table: FileStoreTable, work: Work, context: RunContext) -> Gatherer:
+def _gathered(table: FileStoreTable, work: AnalyzeWork, context: RunContext) -> StatisticsCollector:
     fields = {f.name: f for f in table.schema.fields}
-    whole = Gatherer([fields[c] for c in work.columns])
+    whole = StatisticsCollector([fields[c] for c in work.columns])
     units = [
         WorkUnit(
             payload=pickle.dumps(part.files),
@@ -238,7 +240,7 @@ def _gathered(table: FileStoreTable, work: Work, context: RunContext) -> Gathere
     return whole
 
 
-def _merged(table: FileStoreTable, work: Work, whole: Gatherer) -> Statistics:
+def _merged(table: FileStoreTable, work: AnalyzeWork, whole: StatisticsCollector) -> Statistics:
     """The new statistics, and those of the columns that were not looked at this time."""
     snapshot = cast("Snapshot", work.snapshot)
     ids = {f.name: f.id for f in table.schema.fields}

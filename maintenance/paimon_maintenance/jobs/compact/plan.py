@@ -24,7 +24,14 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    counted,
+    human_bytes,
+)
 from paimon_maintenance.job.report import Size
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
@@ -67,13 +74,13 @@ class CompactPlan:
     names: Mapping[bytes, str]
     files: Mapping[BucketKey, tuple[DataFileMeta, ...]]
     vector_files: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
-    kept: tuple[Kept, ...]
+    kept: tuple[Retained, ...]
     effect: Effect
     arguments: Mapping[str, object]
     commit_bytes: int | None = None
     slice_bytes: int | None = None
     goes_on: bool = False
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
 
     @property
@@ -216,7 +223,7 @@ def plan(
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
             why = "no partition that was chosen has files"
-        told.append(Kept(what="buckets", why=why, count=0))
+        told.append(Retained(what="buckets", why=why, count=0))
     touched = {u.partition for u in units} if goes_on else frozenset()
     return CompactPlan(
         table=table.name,
@@ -273,8 +280,8 @@ def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
     )
 
 
-def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Kept:
-    return Kept(
+def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Retained:
+    return Retained(
         what="buckets",
         why=why,
         count=len(buckets),

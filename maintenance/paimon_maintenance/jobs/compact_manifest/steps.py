@@ -16,7 +16,7 @@ from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Retained, SnapshotPin, counted, human_bytes
 
 
 def make(
@@ -42,7 +42,7 @@ def make(
     kept = []
     if not actions:
         why = "they are as few as they get, and no entry is a deletion"
-        kept.append(Kept(what="manifests", why=why, count=len(metas)))
+        kept.append(Retained(what="manifests", why=why, count=len(metas)))
     return MetadataPlan(
         job="compact_manifest",
         table=table.name,

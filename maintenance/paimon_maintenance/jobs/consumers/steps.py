@@ -14,14 +14,14 @@ from paimon_core.options import CONSUMER_EXPIRATION_TIME
 from paimon_core.refs.consumers import Consumer
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 
 Arguments = Mapping[str, object]
 _HOUR: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ConsumerMove:
     """A consumer's new position, None to delete it, and what it was when the plan was made."""
 
     id: str
@@ -29,7 +29,7 @@ class Move:
     next_snapshot: int | None = None
 
 
-Plan = MetadataPlan[tuple[Move, ...]]
+Plan = MetadataPlan[tuple[ConsumerMove, ...]]
 
 
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
@@ -40,16 +40,16 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     consumers = table.consumers.all()
     if allowed is None:
         why = "neither consumer.expiration-time nor the argument is given"
-        kept = [Kept(what="consumers", why=why, count=len(consumers))]
+        kept = [Retained(what="consumers", why=why, count=len(consumers))]
         return _plan("expire_consumers", table, [], kept, arguments)
     now = context.env.now_millis()
     dead = [c for c in consumers if c.modified_millis < now - allowed]
     kept = [
-        Kept(what=f"consumer {c.id!r}", why=f"last heard of {_hours(now, c)} ago")
+        Retained(what=f"consumer {c.id!r}", why=f"last heard of {_hours(now, c)} ago")
         for c in consumers
         if c not in dead
     ]
-    moves = [(Move(c.id, c), f"last heard of {_hours(now, c)} ago") for c in dead]
+    moves = [(ConsumerMove(c.id, c), f"last heard of {_hours(now, c)} ago") for c in dead]
     return _plan("expire_consumers", table, moves, kept, arguments)
 
 
@@ -74,7 +74,7 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     next_one = (table.snapshots.latest_id() or 0) + 1
     if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
         table.snapshots.get(position)
-    return _plan("reset_consumer", table, [(Move(name, old, position), "")], [], arguments)
+    return _plan("reset_consumer", table, [(ConsumerMove(name, old, position), "")], [], arguments)
 
 
 def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
@@ -84,11 +84,11 @@ def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     moves, kept = [], []
     for consumer in table.consumers.all():
         if including is not None and not including.fullmatch(consumer.id):
-            kept.append(Kept(what=f"consumer {consumer.id!r}", why="including_consumers"))
+            kept.append(Retained(what=f"consumer {consumer.id!r}", why="including_consumers"))
         elif excluding is not None and excluding.fullmatch(consumer.id):
-            kept.append(Kept(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
+            kept.append(Retained(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
         else:
-            moves.append((Move(consumer.id, consumer), ""))
+            moves.append((ConsumerMove(consumer.id, consumer), ""))
     return _plan("clear_consumers", table, moves, kept, arguments)
 
 
@@ -103,13 +103,13 @@ def _pattern(arguments: Arguments, name: str) -> re.Pattern[str] | None:
 def _plan(
     job: str,
     table: FileStoreTable,
-    moves: Sequence[tuple[Move, str]],
-    kept: Sequence[Kept],
+    moves: Sequence[tuple[ConsumerMove, str]],
+    kept: Sequence[Retained],
     arguments: Arguments,
 ) -> Plan:
     actions = []
     if not moves and not kept:
-        kept = [Kept(what="consumers", why="there are none", count=0)]
+        kept = [Retained(what="consumers", why="there are none", count=0)]
     for move, why in moves:
         old = None if move.old is None else move.old.next_snapshot
         was = "" if old is None else f" (at snapshot {old})"

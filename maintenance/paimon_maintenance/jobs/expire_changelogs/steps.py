@@ -26,7 +26,7 @@ from paimon_core.refs.consumers import Consumer
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, counted, human_bytes, retained_files
 from paimon_maintenance.rules.retention import Keep, Retention, choose_range
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
@@ -57,7 +57,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     metadata = Metadata(table)
     going, why = (mine, "") if everything else _beyond(table, mine, arguments, context)
     garbage = find_garbage(table, going, without(references, going), metadata)
-    kept = kept_files(garbage.held)
+    kept = retained_files(garbage.held)
     consumer = None if everything else table.consumers.furthest_behind()
     if consumer is not None:
         further, _ = _beyond(table, mine, arguments, context, consumers_hold=False)
@@ -65,7 +65,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             held = find_garbage(table, further, without(references, further), metadata)
             kept.insert(
                 0,
-                Kept(
+                Retained(
                     what="changelogs that are beyond the retention",
                     why=f"{_wants(consumer)}; see expire_consumers, reset_consumer",
                     count=len(further) - len(going),
@@ -86,10 +86,10 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         )
     left = len(mine) - len(going)
     if left:
-        kept.insert(0, Kept(what="changelogs", why=why, count=left))
+        kept.insert(0, Retained(what="changelogs", why=why, count=left))
     elif not mine:
         why = "there are none that outlived their snapshots"
-        kept.append(Kept(what="changelogs", why=why, count=0))
+        kept.append(Retained(what="changelogs", why=why, count=0))
     return MetadataPlan(
         job="expire_changelogs",
         table=table.name,

@@ -38,7 +38,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, counted, human_bytes, retained_files
 from paimon_maintenance.rules.retention import ExpiryRange, Keep, Retention, choose_range
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
@@ -83,7 +83,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     going = _in_range(table, references, chosen)
     metadata = Metadata(table)
     garbage = _garbage(table, going, references, metadata, keep_changelogs=decoupled)
-    kept = kept_files(garbage.held)
+    kept = retained_files(garbage.held)
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         further = _choose(table, ids, retention, None)
         more = _in_range(table, references, further)
@@ -91,7 +91,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             held = _garbage(table, more, references, metadata, keep_changelogs=decoupled)
             kept.insert(0, _held_by_consumer(consumer, len(more) - len(going), held, garbage))
     stays = len(ids) - len(going)
-    kept.insert(0, Kept(what="snapshots", why=_why(chosen, consumer), count=stays))
+    kept.insert(0, Retained(what="snapshots", why=_why(chosen, consumer), count=stays))
     work = Expiry(
         going=tuple(going),
         files=frozenset(garbage.files),
@@ -110,7 +110,7 @@ def _plan(
     arguments: Mapping[str, object],
     work: Expiry,
     garbage: Garbage | None = None,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[Retained] = (),
     references: Sequence[Reference] = (),
 ) -> Plan:
     garbage = garbage or Garbage()
@@ -259,8 +259,8 @@ def _why(chosen: ExpiryRange, consumer: Consumer | None) -> str:
 
 def _held_by_consumer(
     consumer: Consumer, snapshots: int, with_it: Garbage, without_it: Garbage
-) -> Kept:
-    return Kept(
+) -> Retained:
+    return Retained(
         what="snapshots that are beyond the retention",
         why=f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next; "
         "see expire_consumers, reset_consumer",

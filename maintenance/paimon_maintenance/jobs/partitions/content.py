@@ -10,7 +10,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.plan import Effect, Loss, Lost
+from paimon_maintenance.job.plan import Effect, Loss, LossKind
 from paimon_maintenance.rules.partition_choice import partition_value
 
 
@@ -58,7 +58,7 @@ def effect_of(going: Iterable[Partition], everything: Iterable[Partition]) -> Ef
         deleted_bytes=size,
         table_files=table_files,
         table_bytes=table_bytes,
-        losses=(Loss(Lost.FILES, files, table_files), Loss(Lost.BYTES, size, table_bytes)),
+        losses=(Loss(LossKind.FILES, files, table_files), Loss(LossKind.BYTES, size, table_bytes)),
     )
 
 

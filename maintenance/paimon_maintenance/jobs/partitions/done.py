@@ -25,7 +25,7 @@ _NEED_METASTORE: Final = frozenset({"done-partition", "mark-event"})
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class MarkDone:
     """The partitions as paths below the table's root ("dt=1/hh=2/"), and what is done to each."""
 
     partitions: tuple[str, ...]
@@ -33,7 +33,7 @@ class Marks:
     report: HttpReport | None = None
 
 
-Plan = MetadataPlan[Marks]
+Plan = MetadataPlan[MarkDone]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -70,7 +70,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         job="mark_partition_done",
         table=table.name,
         pin=latest_pin(table),
-        work=Marks(tuple(paths), actions, report),
+        work=MarkDone(tuple(paths), actions, report),
         actions=tuple(
             Action(
                 f"mark {path} as done",

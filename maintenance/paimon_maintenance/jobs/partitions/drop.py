@@ -12,7 +12,7 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Retained, SnapshotPin, counted, human_bytes
 from paimon_maintenance.jobs.partitions.content import (
     Partition,
     effect_of,
@@ -24,14 +24,14 @@ Specs = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class PartitionDrop:
     """The specs, and the partitions that they meant when the plan was made."""
 
     specs: Specs
     partitions: tuple[Partition, ...]
 
 
-Plan = MetadataPlan[Dropped]
+Plan = MetadataPlan[PartitionDrop]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -45,7 +45,9 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     everything = partitions_of(table, latest)
     going = [p for p in everything if any(t is None or t(p.row) for t in tests)]
     kept = [
-        Kept(what=f"partition {','.join(f'{k}={v}' for k, v in spec.items())}", why="is not there")
+        Retained(
+            what=f"partition {','.join(f'{k}={v}' for k, v in spec.items())}", why="is not there"
+        )
         for spec, test in zip(specs, tests, strict=True)
         if not any(test is None or test(p.row) for p in going)
     ]
@@ -53,7 +55,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         job="drop_partition",
         table=table.name,
         pin=None if latest is None else SnapshotPin.of(latest),
-        work=Dropped(specs, tuple(going)),
+        work=PartitionDrop(specs, tuple(going)),
         actions=tuple(drop_action(p, "it is named") for p in going),
         kept=tuple(kept),
         effect=effect_of(going, everything),

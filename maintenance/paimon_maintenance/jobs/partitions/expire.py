@@ -23,7 +23,7 @@ from paimon_core.types.data_types import DataType, TypeRoot
 from paimon_core.types.text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin
+from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.jobs.partitions.content import Partition, effect_of, partitions_of
 from paimon_maintenance.jobs.partitions.drop import drop_action
 from paimon_maintenance.rules.date_time_format import DateTimeFormat
@@ -64,7 +64,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             pin=latest_pin(table),
             work=PartitionExpiry(),
-            kept=(Kept(what="partitions", why=why, count=0),),
+            kept=(Retained(what="partitions", why=why, count=0),),
             arguments=arguments,
         )
     strategy = _argument(
@@ -79,13 +79,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     everything = partitions_of(table, latest)
     reader = _Reader.of(table, arguments) if strategy == "values-time" else None
     found: list[tuple[Partition, int]] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     young = 0
     for partition in everything:
         time = partition.newest_file if reader is None else reader.time_of(table, partition.row)
         if isinstance(time, str):
             kept.append(
-                Kept(
+                Retained(
                     what=f"partition {partition.path}",
                     why=f"{time}; see timestamp_formatter, timestamp_pattern, drop_partition",
                     bytes=partition.bytes,
@@ -100,10 +100,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     going, beyond = found[:most], found[most:]
     if young:
         why = f"younger than {wall_clock_text(before)} ({strategy})"
-        kept.insert(0, Kept(what="partitions", why=why, count=young))
+        kept.insert(0, Retained(what="partitions", why=why, count=young))
     if beyond:
         why = "beyond max_expires; the next run takes them"
-        kept.insert(0, Kept(what="expired partitions", why=why, count=len(beyond)))
+        kept.insert(0, Retained(what="expired partitions", why=why, count=len(beyond)))
     return MetadataPlan(
         job="expire_partitions",
         table=table.name,

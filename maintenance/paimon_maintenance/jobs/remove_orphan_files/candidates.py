@@ -28,7 +28,7 @@ from paimon_maintenance.storage.bulk import list_folders
 
 
 @dataclass(slots=True)
-class Found:
+class Candidates:
     """Candidates by path, and totals of everything that was listed.
 
     `data` are the candidates that lie in folders of buckets.
@@ -49,13 +49,13 @@ def find_candidates(
     older_than_millis: int,
     context: RunContext,
     external: Sequence[str] = (),
-) -> Found:
+) -> Candidates:
     """All files that were last changed before the time.  A listing that fails raises OSError.
 
     `external`: other roots below which partitions and buckets lie.  Very many folders are listed on
     the engine.
     """
-    found = Found()
+    found = Candidates()
     roots = (table.paths.data_root, *external)
     temporary: list[FileStat] = []
     folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
@@ -73,7 +73,9 @@ def find_candidates(
     return found
 
 
-def _add(found: Found, files: Iterable[FileStat], older_than_millis: int, *, data: bool) -> None:
+def _add(
+    found: Candidates, files: Iterable[FileStat], older_than_millis: int, *, data: bool
+) -> None:
     for file in files:
         if file.is_link:
             found.links += 1
@@ -102,7 +104,7 @@ def external_roots(table: FileStoreTable) -> tuple[str, ...]:
     return tuple(p.rstrip("/") for p in table.options.value(DATA_FILE_EXTERNAL_PATHS))
 
 
-def _without_links(table: FileStoreTable, folders: Iterable[str], found: Found) -> list[str]:
+def _without_links(table: FileStoreTable, folders: Iterable[str], found: Candidates) -> list[str]:
     """The folders that lie in the table, also after symbolic links are resolved."""
     boundary = table.paths.boundary
     inside = {folder: is_inside(boundary, folder) for folder in folders}
@@ -110,7 +112,7 @@ def _without_links(table: FileStoreTable, folders: Iterable[str], found: Found) 
     return [folder for folder, ok in inside.items() if ok]
 
 
-def _subfolders(listed: Iterable[FileStat], found: Found) -> list[str]:
+def _subfolders(listed: Iterable[FileStat], found: Candidates) -> list[str]:
     folders = list(listed)
     found.links += sum(f.is_link for f in folders)
     return [f.path for f in folders if not f.is_link]
@@ -119,7 +121,7 @@ def _subfolders(listed: Iterable[FileStat], found: Found) -> list[str]:
 def _bucket_folders(
     table: FileStoreTable,
     root: str,
-    found: Found,
+    found: Candidates,
     temporary: list[FileStat],
     context: RunContext,
 ) -> Iterator[str]:
@@ -145,7 +147,7 @@ def _bucket_folders(
             found.empty_folders.append(folder)
 
 
-def _metadata_files(table: FileStoreTable, found: Found) -> Iterator[list[FileStat]]:
+def _metadata_files(table: FileStoreTable, found: Candidates) -> Iterator[list[FileStat]]:
     """Of the metadata folders of each branch, what interrupted writes left."""
 
     def listed(folder: str) -> list[FileStat]:

@@ -18,7 +18,7 @@ from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Loss, Lost, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, counted, human_bytes
 
 QUARANTINES: Final = "caretaker/quarantine"
 
@@ -118,7 +118,7 @@ def _plan(
         effect=Effect(
             deleted_files=len(found.files),
             deleted_bytes=size,
-            losses=(Loss(Lost.FILES, len(found.files)), Loss(Lost.BYTES, size)),
+            losses=(Loss(LossKind.FILES, len(found.files)), Loss(LossKind.BYTES, size)),
         )
         if deletes
         else Effect(),

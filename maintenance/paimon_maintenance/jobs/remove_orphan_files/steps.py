@@ -23,9 +23,9 @@ from paimon_core.reachability.release import (
 )
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, Loss, Lost, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, counted, human_bytes
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
-    Found,
+    Candidates,
     external_roots,
     find_candidates,
 )
@@ -76,13 +76,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     local = local_clock(older_than, context.env)
     kept = [
-        Kept(
+        Retained(
             what="files",
             why=f"mentioned by {counted(references, 'versions')} (snapshots, tags, changelogs)",
             count=len(found.candidates) - len(orphans),
         ),
-        Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
-        Kept(what="links", why="symbolic links are not followed", count=found.links),
+        Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+        Retained(what="links", why="symbolic links are not followed", count=found.links),
     ]
     return MetadataPlan(
         job="remove_orphan_files",
@@ -103,7 +103,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     )
 
 
-def _effect(found: Found, orphans: list[FileStat]) -> Effect:
+def _effect(found: Candidates, orphans: list[FileStat]) -> Effect:
     """Orphans beside everything that was listed: data files with data files, the rest with the rest."""
     data = [f for f in orphans if f.path in found.data]
     return Effect(
@@ -112,9 +112,9 @@ def _effect(found: Found, orphans: list[FileStat]) -> Effect:
         table_files=found.data_files,
         table_bytes=found.data_bytes,
         losses=(
-            Loss(Lost.FILES, len(data), found.data_files),
-            Loss(Lost.BYTES, sum(f.size for f in data), found.data_bytes),
-            Loss(Lost.METADATA, len(orphans) - len(data), found.metadata_files),
+            Loss(LossKind.FILES, len(data), found.data_files),
+            Loss(LossKind.BYTES, sum(f.size for f in data), found.data_bytes),
+            Loss(LossKind.METADATA, len(orphans) - len(data), found.metadata_files),
         ),
     )
 
@@ -162,9 +162,9 @@ def _actions(
     ]
     if folders:
         names = [folder.removeprefix(f"{table.root}/") for folder in folders]
-        told = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
+        shown_folders = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
         what = f"delete {counted(len(folders), 'empty folders')}"
-        actions.append(Action(what, told, {"folders": names[:MOST_NAMED]}))
+        actions.append(Action(what, shown_folders, {"folders": names[:MOST_NAMED]}))
     return actions
 
 

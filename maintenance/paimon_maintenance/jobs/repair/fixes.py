@@ -36,7 +36,7 @@ from paimon_maintenance.verify.references import RefKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
+class FixResult:
     """What a fix did; nothing if `text` is empty.  `snapshot` is the one it committed."""
 
     text: str = ""
@@ -57,7 +57,7 @@ class Fix(Protocol):
     def actions(self) -> list[Action]:
         """What a plan says of it."""
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         """Do it."""
 
 
@@ -81,17 +81,17 @@ class HintFix:
     def actions(self) -> list[Action]:
         return [Action(f"rewrite hint {self._name}{place(self.branch)}", self.why)]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         # Without the hint, readers list the folder: deleting it is right whatever happens meanwhile.
         self.branch.io.delete(self.path)
         right = self._right()
         if right is None:
-            return Fixed(text=f"hint {self._name} deleted")
+            return FixResult(text=f"hint {self._name} deleted")
         self.branch.io.overwrite(self.path, str(right).encode())
         if self._right() != right:
             self.branch.io.delete(self.path)
-            return Fixed(text=f"hint {self._name}{place(self.branch)} deleted")
-        return Fixed(text=f"hint {self._name}{place(self.branch)} is {right}")
+            return FixResult(text=f"hint {self._name}{place(self.branch)} deleted")
+        return FixResult(text=f"hint {self._name}{place(self.branch)} is {right}")
 
     @property
     def _name(self) -> str:
@@ -121,23 +121,27 @@ class ConsumerFix:
     repair: Repair = Repair.RESET_CONSUMER
 
     def actions(self) -> list[Action]:
-        told = {"consumer": self.consumer.id, "old": self.consumer.next_snapshot}
-        return [Action(f"move consumer {self.consumer.id!r}{place(self.branch)}", self.why, told)]
+        details = {"consumer": self.consumer.id, "old": self.consumer.next_snapshot}
+        return [
+            Action(f"move consumer {self.consumer.id!r}{place(self.branch)}", self.why, details)
+        ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         try:
             now = self.branch.consumers.get(self.consumer.id)
         except NotFound:
-            return Fixed()
+            return FixResult()
         ids = self.branch.snapshots.ids()
         if now != self.consumer or not ids:
-            return Fixed()
+            return FixResult()
         earliest = min([*ids, *self.branch.changelogs.ids()])
         right = min(max(now.next_snapshot, earliest), max(ids) + 1)
         if right == now.next_snapshot:
-            return Fixed()
+            return FixResult()
         self.branch.consumers.set(now.id, right)
-        return Fixed(text=f"consumer {now.id} moved from snapshot {now.next_snapshot} to {right}")
+        return FixResult(
+            text=f"consumer {now.id} moved from snapshot {now.next_snapshot} to {right}"
+        )
 
 
 # --- snapshots ----------------------------------------------------------------------------------
@@ -157,13 +161,13 @@ class SizesFix:
         what = f"note the true sizes in snapshot {self.snapshot.id}{place(self.branch)}"
         return [Action(what, self.why, {"snapshot": self.snapshot.id})]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         now = self.branch.snapshots.get_or_none(self.snapshot.id)
         if now != self.snapshot:
-            return Fixed()
+            return FixResult()
         path = self.branch.paths.snapshot(self.snapshot.id)
         self.branch.io.overwrite(path, snapshot_to_json(self.right).encode())
-        return Fixed(text=f"sizes of snapshot {self.snapshot.id} corrected")
+        return FixResult(text=f"sizes of snapshot {self.snapshot.id} corrected")
 
 
 def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:
@@ -204,9 +208,9 @@ class ReferenceFix:
     def actions(self) -> list[Action]:
         return [Action(f"delete {self.kind} {self.name}{place(self.branch)}", self.why)]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         if reference_content(self.branch, self.kind, self.name) != self.content:
-            return Fixed()
+            return FixResult()
         if self.kind is RefKind.TAG:
             self.branch.tags.delete(self.name)
         elif self.kind is RefKind.CHANGELOG:
@@ -214,7 +218,7 @@ class ReferenceFix:
             self.branch.changelogs.delete_hints()
         else:
             self._delete_snapshot(int(self.name))
-        return Fixed(text=f"{self.kind} {self.name} deleted")
+        return FixResult(text=f"{self.kind} {self.name} deleted")
 
     def _delete_snapshot(self, number: int) -> None:
         """As a rollback does, if it is the newest: the hint first."""
@@ -254,15 +258,15 @@ class LostFilesFix:
     def actions(self) -> list[Action]:
         return [lost_action(self.branch, entry) for entry in self.lost]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         latest = self.branch.latest_or_not_found()
         lost = lost_files(self.branch, scan_files(self.branch, latest))
         planned = {e.identity for e in self.lost}
         still = [e for e in lost if e.identity in planned]
         made = remove_lost(self.branch, still, user=user, env=env)
         if made is None:
-            return Fixed()
-        return Fixed(text=f"{len(still)} missing files removed", snapshot=made.id)
+            return FixResult()
+        return FixResult(text=f"{len(still)} missing files removed", snapshot=made.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,12 +290,12 @@ class OverlapFix:
             for e in self.files
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         latest = self.branch.latest_or_not_found()
         live = {e.identity for e in scan_files(self.branch, latest)}
         moving = [e for e in self.files if e.identity in live]
         if not moving:
-            return Fixed()
+            return FixResult()
         down = [replace(e, file=replace(e.file, level=0)) for e in moving]
         changes = Changes((*(e.as_delete() for e in moving), *down))
         made = commit_changes(
@@ -300,7 +304,7 @@ class OverlapFix:
             CommitRequest(user=user, kind=CommitKind.COMPACT),
             env=env,
         )
-        return Fixed(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
+        return FixResult(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
 
 
 def overlapping(branch: FileStoreTable, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:

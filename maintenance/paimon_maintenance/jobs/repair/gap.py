@@ -22,7 +22,7 @@ from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.metadata_job import Action
 from paimon_maintenance.job.plan import counted
-from paimon_maintenance.jobs.repair.fixes import Fixed, place
+from paimon_maintenance.jobs.repair.fixes import FixResult, place
 from paimon_maintenance.verify.findings import Repair
 
 
@@ -57,10 +57,10 @@ class GapFix:
             )
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         branch = self.branch
         if self.gap not in gaps_in(branch.snapshots.ids()):
-            return Fixed()
+            return FixResult()
         beyond = _beyond(branch, self.gap)
         kept = beyond[-1] if _is_whole(branch, beyond[-1]) else None
         # The hint decides which side of the gap the newest snapshot is on.
@@ -76,7 +76,7 @@ class GapFix:
         branch.snapshots.write_latest_hint(newest.id)
         content = "" if kept is None else f", the content of {kept.id} is snapshot {newest.id}"
         text = f"the gap after snapshot {self.gap.before}{place(branch)} is closed{content}"
-        return Fixed(text=text, snapshot=None if made is None else made.id)
+        return FixResult(text=text, snapshot=None if made is None else made.id)
 
 
 def _beyond(branch: FileStoreTable, gap: Gap) -> list[Snapshot]:

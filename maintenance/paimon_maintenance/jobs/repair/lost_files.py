@@ -24,7 +24,7 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.effects import live_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted
+from paimon_maintenance.job.plan import Retained, SnapshotPin, counted
 from paimon_maintenance.verify.inventory import Inventory
 
 Plan = MetadataPlan[tuple[ManifestEntry, ...]]
@@ -135,7 +135,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         pin=None if latest is None else SnapshotPin.of(latest),
         work=tuple(lost),
         actions=tuple(lost_action(table, e) for e in lost),
-        kept=(Kept(what="files", why="they are there", count=len(live) - len(lost)),),
+        kept=(Retained(what="files", why="they are there", count=len(live) - len(lost)),),
         # A storage that is not mounted lacks every file, also those of a small table.
         effect=live_effect(lost, live, exact=True),
         arguments=arguments,

@@ -25,7 +25,7 @@ from paimon_core.scan.vectors import VectorFiles, vector_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.metadata_job import Action
 from paimon_maintenance.job.plan import counted
-from paimon_maintenance.jobs.repair.fixes import Fixed, place
+from paimon_maintenance.jobs.repair.fixes import FixResult, place
 from paimon_maintenance.verify.findings import Repair
 
 Live = Mapping[tuple[bytes, int], set[str]]
@@ -49,13 +49,13 @@ class VectorsFix:
             )
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         branch = self.branch
         latest = branch.latest_or_not_found()
         held, live = vector_files(branch, latest), live_names(scan_files(branch, latest))
         dropped = stale_vectors(held, live)
         if not dropped:
-            return Fixed()
+            return FixResult()
         entries = tuple(_changes(branch, held, live, env))
         changes = Changes((), (), entries)
         try:
@@ -75,7 +75,7 @@ class VectorsFix:
                 ],
             )
             raise
-        return Fixed(text=f"{counted(len(dropped), 'stale vectors')} dropped", snapshot=made.id)
+        return FixResult(text=f"{counted(len(dropped), 'stale vectors')} dropped", snapshot=made.id)
 
 
 def live_names(entries: Iterable[ManifestEntry]) -> Live:

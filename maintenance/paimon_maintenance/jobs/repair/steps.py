@@ -18,7 +18,7 @@ from paimon_core.scan.vectors import vector_files
 from paimon_maintenance.job.effects import live_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
 from paimon_maintenance.jobs.repair.definition import SAFE
 from paimon_maintenance.jobs.repair.fixes import (
     ConsumerFix,
@@ -64,7 +64,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     findings = check_table(table, Scope(rows=False)).findings
     fixes: list[Fix] = []
     effects: list[Effect] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     handled: set[int] = set()
     for branch in branches_of(table):
         own = [f for f in findings if f.branch == branch.branch]
@@ -74,12 +74,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
                 fixes.append(fix)
             else:
                 kept += [
-                    Kept(what=a.what, why=f"not asked for: add --repair {fix.repair}")
+                    Retained(what=a.what, why=f"not asked for: add --repair {fix.repair}")
                     for a in fix.actions()
                 ]
     kept += _left([f for f in findings if id(f) not in handled])
     if not findings:
-        kept.append(Kept(what="everything", why="verify finds nothing wrong", count=0))
+        kept.append(Retained(what="everything", why="verify finds nothing wrong", count=0))
     asked = Repair.REMOVE_UNEXISTING_FILES in wanted
     return MetadataPlan(
         job="repair",
@@ -109,20 +109,20 @@ def _share(effect: Effect) -> float:
     return effect.deleted_files / (effect.table_files or 1)
 
 
-def _left(findings: Sequence[Finding]) -> Iterator[Kept]:
+def _left(findings: Sequence[Finding]) -> Iterator[Retained]:
     """What nothing here puts right, in as few lines as there are reasons."""
     counts = Counter((f.problem, f.repair) for f in findings if f.severity is not Severity.INFO)
     for (problem, repair), count in counts.items():
         first = next(f for f in findings if f.problem is problem and f.repair is repair)
         way = "no repair is known" if repair is None else _BY_HAND.get(repair, str(repair))
-        yield Kept(what=f"{problem}: {first.message}", why=way, count=count)
+        yield Retained(what=f"{problem}: {first.message}", why=way, count=count)
 
 
 # --- from findings to fixes ---------------------------------------------------------------------
 
 
 def _fixes(
-    branch: FileStoreTable, findings: Sequence[Finding], effects: list[Effect], kept: list[Kept]
+    branch: FileStoreTable, findings: Sequence[Finding], effects: list[Effect], kept: list[Retained]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
     """Each fix, with the findings that it answers."""
     yield from _of_references(branch, findings)
@@ -135,7 +135,7 @@ def _fixes(
         live = scan_files(branch, latest)
     except PaimonError as e:
         what = f"{len(data)} findings about data files{place(branch)}"
-        kept.append(Kept(what=what, why=f"the newest snapshot cannot be repaired: {e.message}"))
+        kept.append(Retained(what=what, why=f"the newest snapshot cannot be repaired: {e.message}"))
         return
     missing = [f for f in data if f.problem is Problem.MISSING_DATA_FILE]
     lost = lost_files(branch, live) if missing else []
@@ -157,7 +157,7 @@ def _fixes(
         yield VectorsFix(branch=branch, stale=stale), answered
 
 
-def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
+def _reads_level_0(branch: FileStoreTable, kept: list[Retained]) -> bool:
     """Whether moving files to level 0 leaves their rows visible (java-rules G1)."""
     options = branch.options
     if (
@@ -166,7 +166,7 @@ def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
         or changelog_producer_of(options).by_compaction
     ):
         why = "readers of this kind of table skip level 0: roll back to a snapshot before it"
-        kept.append(Kept(what="files with overlapping keys", why=why))
+        kept.append(Retained(what="files with overlapping keys", why=why))
         return False
     return True
 

@@ -26,11 +26,18 @@ from paimon_core.options import (
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.pinned import SoleWriter, check_changelog_told
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    counted,
+    human_bytes,
+)
 from paimon_maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, query_ranges
 from paimon_maintenance.jobs.sort_compact.incremental import due, idle
 from paimon_maintenance.jobs.sort_compact.pile import Pile
-from paimon_maintenance.rules.partition_files import Found, read_partitions
+from paimon_maintenance.rules.partition_files import PartitionScan, read_partitions
 
 MOST_PRINTED: Final = 20
 LEAST_SAMPLE: Final = 20
@@ -40,7 +47,7 @@ MINOR: Final = "minor"
 _MOST_ZORDER_COLUMNS: Final = 4
 
 
-SortState = Found[Pile]
+SortState = PartitionScan[Pile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +67,8 @@ class SortPlan:
     by_size: bool
     sole: SoleWriter | None = None
     """Set where rows move between buckets (dynamic buckets): nobody else may commit then."""
-    kept: tuple[Kept, ...] = ()
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    kept: tuple[Retained, ...] = ()
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
 
@@ -209,7 +216,7 @@ def _chosen(
     clustering: Clustering,
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[Pile], list[Kept]]:
+) -> tuple[list[Pile], list[Retained]]:
     chosen = [p for p in state.partitions if p.row in state.chosen]
     strategy = cast("str | None", arguments["strategy"])
     if not table.options.value(CLUSTERING_INCREMENTAL):
@@ -236,7 +243,7 @@ def _chosen(
     if left:
         why = f"nothing is due by the rules of a {strategy or MINOR} clustering"
         size = sum(p.bytes for p in left)
-        kept.append(Kept(what="partitions", why=why, count=len(left), bytes=size))
+        kept.append(Retained(what="partitions", why=why, count=len(left), bytes=size))
     return piles, kept
 
 

@@ -26,11 +26,11 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 from paimon_maintenance.jobs.tags.create import make_tag
 from paimon_maintenance.jobs.tags.files import lacks_success_file, write_success_file
 from paimon_maintenance.jobs.tags.remove import (
-    Deletion,
+    TagDeletion,
     apply_deletion,
     expired_tags,
     plan_deletion,
@@ -51,30 +51,32 @@ _BATCH_PREFIX: Final = "batch-write-"
 
 
 @dataclass(frozen=True, slots=True)
-class Tagging:
+class TagChanges:
     """The tags to create, in their order, and those to delete after that.
 
     `unannounced`: a tag whose creation was interrupted before its success file was written.
     """
 
     create: tuple[Tag, ...]
-    deletion: MetadataPlan[Deletion]
+    deletion: MetadataPlan[TagDeletion]
     unannounced: str | None = None
 
 
-Plan = MetadataPlan[Tagging]
+Plan = MetadataPlan[TagChanges]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
     """The tags that are due, those beyond their number, and those whose time is over."""
     mode = table.options.value(TAG_AUTOMATIC_CREATION)
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     tags = table.tags.all()
     due: list[tuple[TaggedSnapshot, Snapshot]] = []
     beyond: list[str] = []
     match mode:
         case "none":
-            kept.append(Kept(what="automatic tags", why="tag.automatic-creation is none", count=0))
+            kept.append(
+                Retained(what="automatic tags", why="tag.automatic-creation is none", count=0)
+            )
         case "batch":
             due = _batch_tag(table, tags, context)
         case "process-time" | "watermark":
@@ -104,7 +106,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         job=name,
         table=table.name,
         pin=deletion.pin,
-        work=Tagging(create, deletion, unannounced),
+        work=TagChanges(create, deletion, unannounced),
         actions=(*actions, *deletion.actions),
         kept=deletion.kept,
         effect=deletion.effect,
@@ -131,7 +133,7 @@ def _periodic(
     tags: list[Tag],
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Kept]]:
+) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Retained]]:
     period = TagPeriod.of(table.options)
     clock = _clock(table, mode, context)
     existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
@@ -150,7 +152,7 @@ def _periodic(
         )
 
     schedule = scheduled(moments)
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     if arguments.get("when_idle") == "latest" and mode == "process-time" and moments:
         # The newest snapshot stands for the period that ended meanwhile.
         newest = moments[-1].snapshot_id
@@ -160,7 +162,9 @@ def _periodic(
     if schedule.next_period is not None:
         due = schedule.next_period + period.millis + period.delay
         why = f"is due with the first commit from {wall_clock_text(due)} on"
-        kept.append(Kept(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0))
+        kept.append(
+            Retained(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0)
+        )
     return [(t, snapshots[t.snapshot_id]) for t in schedule.create], list(schedule.delete), kept
 
 

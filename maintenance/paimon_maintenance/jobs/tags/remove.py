@@ -17,7 +17,7 @@ from paimon_core.refs.tags import Tag
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, counted, human_bytes, retained_files
 from paimon_maintenance.jobs.tags.files import delete_success_file, free_tags
 from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
 
@@ -25,7 +25,7 @@ Arguments = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
+class TagDeletion:
     """The tags that go, the files that may go with them, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
@@ -33,7 +33,7 @@ class Deletion:
     interrupted: tuple[str, ...] = ()
 
 
-Plan = MetadataPlan[Deletion]
+Plan = MetadataPlan[TagDeletion]
 
 
 def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
@@ -50,7 +50,7 @@ def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> P
             table=table.name,
         )
     tags = [(t, "it is named") for t in found if t is not None]
-    kept = [Kept(what=f"tag {n!r}", why="it does not exist") for n in missing]
+    kept = [Retained(what=f"tag {n!r}", why="it does not exist") for n in missing]
     return plan_deletion("delete_tag", table, tags, kept, arguments)
 
 
@@ -68,11 +68,11 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
 
 def expired_tags(
     table: FileStoreTable, context: RunContext, *, before: int | None = None
-) -> tuple[list[tuple[Tag, str]], list[Kept]]:
+) -> tuple[list[tuple[Tag, str]], list[Retained]]:
     """The tags whose time to live is over, or that were made before a time, and why; the others."""
     now = context.env.local_millis()
     going: list[tuple[Tag, str]] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     for tag in table.tags.all():
         ends = tag.expires_at_millis
         made = None if tag.create_time is None else tag.create_time // 1_000_000
@@ -84,7 +84,7 @@ def expired_tags(
             going.append((tag, f"it was made at {wall_clock_text(made)}, before older_than"))
         else:
             why = "no time to live" if ends is None else f"until {wall_clock_text(ends)}"
-            kept.append(Kept(what=f"tag {tag.name!r}", why=why))
+            kept.append(Retained(what=f"tag {tag.name!r}", why=why))
     return going, kept
 
 
@@ -92,7 +92,7 @@ def plan_deletion(
     job: str,
     table: FileStoreTable,
     tags: Sequence[tuple[Tag, str]],
-    kept: Sequence[Kept],
+    kept: Sequence[Retained],
     arguments: Arguments,
 ) -> Plan:
     """The plan that deletes these tags, with what each of them frees together."""
@@ -116,12 +116,14 @@ def plan_deletion(
         )
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
-    held = kept_files(garbage.held)
+    held = retained_files(garbage.held)
     return MetadataPlan(
         job=job,
         table=table.name,
         pin=latest_pin(table),
-        work=Deletion(going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted),
+        work=TagDeletion(
+            going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted
+        ),
         actions=tuple(actions),
         kept=(*kept, *held),
         effect=expiry_effect(table, going, references, garbage.files),

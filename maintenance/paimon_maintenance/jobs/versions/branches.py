@@ -20,8 +20,15 @@ from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, Loss, Lost, counted, human_bytes, kept_files
-from paimon_maintenance.jobs.versions.told import in_words
+from paimon_maintenance.job.plan import (
+    Loss,
+    LossKind,
+    Retained,
+    counted,
+    human_bytes,
+    retained_files,
+)
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
@@ -49,13 +56,13 @@ def make_create(
     name = _name(arguments, "branch_name")
     tag = cast("str | None", arguments.get("tag"))
     source: Tag | None = None
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     try:
         table.branches.check_new(name, tag=tag)
     except AlreadyExists:
         if not arguments.get("ignore_if_exists"):
             raise
-        kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
+        kept.append(Retained(what=f"branch {name!r}", why="it exists already", count=1))
     else:
         if tag is not None:
             source = _source(table, name, tag)
@@ -162,7 +169,7 @@ def make_delete(
             f"delete branch {name!r}",
             "it has no schema; what only it needs is left to remove_orphan_files"
             if name in broken
-            else f"with {in_words(r for r in going if r.table.branch == name)}",
+            else f"with {describe_references(r for r in going if r.table.branch == name)}",
         )
         for name in names
     ]
@@ -184,13 +191,13 @@ def make_delete(
             without_schema=tuple(broken),
         ),
         actions=tuple(actions),
-        kept=tuple(kept_files(garbage.held)),
+        kept=tuple(retained_files(garbage.held)),
         effect=expiry_effect(
             table,
             going,
             references,
             garbage.files,
-            branches=Loss(Lost.BRANCHES, len(names), len(table.branches.names())),
+            branches=Loss(LossKind.BRANCHES, len(names), len(table.branches.names())),
         ),
         arguments=arguments,
     )

@@ -26,7 +26,6 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import (
-    finish_interrupted,
     journals,
     read_journals,
     release,
@@ -39,14 +38,14 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, counted, human_bytes, retained_files
+from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
+from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
-from paimon_maintenance.jobs.versions.settle import check_quiet, settle
-from paimon_maintenance.jobs.versions.told import in_words
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_FAST_FORWARD,
     is_safety_tag,
-    make_safety_tag,
     safety_tag,
 )
 from paimon_maintenance.storage.bulk import delete_paths
@@ -99,7 +98,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         and not (r.kind is RefKind.TAG and is_safety_tag(r.name) and r.snapshot.schema_id in shared)
     ]
     coming = [r for r in theirs if _same(r) not in there]
-    left: list[Kept] = []
+    left: list[Retained] = []
     latest = table.snapshots.latest()
     interrupted = tuple(journals(table))
     safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
@@ -107,14 +106,14 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if safety is not None:
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
-    left += kept_files(garbage.held)
+    left += retained_files(garbage.held)
     live = scan_files(table, latest) if latest is not None else []
     actions = []
     if going or coming:
         actions.append(
             Action(
-                f"move main to branch {name!r}: {in_words(going)} of main go, "
-                f"{in_words(coming)} come",
+                f"move main to branch {name!r}: {describe_references(going)} of main go, "
+                f"{describe_references(coming)} come",
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
             )
@@ -197,7 +196,7 @@ def _safety_tag(
     interrupted: Sequence[str],
     arguments: Mapping[str, object],
     context: RunContext,
-    left: list[Kept],
+    left: list[Retained],
 ) -> Tag | None:
     """The tag that keeps main's newest snapshot; None if it stays, or could not be read later."""
     lost = {r.snapshot.identity for r in going if r.kind is RefKind.SNAPSHOT}
@@ -206,7 +205,7 @@ def _safety_tag(
         return None
     if latest.schema_id not in shared:
         why = "main and the branch have other schemas, so that it could not be read any more"
-        left.append(Kept(what="no safety tag", why=why, count=0))
+        left.append(Retained(what="no safety tag", why=why, count=0))
         return None
     return safety_tag(
         table,
@@ -241,15 +240,14 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     metadata = Metadata(work.branch)
     for reference in work.coming:
         metadata.prove_readable(reference.snapshot)
-    if work.interrupted:
-        context.fence()
-        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
-    if work.safety is not None:
-        context.fence()
-        make_safety_tag(table, work.safety)
-        details["safety_tag"] = work.safety.name
-    if work.latest is not None and any(r.kind is RefKind.SNAPSHOT for r in work.going):
-        check_quiet(table, work.latest, context.env)
+    details |= prepare_removal(
+        table,
+        context,
+        interrupted=work.interrupted,
+        safety=work.safety,
+        latest=work.latest,
+        going=work.going,
+    )
     removed = release(
         table,
         work.going,
@@ -295,7 +293,7 @@ def _copy_snapshots(
     newest = work.newest.snapshot.id
     table.snapshots.write_latest_hint(newest)
     if work.latest is not None and work.going:
-        settle(table, work.latest, context.env)
+        wait_for_inflight_commits(table, work.latest, context.env)
     check_no_straggler(table.snapshots, newest)
     for reference in (*coming, work.newest):
         reference.prove_alive()

@@ -21,7 +21,6 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import (
-    finish_interrupted,
     journals,
     read_journals,
     release,
@@ -35,14 +34,14 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes, kept_files
-from paimon_maintenance.jobs.versions.settle import check_quiet, settle
+from paimon_maintenance.job.plan import Retained, SnapshotPin, counted, human_bytes, retained_files
+from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
+from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.jobs.versions.target import target_of
-from paimon_maintenance.jobs.versions.told import in_words
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_ROLLBACK,
     is_safety_tag,
-    make_safety_tag,
     safety_tag,
 )
 from paimon_maintenance.storage.bulk import delete_paths
@@ -89,7 +88,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         # Safety tags stay until their time is over, also those of earlier rollbacks.
         and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
     ]
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     interrupted = tuple(journals(table))
     safety = None
     if going:
@@ -112,7 +111,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     if going or source.kind is RefKind.TAG:
         actions.append(
             Action(
-                f"go back from snapshot {latest.id} to {target.id}, deleting {in_words(going)}",
+                f"go back from snapshot {latest.id} to {target.id}, deleting {describe_references(going)}",
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"target": target.id, "deleted": [r.label for r in going]},
             )
@@ -121,8 +120,8 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
     else:
         why = "it is the newest already"
-        kept.append(Kept(what=f"snapshot {target.id}", why=why))
-    kept += kept_files(garbage.held)
+        kept.append(Retained(what=f"snapshot {target.id}", why=why))
+    kept += retained_files(garbage.held)
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
@@ -206,15 +205,14 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     details: dict[str, object] = {"rolled_back_to": work.target.id}
     work.source.prove_alive()
     Metadata(table).prove_readable(work.target)
-    if work.interrupted:
-        context.fence()
-        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
-    if work.safety is not None:
-        context.fence()
-        make_safety_tag(table, work.safety)
-        details["safety_tag"] = work.safety.name
-    if any(r.kind is RefKind.SNAPSHOT for r in work.going):
-        check_quiet(table, work.latest, context.env)
+    details |= prepare_removal(
+        table,
+        context,
+        interrupted=work.interrupted,
+        safety=work.safety,
+        latest=work.latest,
+        going=work.going,
+    )
     removed = release(
         table,
         work.going,
@@ -258,7 +256,7 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
         going,
         back_to=target.id,
         prove=prove,
-        settle=partial(settle, table, work.latest, context.env),
+        settle=partial(wait_for_inflight_commits, table, work.latest, context.env),
     )
     if work.revives and target.id == min(table.snapshots.ids()):
         table.snapshots.write_earliest_hint(target.id)

@@ -22,8 +22,7 @@ CHECKOUT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key("db.t", buckets=2)
     lake.fill(3)
     lake.log("db.log", compaction_min_file__num="2")

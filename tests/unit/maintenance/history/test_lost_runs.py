@@ -14,7 +14,7 @@ from lakes import Lake
 from processes import wait_until
 
 from paimon_maintenance.history.entry import Actor, Entry, entry_of_start
-from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, settle_lost_runs
+from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, close_lost_runs
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.commit_user import commit_user, is_of_run, pattern_of_run
 from paimon_maintenance.job.report import Status
@@ -156,7 +156,7 @@ def start(lake: Lake, **parts: object) -> Entry:
 
 
 def settled(lake: Lake, history: SqlHistory, *, actor: Actor, at: int = NOW) -> list[str]:
-    found = settle_lost_runs(
+    found = close_lost_runs(
         *(history, lake.table()),
         warehouse=str(lake.warehouse),
         branch="main",

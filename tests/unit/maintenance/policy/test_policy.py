@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_maintenance.jobs.maintain.parts import chosen_steps
+from paimon_maintenance.jobs.maintain.step_plans import chosen_steps
 from paimon_maintenance.policy.load import load_policy, read_policy
 from paimon_maintenance.policy.schedule import wrong_schedule
 from paimon_maintenance.registry import JOBS, job_named

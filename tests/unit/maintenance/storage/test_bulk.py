@@ -20,8 +20,7 @@ from paimon_maintenance.storage.ledger import Ledger
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key(buckets=3, partitioned=True)
     lake.fill(2, rows=60)
     return lake

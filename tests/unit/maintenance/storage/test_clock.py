@@ -49,8 +49,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.log()
     lake.fill(3)
     return lake

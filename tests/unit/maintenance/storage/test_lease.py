@@ -57,8 +57,7 @@ REMOVES = {
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.fill(3)
     return lake

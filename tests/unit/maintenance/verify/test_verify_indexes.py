@@ -20,8 +20,7 @@ from paimon_maintenance.verify.findings import Problem
 
 
 @pytest.fixture(params=["false", "true"], ids=["32 bit", "64 bit"])
-def lake(tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, request: pytest.FixtureRequest) -> Lake:
     bits = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": request.param}
     lake.log(**bits)
     lake.append({"k": list(range(10)), "v": ["x"] * 10})

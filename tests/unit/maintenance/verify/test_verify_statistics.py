@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from command_line import caretaker
@@ -22,8 +21,7 @@ from paimon_maintenance.verify.statistics import FILES, sample
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.append({"k": [1, 2], "v": ["b", None]})
     lake.append({"k": [5, 7], "v": ["y", "z"]})

@@ -47,8 +47,7 @@ def statuses(report: Report) -> dict[str, str]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key(
         partitioned=True,
         **{
@@ -114,7 +113,7 @@ def test_only_what_the_options_ask_for_is_due(tmp_path):
     lake.log()
     lake.fill(2)
     plan = plan_table(request(lake))
-    assert {p.job.name: p.why for p in plan.parts if p.why} == {
+    assert {p.job.name: p.why for p in plan.steps if p.why} == {
         "expire_partitions": "the table is not partitioned",
         "expire_consumers": "consumer.expiration-time is not set",
     }

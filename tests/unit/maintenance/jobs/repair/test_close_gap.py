@@ -24,9 +24,8 @@ HARMLESS = {
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake) -> Lake:
     """Snapshots 1 to 4 and 7: 5 and 6 were rolled back while 7 was made from 6."""
-    lake = Lake(tmp_path)
     lake.primary_key()
     for number in range(1, 8):
         lake.append({"k": [number], "v": [f"v{number}"]})

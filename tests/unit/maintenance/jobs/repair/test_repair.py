@@ -64,8 +64,7 @@ def rows(lake: Lake) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     sound(lake)
     return lake
 

@@ -13,7 +13,7 @@ from paimon_core.options import CONSUMER_EXPIRATION_TIME, PARTITION_EXPIRATION_T
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.job.plan import Effect, Kept, Once, Plan, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Plan, Retained, SingleUse, SnapshotPin
 from paimon_maintenance.job.report import error_json
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
@@ -31,7 +31,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class PartStatus(StrEnum):
+class StepStatus(StrEnum):
     """What is, or was, with one step."""
 
     DUE = "due"
@@ -43,21 +43,21 @@ class PartStatus(StrEnum):
     SKIPPED = "skipped"
 
     @classmethod
-    def of(cls, error: BaseException) -> PartStatus:
+    def of(cls, error: BaseException) -> StepStatus:
         """How a step ended that raised this."""
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
-_NOT_DONE: Final = frozenset({PartStatus.FAILED, PartStatus.REFUSED, PartStatus.SKIPPED})
+_NOT_DONE: Final = frozenset({StepStatus.FAILED, StepStatus.REFUSED, StepStatus.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StepPlan:
     """One step: its job and arguments, and its plan, or why there is none."""
 
     job: Job
     arguments: Mapping[str, object]
-    status: PartStatus
+    status: StepStatus
     plan: Plan | None = None
     why: str = ""
     error: Exception | None = None
@@ -67,7 +67,7 @@ class Part:
     @property
     def has_work(self) -> bool:
         """Whether the step would do something, or could not be planned."""
-        return self.status in (PartStatus.DUE, PartStatus.FAILED, PartStatus.REFUSED)
+        return self.status in (StepStatus.DUE, StepStatus.FAILED, StepStatus.REFUSED)
 
     def to_json(self) -> dict[str, object]:
         """The step as plans print it."""
@@ -85,7 +85,7 @@ class Part:
         if self.plan is not None:
             yield from self.plan.lines()
         elif self.error is not None:
-            what = "refused" if self.status is PartStatus.REFUSED else "cannot be planned"
+            what = "refused" if self.status is StepStatus.REFUSED else "cannot be planned"
             yield f"{self.job.name}: {what}: {self.error}"
         else:
             yield f"{self.job.name}: {str(self.status).replace('_', ' ')}: {self.why}"
@@ -98,7 +98,7 @@ class Progress:
     """What a run of the plan has met so far."""
 
     changed: bool = False
-    outcomes: dict[str, PartStatus] = field(default_factory=dict)
+    outcomes: dict[str, StepStatus] = field(default_factory=dict)
     unknown: bool = False
 
     def why_not(self, name: str, *, deletes: bool) -> str:
@@ -110,13 +110,13 @@ class Progress:
             return "the outcome of a commit is unknown; nothing is deleted until that is clear"
         return ""
 
-    def note(self, name: str, status: PartStatus, error: Exception | None = None) -> None:
+    def note(self, name: str, status: StepStatus, error: Exception | None = None) -> None:
         """Remember what became of a step."""
         self.outcomes[name] = status
         self.changed = self.changed or status in (
-            PartStatus.SUCCESS,
-            PartStatus.FAILED,
-            PartStatus.REFUSED,
+            StepStatus.SUCCESS,
+            StepStatus.FAILED,
+            StepStatus.REFUSED,
         )
         self.unknown = self.unknown or isinstance(error, CommitStateUnknown)
 
@@ -127,27 +127,27 @@ class MaintainPlan:
 
     table: str
     pin: SnapshotPin | None
-    parts: tuple[Part, ...]
+    steps: tuple[StepPlan, ...]
     arguments: Mapping[str, object] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress, compare=False, repr=False)
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:
         """Whether no step has anything to do."""
-        return not any(part.has_work for part in self.parts)
+        return not any(step.has_work for step in self.steps)
 
     @property
     def failure(self) -> Exception | None:
         """The first reason why a step could not be planned; a refusal only if nothing failed."""
-        errors = [p.error for p in self.parts if p.error is not None]
+        errors = [s.error for s in self.steps if s.error is not None]
         return min(errors, key=is_refusal, default=None)
 
     @property
     def effect(self) -> Effect:
         """All steps together, without the table's size: each step has guards of its own."""
-        effects = [p.plan.effect for p in self.parts if p.plan is not None]
+        effects = [s.plan.effect for s in self.steps if s.plan is not None]
         return Effect(
             rewritten_files=sum(e.rewritten_files for e in effects),
             rewritten_bytes=sum(e.rewritten_bytes for e in effects),
@@ -156,9 +156,9 @@ class MaintainPlan:
         )
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def kept(self) -> Sequence[Retained]:
         """What all steps leave alone."""
-        return [k for p in self.parts if p.plan is not None for k in p.plan.kept]
+        return [k for s in self.steps if s.plan is not None for k in s.plan.kept]
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
@@ -169,7 +169,7 @@ class MaintainPlan:
             "snapshot": None if self.pin is None else self.pin.to_json(),
             "empty": self.is_empty,
             "effect": self.effect.to_json(),
-            "steps": [p.to_json() for p in self.parts],
+            "steps": [s.to_json() for s in self.steps],
         }
 
     def lines(self) -> Iterator[str]:
@@ -177,8 +177,8 @@ class MaintainPlan:
         where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
         head = f"maintain {self.table} from {where}"
         yield f"{head}: nothing to do" if self.is_empty else head
-        for part in self.parts:
-            for line in part.lines():
+        for step in self.steps:
+            for line in step.lines():
                 yield f"  {line}"
 
 

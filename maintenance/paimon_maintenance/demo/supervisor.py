@@ -1,10 +1,10 @@
 """Runs a command and ends all of its descendants when told, or when whoever started it is gone.
 
-    python keeper.py COMMAND ...
+    python supervisor.py COMMAND ...
 
 Standard input is the leash: when it closes, for whatever reason (also when the owner was killed
 with SIGKILL), everything that descends from here is ended: SIGTERM first, SIGKILL for what is left
-after a while.  On Linux the keeper adopts orphaned descendants, so that none can hide by outliving
+after a while.  On Linux the supervisor adopts orphaned descendants, so that none can hide by outliving
 its parent or by leaving the process group.  Standard library only: it must start at once.
 """
 

@@ -17,7 +17,7 @@ _TRUE: Final = frozenset({"yes", "true", "on", "y"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class YamlNode:
     """One node of a file.  `path` is its key from the top: "rules[0].jobs.compact"."""
 
     file: str
@@ -57,12 +57,12 @@ class Place:
             self.wrong("expected a single value")
         return str(self.node.value)
 
-    def items(self) -> list[Place]:
+    def items(self) -> list[YamlNode]:
         """The values of a list."""
         if not isinstance(self.node, yaml.SequenceNode):
             self.wrong("expected a list")
         return [
-            Place(self.file, f"{self.path}[{i}]", node) for i, node in enumerate(self.node.value)
+            YamlNode(self.file, f"{self.path}[{i}]", node) for i, node in enumerate(self.node.value)
         ]
 
     def texts(self) -> tuple[str, ...]:
@@ -71,13 +71,13 @@ class Place:
             return (self.text(),)
         return tuple(item.text() for item in self.items())
 
-    def entries(self, known: frozenset[str] | None = None) -> dict[str, Place]:
+    def entries(self, known: frozenset[str] | None = None) -> dict[str, YamlNode]:
         """The values of a mapping by key, nothing for null; an unknown or double key is wrong."""
         if self.is_null:
             return {}
         if not isinstance(self.node, yaml.MappingNode):
             self.wrong("expected keys and values")
-        found: dict[str, Place] = {}
+        found: dict[str, YamlNode] = {}
         for key, place in self._pairs(self.node):
             if key in found:
                 place.wrong(f"the key {key!r} is there twice")
@@ -86,28 +86,28 @@ class Place:
             found[key] = place
         return found
 
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, Place]]:
-        merged: dict[str, Place] = {}
-        own: list[tuple[str, Place]] = []
+    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, YamlNode]]:
+        merged: dict[str, YamlNode] = {}
+        own: list[tuple[str, YamlNode]] = []
         for key_node, value in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                Place(self.file, self.path, key_node).wrong("a key must be a single word")
+                YamlNode(self.file, self.path, key_node).wrong("a key must be a single word")
             key = str(key_node.value)
             if key_node.tag == "tag:yaml.org,2002:merge":
-                merged.update(self._merged(Place(self.file, self.path, value)))
+                merged.update(self._merged(YamlNode(self.file, self.path, value)))
                 continue
             path = f"{self.path}.{key}" if self.path else key
-            own.append((key, Place(self.file, path, value)))
+            own.append((key, YamlNode(self.file, path, value)))
         names = {key for key, _ in own}
         yield from ((key, place) for key, place in merged.items() if key not in names)
         yield from own
 
-    def _merged(self, place: Place) -> dict[str, Place]:
+    def _merged(self, place: YamlNode) -> dict[str, YamlNode]:
         """What `<<: *anchor`, or a list of anchors of which the first wins, brings in."""
         parts = place.items() if isinstance(place.node, yaml.SequenceNode) else [place]
-        found: dict[str, Place] = {}
+        found: dict[str, YamlNode] = {}
         for part in reversed(parts):
-            found.update(Place(self.file, self.path, part.node).entries())
+            found.update(YamlNode(self.file, self.path, part.node).entries())
         return found
 
     def plain(self) -> object:
@@ -122,7 +122,7 @@ class Place:
         return self.text() if flag is None else flag
 
 
-def read_yaml(text: str, file: str) -> Place:
+def read_yaml(text: str, file: str) -> YamlNode:
     """The top of the document; InvalidArgument, with the line, if it is no YAML."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -134,4 +134,4 @@ def read_yaml(text: str, file: str) -> Place:
         raise InvalidArgument(f"{file}: no YAML: {e}", file=file, next_step=_CORRECT) from e
     if node is None:
         raise InvalidArgument(f"{file}: the file is empty", file=file, next_step=_CORRECT)
-    return Place(file, "", node)
+    return YamlNode(file, "", node)

@@ -11,7 +11,7 @@ from paimon_maintenance.job.plan import counted
 _MOST_TAGS = 5
 
 
-def in_words(references: Iterable[Reference]) -> str:
+def describe_references(references: Iterable[Reference]) -> str:
     """The snapshots and changelogs by number and the first tags by name; "nothing" if none."""
     by_kind: dict[RefKind, list[Reference]] = {kind: [] for kind in RefKind}
     for reference in references:

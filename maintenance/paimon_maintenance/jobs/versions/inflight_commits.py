@@ -15,7 +15,7 @@ LOCAL_MILLIS = 1_000
 REMOTE_MILLIS = 5_000
 
 
-def settle(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
+def wait_for_inflight_commits(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
     """Wait until a commit that began before the removal of `latest` has probably ended.
 
     A commit reads the newest snapshot, writes manifests, and then makes its own snapshot.  Nothing
@@ -26,13 +26,13 @@ def settle(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
         env.sleep_millis(REMOTE_MILLIS if table.io.parallelism > 1 else LOCAL_MILLIS)
 
 
-def check_quiet(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
+def check_no_new_commits(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
     """StalePlan if somebody commits to the table right now.
 
     What a writer commits while snapshots are removed builds on one that goes, so a table with a
     busy writer is left alone.
     """
-    settle(table, latest, env)
+    wait_for_inflight_commits(table, latest, env)
     now = table.snapshots.latest()
     if now is None or now.identity != latest.identity:
         raise StalePlan(
