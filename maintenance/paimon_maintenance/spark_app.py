@@ -1,11 +1,12 @@
-"""The Spark application of a batch of tables: `spark-submit maintenance/paimon_maintenance/spark_app.py`.
+"""The Spark application that maintains a batch of tables: `spark-submit maintenance/paimon_maintenance/spark_app.py`.
 
     --batch     the batch: a JSON file, local or in an object store
-    --results   a folder that receives one JSON report a table, each as soon as it is there
-    --lifeline  a pipe that the supervisor holds (`paimon_maintenance.engines.lifeline`): this process ends with it,
-                and the batch, which may hold secrets, is deleted as soon as it was read
+    --results   a folder that receives one JSON report per table
+    --lifeline  a pipe that the supervisor holds (`paimon_maintenance.engines.lifeline`): this process
+                ends with the supervisor, and deletes the batch file, which may hold secrets, after
+                reading it
 
-The batch never is an argument, because every user of the machine can read those.
+The batch is a file, not an argument, because every user of the machine can read arguments.
 
 The batch::
 
@@ -14,10 +15,10 @@ The batch::
      "tables": ["db.a", "db.b"],
      "runs": [{"table": "db.c", "arguments": {"strategy": "minor"}}]}
 
-"tables" are runs with nothing of their own.  What stands beside "runs" holds for each of them,
-unless the run says otherwise.  A run may bring its "run_id".  A table that fails does not stop the others.  The report on a table
-is `DB.TABLE.json` (`DB.TABLE.N.json` for its Nth run in one batch, from the second on); its shape
-is that of `caretaker run --json` (docs/cli.md), and so is the exit code, over all tables.
+"tables" are runs without settings of their own.  The other fields are defaults for all runs; a run
+can override them and can set its "run_id".  A failed table does not stop the others.  The report of
+a table is `DB.TABLE.json` (`DB.TABLE.N.json` for the Nth run in one batch, from the second on).  It
+has the format of `caretaker run --json` (docs/cli.md).  The exit code covers all tables.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if __name__ == "__main__":
-    # spark-submit puts this file's folder first on the path, where module names are too common.
+    # spark-submit puts the folder of this file first on the path; its module names would shadow others.
     _here = Path(__file__).resolve().parent
     sys.path[:] = [p for p in sys.path if not p or Path(p).resolve() != _here]
-    # In a checkout, the two packages lie in different folders.
+    # In a checkout, the two packages are in different folders.
     for _folder in (_here.parents[1], _here.parent):
         found = any((_folder / name).is_dir() for name in ("paimon_core", "paimon_maintenance"))
         if found and str(_folder) not in sys.path:
@@ -69,12 +70,14 @@ _SHARED = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of the application."""
+    """Run the application and return its exit code."""
     parser = argparse.ArgumentParser(prog="spark_app.py", description=__doc__)
     parser.add_argument("--batch", required=True)
     parser.add_argument("--results", required=True)
-    parser.add_argument("--lifeline", help="end with the process that holds this pipe")
-    parser.add_argument("--master", help="when not started by spark-submit")
+    parser.add_argument("--lifeline", help="end when the process that holds this pipe ends")
+    parser.add_argument(
+        "--master", help="Spark master, if spark-submit does not start this process"
+    )
     args = parser.parse_args(argv)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
@@ -90,14 +93,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         check = unsupervised if supervised is None else supervised.check
         return int(run_batch(batch, args.results, master=args.master, check_supervised=check))
     except Exception as e:
-        logger.exception("the batch failed as a whole")
+        logger.exception("the batch failed")
         return int(exit_code_of(e))
 
 
 def read_batch(file: str) -> Mapping[str, object]:
-    """The batch in this file; InvalidArgument if it is none.
+    """The batch in this file; InvalidArgument for an invalid file.
 
-    Messages never quote the file, which may hold secrets.
+    Messages never quote the content of the file, which may hold secrets.
     """
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - pyarrow
 
@@ -109,8 +112,8 @@ def read_batch(file: str) -> Mapping[str, object]:
         raise InvalidArgument(f"the batch {file} is not JSON ({place}: {e.msg})") from None
     except FileNotFoundError as e:
         raise InvalidArgument(
-            f"there is no batch {file}",
-            next_step="name a file that the driver can read; in cluster mode, ship it with --files",
+            f"batch file {file} does not exist",
+            next_step="pass a file that the driver can read; in cluster mode, ship it with --files",
         ) from e
     if not isinstance(batch, dict) or not runs_of(batch):
         raise InvalidArgument('the batch must be an object with a list of "tables" or "runs"')
@@ -118,7 +121,7 @@ def read_batch(file: str) -> Mapping[str, object]:
 
 
 def runs_of(batch: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """All runs of the batch, the plain tables first."""
+    """All runs of the batch, starting with "tables"."""
     tables = cast("Sequence[str]", batch.get("tables") or ())
     runs = cast("Sequence[Mapping[str, object]]", batch.get("runs") or ())
     return [*({"table": table} for table in tables), *runs]
@@ -131,7 +134,7 @@ def run_batch(
     master: str | None = None,
     check_supervised: Callable[[], None] = unsupervised,
 ) -> ExitCode:
-    """Run all of the batch; the exit code over its tables."""
+    """Run the whole batch and return the exit code over its tables."""
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
@@ -160,7 +163,7 @@ def run_batch(
 
 
 def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunRequest | Exception:
-    """What one run asks for, or why it cannot be asked."""
+    """The request of one run, or the error in it."""
     from paimon_maintenance.policy.limits import guards_of  # noqa: PLC0415 - needs the path
     from paimon_maintenance.policy.model import GuardPolicy  # noqa: PLC0415 - as above
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - as above
@@ -191,7 +194,7 @@ def _request(batch: Mapping[str, object], run: Mapping[str, object]) -> RunReque
     except (InvalidArgument, KeyError) as e:
         return e
     except (TypeError, ValueError) as e:  # the runs beside it are not to blame
-        return InvalidArgument(f"a run of the batch holds a value that cannot be read: {e}")
+        return InvalidArgument(f"a run of the batch has an invalid value: {e}")
 
 
 def _refused(
@@ -217,7 +220,7 @@ def _text_map(value: object) -> dict[str, str]:
 
 
 def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -> None:
-    """Put the report where it was asked for; readers never see half of it."""
+    """Write the report atomically."""
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - needs the path
 
     io, root = open_file_io(results, {**options_of_environment(), **storage})

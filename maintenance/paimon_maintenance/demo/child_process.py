@@ -1,7 +1,7 @@
-"""Processes that end when we end.
+"""Child processes that end with this process.
 
-Each command runs under a supervisor of its own (`paimon_maintenance.demo.supervisor`), in a session of its own, so
-that Ctrl-C reaches only us and we decide about the rest.
+Each command runs under its own supervisor (`paimon_maintenance.demo.supervisor`) in its own session, so
+that Ctrl-C reaches only this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self
 
 from paimon_maintenance.demo import supervisor
 
-# More than the supervisor takes when all else is slow: without it nothing would end the rest.
+# Longer than the supervisor needs on a slow machine: only it can end the descendants.
 _PATIENCE_SECONDS = 90.0
 
 
@@ -36,11 +36,11 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The command's exit code once it and everything it started has ended, else None."""
+        """The exit code when the command and all of its descendants have ended, else None."""
         return self._supervisor.poll()
 
     def stop(self) -> None:
-        """End the command and all of its descendants; returns when they are gone."""
+        """End the command and all of its descendants, and wait until they have ended."""
         if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             self._supervisor.stdin.close()
         try:
@@ -50,7 +50,7 @@ class ChildProcess:
             self._supervisor.wait()
 
     def tail(self, lines: int = 15) -> str:
-        """The last lines of the command's output."""
+        """The last lines of the output of the command."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
 
     def __enter__(self) -> Self:

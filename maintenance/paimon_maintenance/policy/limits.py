@@ -1,4 +1,4 @@
-"""The guards that a policy asks for, as the runner takes them."""
+"""Converts the guards of a policy for the runner."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from paimon_maintenance.policy.model import GuardPolicy
 
 
 def guards_of(policy: GuardPolicy) -> Guards:
-    """The guards, with the defaults for what the policy leaves open.
+    """The guards, with defaults for missing settings.
 
-    InvalidArgument names a size that cannot be read, ValueError a share that is no number.
+    InvalidArgument for an invalid size, ValueError for a share that is not a number.
     """
     share = policy.max_deleted_share
     return Guards(

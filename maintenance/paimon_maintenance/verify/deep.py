@@ -1,6 +1,6 @@
-"""Data files read as a whole: pages, checksums, indexes beside them (`verify --deep`).
+"""Decodes whole data files: pages, checksums and file indexes (`verify --deep`).
 
-Several files are decoded at a time, each in batches, so memory is bounded by the number of threads.
+Threads decode files in batches, so the number of threads limits the memory.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _MOST_THREADS: Final = 16
 
 
 def default_parallelism() -> int:
-    """Threads that decode at a time: one a core, as decoding is work for the processor."""
+    """The default number of threads: one per core, because decoding is CPU-bound."""
     return min(os.cpu_count() or 1, _MOST_THREADS)
 
 
 def broken_files(
     io: FileIO, needs: Sequence[RequiredFile], *, parallelism: int, progress: Progress
 ) -> list[tuple[RequiredFile, str]]:
-    """The files that cannot be decoded as a whole, each with what is wrong, in their order.
+    """The files that cannot be decoded, each with its problem, in order.
 
-    A file that is gone is passed over: its reference has expired.  Errors of the store are raised.
+    Skips missing files, because their reference has expired.  Raises errors of the store.
     """
     progress.phase("decode")
     progress.expect(len(needs), sum(n.size or 0 for n in needs))
@@ -60,9 +60,9 @@ def _problem(io: FileIO, need: RequiredFile) -> str | None:
     except FileNotFoundError:
         return None
     except UnsupportedFeature:
-        return None  # a format or an index of a newer version tells nothing about damage
+        return None  # a newer format or index version is not a corruption
     except CorruptTable as e:
         return e.message
     if rows != need.rows:
-        return f"its pages hold {rows:,} rows, the manifest says {need.rows:,}"
+        return f"its pages contain {rows:,} rows, but the manifest says {need.rows:,}"
     return None

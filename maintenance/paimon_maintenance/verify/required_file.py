@@ -12,10 +12,10 @@ from paimon_maintenance.verify.references import Reference
 
 @dataclass(frozen=True, slots=True)
 class RequiredFile:
-    """A file, the first reference that needs it, and what is known of it.
+    """A file, the first reference that needs it, and its expected properties.
 
-    `size` and `rows` are None where nobody wrote them down.  `path` is what the manifest names;
-    with `part` its bytes are these of another file (java-rules F6).
+    `size` and `rows` are None if no metadata has them.  `path` is the path from the manifest; with
+    `part`, the content is a slice of another file (java-rules F6).
     """
 
     path: str
@@ -30,5 +30,5 @@ class RequiredFile:
 
     @property
     def stored(self) -> str:
-        """The path of the file that is on disk."""
+        """The path of the file in storage."""
         return self.path if self.part is None else self.part.path

@@ -1,4 +1,4 @@
-"""The data, changelog and index files that references need: noted first, looked for in the end."""
+"""Collects the data, changelog and index files that references need, and checks them at the end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from paimon_maintenance.verify.references import Reference
 from paimon_maintenance.verify.required_file import RequiredFile
 
 _FILES_AT_ONCE = 10_000
-"""Files whose rows are counted before their counts are compared: bounds what is in memory."""
+"""Number of files to count before comparing row counts; bounds the memory."""
 
 
 @dataclass(slots=True)
 class RequiredFiles:
-    """All files that references need, each once."""
+    """All files that references need, without duplicates."""
 
     io: FileIO
     collector: Collector
@@ -40,7 +40,7 @@ class RequiredFiles:
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> bool:
-        """Note a file and those beside it; whether it was new."""
+        """Add a file and its extra files; returns whether it is new."""
         paths, file = reference.table.paths, entry.file
         place = (entry.partition, entry.bucket)
         try:
@@ -67,7 +67,7 @@ class RequiredFiles:
         return True
 
     def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
-        """Note an index file."""
+        """Add an index file."""
         file = entry.index_file
         try:
             path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
@@ -88,7 +88,7 @@ class RequiredFiles:
         )
 
     def look(self, *, count: bool) -> None:
-        """Look for all of them; with `count`, also whether they hold what they should."""
+        """Check that all files exist; with `count`, also compare row counts and index content."""
         self.inventory.prefetch(need.stored for need in self._files.values())
         present = [need for need in self._files.values() if self._is_there(need)]
         if not count:
@@ -99,7 +99,7 @@ class RequiredFiles:
         self._check_indexes([n for n in present if n.index is not None])
 
     def decode(self, parallelism: int, progress: Progress) -> None:
-        """Decode every page of the files that are there, after `look`."""
+        """Decode all existing files completely; call it after `look`."""
         broken = {f.file for f in self.collector.findings}
         needs = [
             n
@@ -121,7 +121,7 @@ class RequiredFiles:
             return self._holds_part(need, need.part, found)
         self.collector.checked["bytes"] += found
         if need.size is not None and found != need.size:
-            message = f"{need.path} has {found:,} bytes, the manifest says {need.size:,}"
+            message = f"{need.path} has {found:,} bytes, but the manifest says {need.size:,}"
             self._error(need, Problem.WRONG_SIZE, message)
         return True
 
@@ -129,8 +129,8 @@ class RequiredFiles:
         self.collector.checked["bytes"] += part.length
         if part.length != need.size or part.offset + part.length > found:
             message = (
-                f"{part.path} has {found:,} bytes, the manifest needs {need.size or 0:,} from byte "
-                f"{part.offset:,} on"
+                f"{part.path} has {found:,} bytes, but the manifest needs {need.size or 0:,} from byte "
+                f"{part.offset:,}"
             )
             self._error(need, Problem.WRONG_SIZE, message)
             return False
@@ -144,7 +144,9 @@ class RequiredFiles:
             elif rows is not None:
                 self.collector.checked["rows"] += rows
                 if rows != need.rows:
-                    message = f"{need.path} holds {rows:,} rows, the manifest says {need.rows:,}"
+                    message = (
+                        f"{need.path} contains {rows:,} rows, but the manifest says {need.rows:,}"
+                    )
                     self._error(need, Problem.WRONG_ROW_COUNT, message)
 
     def _count(self, need: RequiredFile) -> int | CorruptTable | None:

@@ -29,16 +29,17 @@ from paimon_core.types.sql import type_to_sql
 from paimon_maintenance.engines.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.analyze.columns import StatisticsCollector, can_be_analyzed
 
 UNIT_BYTES: Final = 512 * 1024**2
-"""What one unit reads, about; a table below that is analyzed in the driver's process."""
+"""Approximate size of a unit; the driver process analyzes smaller tables itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadUnit:
-    """What one unit reads: buckets of a primary-key table, or single files of another."""
+    """The files of one unit: whole buckets of a primary-key table, or single files of an append table."""
 
     files: frozenset[str]
     bytes: int
@@ -46,7 +47,7 @@ class ReadUnit:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeWork:
-    """The snapshot, the columns, and how the reading is cut."""
+    """The snapshot, the columns, and the units to read."""
 
     snapshot: Snapshot | None = None
     columns: tuple[str, ...] = ()
@@ -58,7 +59,7 @@ Plan = MetadataPlan[AnalyzeWork]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """What would be read; nothing if the newest snapshot is an analysis of just that."""
+    """The units to read; empty if the newest snapshot already has these statistics."""
     check_readable(table)
     check_committable(table)
     latest = table.snapshots.latest()
@@ -75,7 +76,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     )
     what = counted(len(columns), "columns") if columns else "rows and bytes"
     action = Action(
-        f"gather statistics of snapshot {latest.id}: {what}",
+        f"collect statistics of snapshot {latest.id}: {what}",
         f"reads {human_bytes(work.bytes)} in {counted(len(entries), 'files')}",
         {"columns": list(work.columns), "files": len(entries), "bytes": work.bytes},
     )
@@ -100,7 +101,7 @@ def _plan(
         work=work,
         actions=actions,
         kept=tuple(kept),
-        # Nothing is rewritten, but a large table is read whole, which is work for Spark.
+        # Nothing is rewritten, but the whole table is read: a large one needs Spark.
         effect=Effect(
             rewritten_files=files if large else 0, rewritten_bytes=work.bytes if large else 0
         ),
@@ -114,12 +115,12 @@ def _columns(
     names = cast("Sequence[str]", arguments.get("columns") or ())
     everything = bool(arguments.get("all_columns"))
     if names and everything:
-        raise InvalidArgument("choose either columns or all_columns", table=table.name)
+        raise InvalidArgument("set either columns or all_columns, not both", table=table.name)
     fields = {f.name: f for f in table.schema.fields}
     unknown = [n for n in names if n not in fields]
     if unknown:
         raise InvalidArgument(
-            f"table {table.name} has no column {unknown[0]!r} (there are: {', '.join(fields)})",
+            f"table {table.name} has no column {unknown[0]!r} (columns: {', '.join(fields)})",
             table=table.name,
         )
     wanted = [fields[n] for n in (fields if everything else dict.fromkeys(names))]
@@ -127,10 +128,12 @@ def _columns(
     if refused and not everything:
         sql = type_to_sql(refused[0].type)
         raise InvalidArgument(
-            f"column {refused[0].name!r} of type {sql} has no statistics", table=table.name
+            f"column {refused[0].name!r} of type {sql} does not support statistics",
+            table=table.name,
         )
     kept = [
-        Retained(what=f"column {f.name}", why=f"no statistics of {f.type.root}") for f in refused
+        Retained(what=f"column {f.name}", why=f"type {f.type.root} does not support statistics")
+        for f in refused
     ]
     return [f for f in wanted if f not in refused], kept
 
@@ -154,7 +157,7 @@ def _statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
 
 
 def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ReadUnit, ...]:
-    """The files in groups of about UNIT_BYTES; a bucket whose files are merged stays whole."""
+    """The files in groups of about UNIT_BYTES; the files of a bucket with merging stay together."""
     groups: dict[object, list[ManifestEntry]] = {}
     for entry in entries:
         whole = (entry.partition, entry.bucket)
@@ -173,17 +176,17 @@ def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[Rea
     return tuple(parts)
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def gather(
     table: FileStoreTable, snapshot: Snapshot, columns: Sequence[str], payload: bytes
 ) -> bytes:
-    """What is known of the columns in the files that the payload names."""
+    """Collect the column statistics of the files in the payload."""
     files: frozenset[str] = pickle.loads(payload)  # noqa: S301 - our own
     fields = {f.name: f for f in table.schema.fields}
     gatherer = StatisticsCollector([fields[c] for c in columns])
-    # Without any column, the smallest is read for its rows.
+    # Without columns, read the smallest one to count rows.
     read = columns or (table.schema.fields[0].name,)
     for batch in read_table(
         table, snapshot, columns=read, keep=lambda e: e.file.file_name in files
@@ -193,7 +196,7 @@ def gather(
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Read, put together, and commit one ANALYZE snapshot."""
+    """Read the units, merge their statistics and commit one ANALYZE snapshot."""
     work = plan.work
     assert work.snapshot is not None
     whole = _gathered(table, work, context)
@@ -241,7 +244,7 @@ def _gathered(table: FileStoreTable, work: AnalyzeWork, context: RunContext) -> 
 
 
 def _merged(table: FileStoreTable, work: AnalyzeWork, whole: StatisticsCollector) -> Statistics:
-    """The new statistics, and those of the columns that were not looked at this time."""
+    """The new statistics, and the previous ones of columns that were not analyzed."""
     snapshot = cast("Snapshot", work.snapshot)
     ids = {f.name: f.id for f in table.schema.fields}
     columns: dict[str, ColumnStatistics] = {}
@@ -250,7 +253,7 @@ def _merged(table: FileStoreTable, work: AnalyzeWork, whole: StatisticsCollector
         columns.update(old.columns)
     columns.update({n: c.result(ids[n]) for n, c in whole.columns.items()})
     physical = snapshot.total_record_count or 0
-    # Java cuts the share of rows to 0 or 1 before it multiplies; ours is the share.
+    # Java truncates the share of rows to 0 or 1 before multiplying; we use the exact share.
     size = work.bytes if whole.rows >= physical else work.bytes * whole.rows // physical
     return Statistics(
         snapshot_id=snapshot.id,

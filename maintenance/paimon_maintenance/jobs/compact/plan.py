@@ -24,15 +24,9 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import (
-    Effect,
-    Retained,
-    SingleUse,
-    SnapshotPin,
-    counted,
-    human_bytes,
-)
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
 from paimon_maintenance.job.report import Size
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
 

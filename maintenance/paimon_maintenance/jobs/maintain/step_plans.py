@@ -1,4 +1,4 @@
-"""What `maintain` is made of: which steps are due, which need which, and what became of them."""
+"""The steps of `maintain`: which are due, their dependencies, and their status."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 _TAGS: Final = "trigger_tag_automatic_creation"
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    # A snapshot that a tag should have kept must not go.
+    # A snapshot that a due tag protects must not expire.
     "expire_snapshots": (_TAGS,),
     # Changelogs outlive snapshots, so snapshots go first (java-rules H5).
     "expire_changelogs": (_TAGS, "expire_snapshots"),
-    # What a step left half done looks like an orphan to nobody but the next run of that step.
+    # Files of an interrupted step look like orphans until the step runs again.
     "remove_orphan_files": (
         *("compact", "sort_compact", _TAGS),
         *(*USUAL, "expire_changelogs", "compact_manifest"),
@@ -32,7 +32,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class StepStatus(StrEnum):
-    """What is, or was, with one step."""
+    """The status of a step, before or after it runs."""
 
     DUE = "due"
     NOT_DUE = "not_due"
@@ -44,7 +44,7 @@ class StepStatus(StrEnum):
 
     @classmethod
     def of(cls, error: BaseException) -> StepStatus:
-        """How a step ended that raised this."""
+        """The status of a step that raised this error."""
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
@@ -53,7 +53,7 @@ _NOT_DONE: Final = frozenset({StepStatus.FAILED, StepStatus.REFUSED, StepStatus.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """One step: its job and arguments, and its plan, or why there is none."""
+    """One step: job, arguments, and its plan or the reason why there is none."""
 
     job: Job
     arguments: Mapping[str, object]
@@ -62,15 +62,15 @@ class StepPlan:
     why: str = ""
     error: Exception | None = None
     guard: str = ""
-    """Why a guard would stop it, "" if none does."""
+    """Why a guard stops the step; "" if none does."""
 
     @property
     def has_work(self) -> bool:
-        """Whether the step would do something, or could not be planned."""
+        """Whether the step has work or failed to plan."""
         return self.status in (StepStatus.DUE, StepStatus.FAILED, StepStatus.REFUSED)
 
     def to_json(self) -> dict[str, object]:
-        """The step as plans print it."""
+        """The step as JSON."""
         return {
             "job": self.job.name,
             "status": str(self.status),
@@ -81,7 +81,7 @@ class StepPlan:
         }
 
     def lines(self) -> Iterator[str]:
-        """The step for people."""
+        """The step as text."""
         if self.plan is not None:
             yield from self.plan.lines()
         elif self.error is not None:
@@ -90,28 +90,28 @@ class StepPlan:
         else:
             yield f"{self.job.name}: {str(self.status).replace('_', ' ')}: {self.why}"
         if self.guard:
-            yield f"  a guard would stop this: {self.guard}"
+            yield f"  a guard stops this: {self.guard}"
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a run of the plan has met so far."""
+    """The state of a run of the plan."""
 
     changed: bool = False
     outcomes: dict[str, StepStatus] = field(default_factory=dict)
     unknown: bool = False
 
     def why_not(self, name: str, *, deletes: bool) -> str:
-        """Why the step must not run after what happened before; "" if it may."""
+        """Why the step must not run after the previous steps; "" if it may run."""
         failed = [step for step in NEEDS.get(name, ()) if self.outcomes.get(step) in _NOT_DONE]
         if failed:
-            return f"{failed[0]} did not end well, and this step may delete what it would keep"
+            return f"{failed[0]} did not succeed, and this step may delete files that it protects"
         if self.unknown and deletes:
-            return "the outcome of a commit is unknown; nothing is deleted until that is clear"
+            return "the outcome of a commit is unknown, so nothing is deleted"
         return ""
 
     def note(self, name: str, status: StepStatus, error: Exception | None = None) -> None:
-        """Remember what became of a step."""
+        """Record the status of a step."""
         self.outcomes[name] = status
         self.changed = self.changed or status in (
             StepStatus.SUCCESS,
@@ -123,7 +123,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainPlan:
-    """The plans of all steps, made from one state of the table, in the order they would run."""
+    """The plans of all steps, from one state of the table, in execution order."""
 
     table: str
     pin: SnapshotPin | None
@@ -135,18 +135,18 @@ class MaintainPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no step has anything to do."""
+        """Whether no step has work."""
         return not any(step.has_work for step in self.steps)
 
     @property
     def failure(self) -> Exception | None:
-        """The first reason why a step could not be planned; a refusal only if nothing failed."""
+        """The first planning error of a step; a refusal only if there is no other error."""
         errors = [s.error for s in self.steps if s.error is not None]
         return min(errors, key=is_refusal, default=None)
 
     @property
     def effect(self) -> Effect:
-        """All steps together, without the table's size: each step has guards of its own."""
+        """The sum over all steps, without the table size: each step has its own guards."""
         effects = [s.plan.effect for s in self.steps if s.plan is not None]
         return Effect(
             rewritten_files=sum(e.rewritten_files for e in effects),
@@ -157,7 +157,7 @@ class MaintainPlan:
 
     @property
     def kept(self) -> Sequence[Retained]:
-        """What all steps leave alone."""
+        """What all steps keep."""
         return [k for s in self.steps if s.plan is not None for k in s.plan.kept]
 
     def to_json(self) -> dict[str, object]:
@@ -173,7 +173,7 @@ class MaintainPlan:
         }
 
     def lines(self) -> Iterator[str]:
-        """The plan for people."""
+        """The plan as text."""
         where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
         head = f"maintain {self.table} from {where}"
         yield f"{head}: nothing to do" if self.is_empty else head
@@ -182,15 +182,15 @@ class MaintainPlan:
                 yield f"  {line}"
 
 
-# --- which steps --------------------------------------------------------------------------------
+# --- step selection-----------------------------------------------------------------------------
 
 
 def chosen_steps(
     jobs: Mapping[str, Job], arguments: Mapping[str, object], *, clustered: bool = False
 ) -> list[tuple[Job, dict[str, object]]]:
-    """The jobs to run, in their order, with their typed arguments; InvalidArgument if wrong.
+    """The jobs to run, in order, with typed arguments; InvalidArgument for invalid ones.
 
-    `clustered`: files of the table are compacted by sorting them, as Java's `compact` does too.
+    `clustered`: compact the table by sorting, as Java's `compact` does.
     """
     also = cast("Sequence[str]", arguments.get("also") or ())
     without = set(cast("Sequence[str]", arguments.get("without") or ()))
@@ -210,7 +210,7 @@ def chosen_steps(
 
 
 def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:
-    """The step's typed arguments; InvalidArgument says which step's is wrong."""
+    """The typed arguments of the step; InvalidArgument names the step."""
     try:
         return job.read_arguments(raw)
     except InvalidArgument as e:
@@ -220,14 +220,14 @@ def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:
 def _step_arguments(
     jobs: Mapping[str, Job], arguments: Mapping[str, object]
 ) -> dict[str, dict[str, Any]]:
-    """The raw arguments by step.  Those of jobs that are no steps here are checked, not used."""
+    """The raw arguments by step; arguments of other jobs are checked but not used."""
     given = cast("Mapping[str, object]", arguments.get("step_arguments") or {})
     found: dict[str, dict[str, Any]] = {}
     for key, value in given.items():
         name, dot, argument = key.replace("-", "_").partition(".")
         if not dot or name not in jobs:
             raise InvalidArgument(
-                f"argument --step-argument: {key!r} is no STEP.ARGUMENT "
+                f"argument --step-argument: {key!r} is not STEP.ARGUMENT "
                 f"(steps: {', '.join(('compact', *USUAL, *ON_DEMAND))})"
             )
         found.setdefault(name, {})[argument] = value
@@ -235,7 +235,7 @@ def _step_arguments(
 
 
 def why_not_due(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> str:
-    """Why the table asks for nothing of this step; "" if it is due."""
+    """Why the step is not due for the table; "" if it is due."""
     if job.name == "expire_partitions":
         if not table.schema.partition_keys:
             return "the table is not partitioned"

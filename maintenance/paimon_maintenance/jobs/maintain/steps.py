@@ -1,8 +1,8 @@
 """Plans and runs the steps of `maintain` one after another.
 
-All steps are planned from one state of the table, which is what a dry run shows.  A step runs in
-the loop that every job runs in; it makes a new plan if a step before it changed something.  Decoded
-manifests are shared by all of them.
+All steps are planned from one state of the table; a dry run shows these plans.  Each step runs in the
+common run loop, and plans again if an earlier step changed the table.  All steps share the cache of
+decoded manifests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What became of one step; `outcome` is None if it did not run."""
+    """The result of one step; `outcome` is None if it did not run."""
 
     step: StepPlan
     status: StepStatus
@@ -58,7 +58,7 @@ class StepResult:
         return () if self.outcome is None else self.outcome.snapshots
 
     def to_json(self) -> dict[str, object]:
-        """The step as the report prints it."""
+        """The step as JSON for the report."""
         details: dict[str, object] = {}
         for committed in self.committed:
             details.update(committed.details)
@@ -79,22 +79,22 @@ class StepResult:
 
 
 class _WithinStep(NoProgress):
-    """Progress of a step: its units and bytes count, its phases are all in one phase of the run."""
+    """The progress of a step: passes on units and bytes, but not its phases."""
 
     def __init__(self, run: Progress) -> None:
         self._run = run
 
     def expect(self, units: int, size: int) -> None:
-        """Pass it on."""
+        """Pass the call on."""
         self._run.expect(units, size)
 
     def advance(self, units: int, size: int) -> None:
-        """Pass it on."""
+        """Pass the call on."""
         self._run.advance(units, size)
 
 
 def steps_of(jobs: Mapping[str, Job]) -> Steps[None, MaintainPlan, StepPlan, StepResult]:
-    """The steps of `maintain` made of these jobs."""
+    """The steps of a `maintain` job that runs these jobs."""
     return Steps(
         inspect=_inspect,
         plan=partial(_plan, jobs),
@@ -132,7 +132,7 @@ def _planned(
     try:
         own = _for_job(table, job, arguments)
         why = why_not_due(own, job, arguments)
-    except Exception as e:  # noqa: BLE001 - the other steps' plans are shown all the same
+    except Exception as e:  # noqa: BLE001 - the plans of the other steps are still shown
         return replace(step, status=StepStatus.of(e), error=e)
     if why:
         return replace(step, status=StepStatus.NOT_DUE, why=why)
@@ -169,7 +169,7 @@ def _run_job(
 
 
 def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> FileStoreTable:
-    """The table as it is now, with the step's own options; decoded manifests stay."""
+    """The current table with the options of the step and the cached manifests."""
     options = arguments.get("options")
     own = {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
     if own:
@@ -179,7 +179,7 @@ def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -
 
 
 def _recheck(_: FileStoreTable, plan: MaintainPlan) -> MaintainPlan:
-    return plan  # each step looks again when its turn comes
+    return plan  # each step rechecks its own plan
 
 
 def _batches(plan: MaintainPlan) -> Iterator[StepPlan]:
@@ -189,7 +189,7 @@ def _batches(plan: MaintainPlan) -> Iterator[StepPlan]:
 def _execute(
     table: FileStoreTable, plan: MaintainPlan, step: StepPlan, context: RunContext
 ) -> StepResult:
-    """Run one step to its end; its error is step of the result."""
+    """Run one step; the result contains its error."""
     progress = plan.progress
     deletes = step.job.name not in _CHANGES_NO_FILE
     why_not = progress.why_not(step.job.name, deletes=deletes)
@@ -205,7 +205,7 @@ def _execute(
 def _run_step(
     table: FileStoreTable, step: StepPlan, context: RunContext, *, reuse: bool
 ) -> StepResult:
-    """Run the step from the plan that was shown, or from a new one unless `reuse`."""
+    """Run the step with its plan if `reuse` is set, else with a new plan."""
     started = time.perf_counter()
     before = None if context.ledger is None else context.ledger.changes()
     outcome = _run_job(table, step, context, plan=step.plan if reuse else None)
@@ -224,7 +224,7 @@ def _run_step(
 
 
 def _commit(_: FileStoreTable, __: MaintainPlan, result: StepResult, ___: RunContext) -> Committed:
-    """The step's result as one step of the report."""
+    """The result of the step as one part of the report."""
     failed = [f for c in result.committed for f in c.failed_units]
     if result.error is not None and not failed:
         failed = [FailedUnit(label=result.step.job.name, error=result.error)]

@@ -35,7 +35,7 @@ _DAY: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiry:
-    """The partitions that go, in their order, and how many a commit takes."""
+    """The partitions to drop, in order, and the number per commit."""
 
     going: tuple[Partition, ...] = ()
     batch_size: int = 0
@@ -46,17 +46,17 @@ Plan = MetadataPlan[PartitionExpiry]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The partitions that are strictly older than allowed, and why the others stay.
+    """The partitions beyond the expiration time, and the reasons for keeping the others.
 
-    Nothing for a table without partitions or expiration time, so that a database can be gone
-    through; Java's procedure fails.
+    The plan is empty for a table without partitions or expiration time, so that the job can run on a
+    whole database; Java's procedure fails.
     """
     check_committable(table)
     allowed = _argument(
         arguments, "expiration_time", table.options.value(PARTITION_EXPIRATION_TIME)
     )
     if allowed is None or not table.schema.partition_keys:
-        why = "neither partition.expiration-time nor the argument is given"
+        why = "neither partition.expiration-time nor the argument is set"
         if not table.schema.partition_keys:
             why = "the table is not partitioned"
         return MetadataPlan(
@@ -72,7 +72,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     )
     if strategy not in ("values-time", "update-time"):
         raise InvalidArgument(
-            f"partition.expiration-strategy {strategy!r} is unknown", table=table.name
+            f"unknown partition.expiration-strategy {strategy!r}", table=table.name
         )
     before = context.env.local_millis() - allowed
     latest = table.snapshots.latest()
@@ -102,7 +102,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         why = f"younger than {wall_clock_text(before)} ({strategy})"
         kept.insert(0, Retained(what="partitions", why=why, count=young))
     if beyond:
-        why = "beyond max_expires; the next run takes them"
+        why = "beyond max_expires; left for the next run"
         kept.insert(0, Retained(what="expired partitions", why=why, count=len(beyond)))
     return MetadataPlan(
         job="expire_partitions",
@@ -126,7 +126,7 @@ def _argument(arguments: Mapping[str, object], name: str, default: Any) -> Any:
 
 
 def _action(partition: Partition, time: int, strategy: str) -> Action:
-    word = "last updated at" if strategy == "update-time" else "it stands for"
+    word = "last updated at" if strategy == "update-time" else "its values mean"
     return drop_action(partition, f"{word} {wall_clock_text(time)}")
 
 
@@ -134,7 +134,7 @@ def _sort_text(table: FileStoreTable, row: bytes) -> str:
     return ",".join(table.paths.partition_values(row).values())
 
 
-# --- values as a time ---------------------------------------------------------------------------
+# --- values to times ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class _Reader:
         return cls(pattern, DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter))
 
     def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
-        """The time that the values stand for, or why they stand for none."""
+        """The time that the values represent, or the reason why there is none."""
         fields = table.schema.partition_type.fields
         values = dict(
             zip((f.name for f in fields), decode_row(row, [f.type for f in fields]), strict=True)
@@ -173,15 +173,15 @@ class _Reader:
             texts[field.name] = text or ""
         text = put_together(self.pattern, texts)
         if text is None:
-            return f"timestamp_pattern {self.pattern!r} cannot take its values in"
+            return f"timestamp_pattern {self.pattern!r} does not accept its values"
         time = self.formatter.millis(text)
-        return f"{text!r} cannot be read as a time" if time is None else time
+        return f"cannot parse {text!r} as a time" if time is None else time
 
 
 def _direct_millis(value: object, data_type: DataType) -> int | None:
     """The time of a DATE or TIMESTAMP column.
 
-    Java takes their internal numbers for texts, so such partitions never expire (decision 0008).
+    Java treats their internal numbers as text, so such partitions never expire (decision 0008).
     """
     if value is None:
         return None
@@ -192,11 +192,11 @@ def _direct_millis(value: object, data_type: DataType) -> int | None:
     return None
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without partitions that received files since, if it is that which counts."""
+    """The plan without partitions that received files after it, with update-time."""
     if not plan.work.by_update_time:
         return plan
     now = {p.row: p.newest_file for p in partitions_of(table, table.snapshots.latest())}
@@ -205,7 +205,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """One OVERWRITE snapshot a batch."""
+    """Commit one OVERWRITE snapshot per batch."""
     work = plan.work
     snapshots: list[int] = []
     size = work.batch_size or max(1, len(work.going))

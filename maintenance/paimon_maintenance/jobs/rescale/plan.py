@@ -23,14 +23,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.pinned import check_changelog_told
-from paimon_maintenance.job.plan import (
-    Effect,
-    Retained,
-    SingleUse,
-    SnapshotPin,
-    counted,
-    human_bytes,
-)
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.rescale.option import with_buckets
 from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.safety_tag import BEFORE_RESCALE, safety_tag

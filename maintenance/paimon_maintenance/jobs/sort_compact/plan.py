@@ -26,14 +26,8 @@ from paimon_core.options import (
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.pinned import SoleWriter, check_changelog_told
-from paimon_maintenance.job.plan import (
-    Effect,
-    Retained,
-    SingleUse,
-    SnapshotPin,
-    counted,
-    human_bytes,
-)
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.sort_compact.bought import Cost, cost_of, merged_groups, query_ranges
 from paimon_maintenance.jobs.sort_compact.incremental import due, idle
 from paimon_maintenance.jobs.sort_compact.pile import Pile

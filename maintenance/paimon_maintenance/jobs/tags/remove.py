@@ -17,7 +17,8 @@ from paimon_core.refs.tags import Tag
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Retained, counted, human_bytes, retained_files
+from paimon_maintenance.job.plan import Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.tags.files import delete_success_file, free_tags
 from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
 
@@ -26,7 +27,7 @@ Arguments = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDeletion:
-    """The tags that go, the files that may go with them, and journals of interrupted runs."""
+    """The tags to delete, the files that only they need, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
@@ -37,7 +38,7 @@ Plan = MetadataPlan[TagDeletion]
 
 
 def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
-    """The named tags; those that do not exist are reported, and are an error if all are so."""
+    """The named tags; missing ones are reported, NotFound if none exists."""
     names = cast("Sequence[str]", arguments.get("tag") or ())
     if not names:
         raise InvalidArgument("argument --tag is required")
@@ -55,7 +56,7 @@ def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> P
 
 
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """The tags whose time is over."""
+    """The expired tags."""
     older_than = cast("str | None", arguments.get("older_than"))
     before = (
         None
@@ -69,7 +70,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
 def expired_tags(
     table: FileStoreTable, context: RunContext, *, before: int | None = None
 ) -> tuple[list[tuple[Tag, str]], list[Retained]]:
-    """The tags whose time to live is over, or that were made before a time, and why; the others."""
+    """The tags beyond their time to live or created before a time, with reasons, and the others."""
     now = context.env.local_millis()
     going: list[tuple[Tag, str]] = []
     kept: list[Retained] = []
@@ -81,7 +82,7 @@ def expired_tags(
         if ends is not None and ends < now:
             going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
         elif before is not None and made is not None and made < before:
-            going.append((tag, f"it was made at {wall_clock_text(made)}, before older_than"))
+            going.append((tag, f"created at {wall_clock_text(made)}, before older_than"))
         else:
             why = "no time to live" if ends is None else f"until {wall_clock_text(ends)}"
             kept.append(Retained(what=f"tag {tag.name!r}", why=why))
@@ -95,7 +96,7 @@ def plan_deletion(
     kept: Sequence[Retained],
     arguments: Arguments,
 ) -> Plan:
-    """The plan that deletes these tags, with what each of them frees together."""
+    """The plan that deletes these tags and the files that only they need."""
     if tags:
         check_taggable(table)
     interrupted = tuple(journals(table))
@@ -132,7 +133,7 @@ def plan_deletion(
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without tags that are others by now, or were given more time."""
+    """The plan without tags that were replaced or extended after it."""
     going = tuple(
         r
         for r in plan.work.going
@@ -143,7 +144,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Delete the tags' files, then what only they needed."""
+    """Delete the tag files, then the files that only they need."""
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
@@ -151,7 +152,7 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
-        # The success file first: it says that there is such a tag.
+        # The success file first: it announces the tag.
         for reference in work.going:
             context.fence()
             now = table.tags.get_or_none(reference.name)

@@ -136,7 +136,7 @@ def test_what_has_expired_since_leaves_the_outcome_unknown(lake, history):
     plan(lake, history)
     lost = newest_run(history)
     assert (lost.status, lost.exit_code) == ("unknown_outcome", 8)
-    assert "snapshots 4 to 5 were made after it started and have expired" in str(lost.error)
+    assert "snapshots 4 to 5 were committed after its start and have expired" in str(lost.error)
 
 
 def test_a_rollback_since_leaves_the_outcome_unknown(lake, history):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_maintenance.job.plan import Retained, counted
+from paimon_maintenance.job.plan import Retained
+from paimon_maintenance.job.text import counted
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_the_ledger_learns_what_executors_deleted(
         delete_paths(table, [paths[3], f"{table.root}/snapshot", paths[4]], watched)
     assert not any(Path(p).exists() for p in paths[:5])
     assert ledger.changes() == Changes(
-        deleted_files=5, unsure=("files that executors were to delete",)
+        deleted_files=5, unsure=("files that executors were deleting",)
     )
 
 

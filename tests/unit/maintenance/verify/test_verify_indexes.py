@@ -95,7 +95,7 @@ def test_a_row_that_is_not_there(lake: Lake) -> None:
 def test_another_number_of_vectors(lake: Lake) -> None:
     committed(lake, replace(with_vector(lake, [3]), row_count=2))
     (finding,) = check_table(lake.table()).findings
-    assert "names 1 deletion vectors and counts 2" in finding.message
+    assert "lists 1 deletion vectors, but its row count is 2" in finding.message
 
 
 def test_another_cardinality(lake: Lake) -> None:

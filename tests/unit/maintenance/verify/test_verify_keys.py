@@ -74,7 +74,7 @@ def test_a_key_in_two_buckets_of_a_partition(lake: Lake) -> None:
     (finding,) = found(table)
     assert (finding.problem, finding.severity) == (Problem.KEY_IN_TWO_BUCKETS, Severity.ERROR)
     assert finding.message.startswith(
-        f"{entry.file.row_count} keys of partition {finding.partition} lie in more than one bucket"
+        f"{entry.file.row_count} keys of partition {finding.partition} are in more than one bucket"
     )
     assert "in bucket-0 and bucket-2" in finding.message
     assert finding.partition == table.paths.partition_path(entry.partition)

@@ -61,8 +61,8 @@ def test_bounds_that_are_too_narrow(lake):
     describe_otherwise(lake, lambda first, second: replace(first, value_stats=second.value_stats))
     messages = [f.message for f in found(lake)]
     assert {f.problem for f in found(lake)} == {Problem.WRONG_STATISTICS}
-    assert any("column k goes down to 1, not 5" in m for m in messages)
-    assert any("column v goes down to 'b', not 'y'" in m for m in messages)
+    assert any("column k has minimum 1, not 5" in m for m in messages)
+    assert any("column v has minimum 'b', not 'y'" in m for m in messages)
     assert any("column v has 1 nulls, not 0" in m for m in messages)
     assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 7
     assert caretaker("verify", "db.t", "-w", lake.warehouse, "--no-rows").code == 0
@@ -84,7 +84,7 @@ def test_bounds_that_are_wider_are_right(lake):
 def test_keys_that_are_not_those_of_the_rows(lake):
     describe_otherwise(lake, lambda first, second: replace(first, max_key=second.min_key))
     (finding,) = found(lake)
-    assert "its keys are (1,) to (2,), not (1,) to (5,)" in finding.message
+    assert "its keys range from (1,) to (2,), not (1,) to (5,)" in finding.message
 
 
 def test_a_file_that_java_does_not_see(lake):

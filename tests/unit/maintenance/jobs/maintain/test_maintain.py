@@ -155,7 +155,7 @@ def test_steps_take_their_own_arguments(lake):
     ("arguments", "reason"),
     [
         ({"also": ["rollback"]}, "'rollback' is not one of expire_changelogs"),
-        ({"step_arguments": {"retain_max": "3"}}, "no STEP.ARGUMENT"),
+        ({"step_arguments": {"retain_max": "3"}}, "not STEP.ARGUMENT"),
         ({"step_arguments": {"expire_snapshots.x": "3"}}, "expire_snapshots: unknown argument 'x'"),
         ({"step_arguments": {"expire_snapshots.retain_max": "x"}}, "step expire_snapshots: arg"),
         ({"without": ["expire-all"]}, "--without: 'expire_all' is not one of compact, "),
@@ -185,7 +185,7 @@ def test_no_snapshot_expires_when_tags_could_not_be_made(lake):
         "remove_orphan_files": "skipped",
     }
     assert lake.table().snapshots.ids() == [1, 2, 3, 4, 5, 6]
-    assert "trigger_tag_automatic_creation did not end well" in "\n".join(report.lines())
+    assert "trigger_tag_automatic_creation did not succeed" in "\n".join(report.lines())
 
 
 def test_a_dry_run_with_a_step_that_cannot_be_planned_fails_but_shows_the_others(lake):
@@ -202,7 +202,7 @@ def test_each_step_has_its_own_guard(lake):
     assert statuses(report)["expire_partitions"] == "failed"
     assert statuses(report)["expire_snapshots"] == "success"
     plan = plan_table(request(lake, guards=Guards(max_deleted_share=0.1)))
-    assert any("a guard would stop this" in line for line in plan.lines())
+    assert any("a guard stops this" in line for line in plan.lines())
 
 
 def test_tags_are_made_before_snapshots_expire(lake):

@@ -108,7 +108,7 @@ def test_what_gives_something_up_waits_to_be_asked_for(case, lake):
 def test_a_sound_table_needs_nothing(lake):
     assert repair(lake).status is Status.NOTHING_TO_DO
     (kept,) = plan_table(request(lake)).kept
-    assert kept.line() == "keep everything: verify finds nothing wrong"
+    assert kept.line() == "keep everything: verify finds no problems"
 
 
 def test_consumers_go_to_the_nearest_snapshot(lake):
