@@ -148,7 +148,7 @@ def _output_options(parser: Parser) -> None:
         "--verbose",
         action="count",
         default=0,
-        help="log to standard error; -vv logs every file",
+        help="log to standard error, with all messages of Spark; -vv logs every file",
     )
 
 

@@ -95,7 +95,9 @@ def _engine(args: argparse.Namespace) -> Engine:
         return LocalEngine()
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
 
-    return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE))
+    return SparkEngine(
+        master=args.master or os.environ.get(MASTER_VARIABLE), verbose=args.verbose > 0
+    )
 
 
 def _at_most(engine: Engine, parallelism: object) -> Engine:

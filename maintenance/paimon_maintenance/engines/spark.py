@@ -35,6 +35,7 @@ from paimon_maintenance.engines.spark_loss import (
     raise_if_lost,
     reason_of,
 )
+from paimon_maintenance.engines.spark_output import StartupOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,12 +79,14 @@ class SparkEngine:
     """Runs units on Spark; the session starts with the first units.
 
     `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of an
-    active session, else local[*].  `parallelism` is the maximum number of tasks.
+    active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
+    the JVM's messages appear only if Spark does not start, or after it has started.
     """
 
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
+    verbose: bool = False
     _started: StartedSession | None = None
 
     @property
@@ -152,7 +155,7 @@ class SparkEngine:
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
         if self._started is None:
-            self._started = _start(self.master, self.conf)
+            self._started = _start(self.master, self.conf, verbose=self.verbose)
         return self._started.session
 
     def _tasks(
@@ -185,7 +188,7 @@ class SparkEngine:
 # --- the session --------------------------------------------------------------------------------
 
 
-def _start(master: str | None, conf: dict[str, str]) -> StartedSession:
+def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
@@ -208,14 +211,48 @@ def _start(master: str | None, conf: dict[str, str]) -> StartedSession:
             return StartedSession(session, owned=True, shipped=_ship(session))
         if master is not None or not submitted:
             builder = builder.master(master or DEFAULT_MASTER)
-        for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
+        conf = {**_defaults(master, submitted=submitted), **conf}
+        for key, value in conf.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        if submitted or verbose:
+            session = builder.getOrCreate()
+        else:
+            with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
+                session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as e:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     elsewhere = not submitted and not _is_local(master)
     return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
+
+
+@contextmanager
+def _quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
+    """Start the JVM for the session of the block, and hide its output unless the block fails.
+
+    Does nothing if this process already has a JVM.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see `_start`
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - see `_start`
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - nothing public has it
+        yield
+        return
+    output = StartupOutput()
+    try:
+        try:
+            settings = SparkConf().setAll(list(conf.items()))
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                settings, popen_kwargs={"stderr": output.write_end}
+            )
+        finally:
+            output.close_write_end()
+        SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001 - as above
+        yield
+    except BaseException:
+        output.release()
+        raise
+    output.discard()
 
 
 def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
