@@ -26,7 +26,6 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "datasketches": "sketches",
     "pandas": "spark",
     "psycopg": "postgres",
-    "pydantic": "maintenance",
     "pyspark": "spark",
     "rich": "maintenance",
     "s3fs": "s3",
