@@ -20,7 +20,7 @@ from paimon_core.io.json_text import parse_json
 from paimon_core.io.local import LocalFileIO
 from paimon_core.snapshot.numbered_files import NumberedFiles
 
-RAW = ("Errno", "please report", "embedded null", "Traceback")
+RAW = ("Errno", "report this bug", "embedded null", "Traceback")
 
 
 @pytest.fixture
@@ -291,4 +291,4 @@ def test_a_package_that_is_not_installed(lake: Lake, package: str, extra: str, w
     assert done.returncode == 2, done.stderr
     assert f"pip install 'paimon-caretaker[{extra}]'" in done.stderr
     assert package in done.stderr
-    assert "please report" not in done.stderr
+    assert "report this bug" not in done.stderr

@@ -206,12 +206,12 @@ def test_a_commit_before_a_failure_is_in_the_report_the_errors_line_and_the_hist
     assert ran.code == ExitCode.CORRUPT_TABLE
     assert lake.table().snapshots.latest_id() == 4
     assert ran.json["snapshots"] == ran.json["changes"]["snapshots"] == [4]
-    assert "nothing was changed" not in ran.err
+    assert "the run did not change the table" not in ran.err
     assert "the run had already changed the table: committed snapshot 4)" in ran.err
     told = caretaker("history", "db.t", "--failed")
     assert "snapshot 4" in told.out
     assert "changed before the failure: committed snapshot 4" in told.out
-    assert "nothing was changed" not in told.out
+    assert "the run did not change the table" not in told.out
     again = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     assert again.code == ExitCode.CORRUPT_TABLE
     assert "  the run did not change the table\n" in again.out
