@@ -221,7 +221,7 @@ def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str,
     least = options.value(SNAPSHOT_NUM_RETAINED_MIN)
     age = options.value(SNAPSHOT_TIME_RETAINED)
     beyond = max(0, len(ids) - most)
-    removable = max(0, len(ids) - max(1, least))  # the newest never goes, whatever the option says
+    removable = max(0, len(ids) - max(1, least))  # the newest is never deleted
     for position in range(beyond, removable):
         try:
             successor = table.snapshots.get(ids[position + 1])

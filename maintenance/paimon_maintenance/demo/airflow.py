@@ -28,7 +28,7 @@ USER = "admin"
 FIRST_PORT = 8080
 _HOST = "127.0.0.1"
 _START_SECONDS = 600.0
-_REQUEST_SECONDS = 120.0  # a small machine is busy with Spark meanwhile
+_REQUEST_SECONDS = 120.0  # Spark may keep a small machine busy
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
 # Settings of the demo: only the demo triggers runs, without retries.

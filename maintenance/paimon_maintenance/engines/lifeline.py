@@ -129,7 +129,7 @@ class Supervised:
         try:
             os.read(self._descriptor, 1)
         except BlockingIOError:
-            return  # somebody still holds the other end
+            return  # a process still holds the other end
         _end("its supervisor has ended")
 
     def _watch(self) -> None:

@@ -46,7 +46,7 @@ class SqlHistory:
         """Write the entries in one transaction; None, or the reason why that failed."""
         try:
             self.add(entries)
-        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
+        except Exception as e:  # noqa: BLE001 - the job must continue
             reason = f"cannot write the history: {_one_line(e)}"
             logger.warning("%s", reason)
             return reason
@@ -106,7 +106,7 @@ class SqlHistory:
         """Whether the table was refused before, for the same reason (see `History`)."""
         try:
             return self._knows_refusal(error, table, warehouse, actor)
-        except Exception as e:  # noqa: BLE001 - whatever it is, the refusal counts as new
+        except Exception as e:  # noqa: BLE001 - the refusal then counts as new
             logger.warning("cannot read the history: %s", _one_line(e))
             return False
 
@@ -158,7 +158,7 @@ class SqlHistory:
                 if version_of(connection) == 0:
                     return []
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
-        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
+        except Exception as e:  # noqa: BLE001 - the job must continue
             logger.warning("cannot read the history: %s", _one_line(e))
             return []
 

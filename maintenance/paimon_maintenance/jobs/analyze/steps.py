@@ -153,7 +153,7 @@ def _statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
     try:
         return read_statistics(table, snapshot)
     except CorruptTable:
-        return None  # they are made anew
+        return None  # missing or unreadable: compute all of them
 
 
 def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ReadUnit, ...]:

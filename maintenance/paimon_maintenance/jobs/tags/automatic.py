@@ -236,7 +236,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         except AlreadyExists:
             continue  # a writer was faster, as Java's automatic creation takes it
         except NotFound:
-            continue  # its snapshot expired meanwhile: the next run chooses another
+            continue  # its snapshot has expired: the next run chooses another
         write_success_file(table, tag.name, context.env.now_millis())
         created.append(tag.name)
     committed = apply_deletion(table, plan.work.deletion, context)

@@ -88,7 +88,7 @@ CREATE_TAG: Final = Job(
     summary="create a tag, so that a snapshot stays readable after it expires",
     changes="Writes one tag file. Copies no data; the tag retains the files of the snapshot.",
     protects="Never replaces an existing tag (see replace_tag).",
-    undo="delete_tag.",
+    undo="Run delete_tag.",
     arguments=(TAG, SNAPSHOT, TIMESTAMP, WATERMARK, TIME_RETAINED),
     examples=("caretaker run create_tag db.orders -w /lake --tag before-migration",),
     load=steps_of("paimon_maintenance.jobs.tags.create:CREATE"),
@@ -147,7 +147,7 @@ TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
         "tag.time-expire-enabled, those beyond their time to live."
     ),
     protects=_PROTECTS + " Only tags with the name format of the period count as automatic.",
-    undo="delete_tag.",
+    undo="Run delete_tag.",
     arguments=(WHEN_IDLE, OPTIONS),
     examples=("caretaker run trigger_tag_automatic_creation 'db.*' -w /lake",),
     load=steps_of("paimon_maintenance.jobs.tags.automatic:AUTOMATIC"),

@@ -157,7 +157,7 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
             context.fence()
             now = table.tags.get_or_none(reference.name)
             if now is not None and now.snapshot.identity != reference.snapshot.identity:
-                continue  # it was moved to another snapshot meanwhile
+                continue  # it was moved to another snapshot after the plan
             delete_success_file(table, reference.name)
             table.tags.delete(reference.name)
 

@@ -117,7 +117,7 @@ CREATE_BRANCH: Final = Job(
     protects="Fails if a branch with this name exists. Checks the tag, its snapshot and its manifests "
     "before and after creating the branch, and removes the branch if the tag was deleted or moved "
     "in between.",
-    undo="delete_branch.",
+    undo="Run delete_branch.",
     arguments=(BRANCH, FROM_TAG, IGNORE_IF_EXISTS),
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:CREATE"),
@@ -140,7 +140,7 @@ DELETE_BRANCH: Final = Job(
     changes="Deletes the metadata of the branches, then the files that only they need.",
     protects="Keeps every file that main or another branch needs. Fails for the branch of "
     "scan.fallback-branch or scan.primary-branch.",
-    undo="None.",
+    undo="Not possible: the files are deleted.",
     arguments=(BRANCHES,),
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:DELETE"),
