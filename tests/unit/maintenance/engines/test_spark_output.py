@@ -33,7 +33,7 @@ def test_a_started_session_hides_the_start_and_forwards_the_rest(
         [sys.executable, "-c", LATER], stdin=subprocess.PIPE, stderr=output.write_end
     ) as child:
         output.close_write_end()
-        while b"noise" not in output._held:
+        while b"noise\n" not in output._held:
             assert child.poll() is None
         output.discard()
         child.communicate(b"\n")
