@@ -24,7 +24,6 @@ ROOTS = (
     "numpy",
     "pandas",
     "pyarrow",
-    "pydantic",
     "pyroaring",
     "pyspark",
     "pyspark-client",

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from lakes import Lake
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
-from paimon_maintenance.jobs.versions import settle
+from paimon_maintenance.jobs.versions import inflight_commits
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -70,10 +71,16 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick}".strip()
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty warehouse; a test file that needs tables in it overrides this fixture with its own."""
+    return Lake(tmp_path)
+
+
 @pytest.fixture(autouse=True)
-def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_wait_for_inflight_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that remove history have no Java writer in flight, unless they say so."""
-    monkeypatch.setattr(settle, "LOCAL_MILLIS", 0)
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -231,7 +231,7 @@ def _argument(
     title, text = str(schema.pop("title")), str(schema.pop("description"))
     # Airflow turns the examples of a list into the only values that can be picked.
     schema.pop("examples", None)
-    ruled = () if policy is None else policy.says_of(job.name, argument.name)
+    ruled = () if policy is None else policy.argument_values(job.name, argument.name)
     otherwise = _otherwise(argument, ruled, defaults)
     if argument.name in job.required and not ruled and argument.name not in defaults:
         schema = _required(schema)

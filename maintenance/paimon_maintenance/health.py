@@ -1,7 +1,7 @@
-"""A table's health from its metadata alone: what there is, what is unusual, what would help.
+"""The health of a table, from its metadata alone: facts and advice.
 
-Advice is ordered by how much it matters and names the command to run.  Thresholds are the table's
-own options wherever Paimon has one.
+Advice is ordered by urgency and names the command to run.  Thresholds are table options wherever Paimon
+has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paimon_core.scan.scan import scan_delta, scan_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.write.file_layout import small_file_size, target_file_size
-from paimon_maintenance.job.plan import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes
 
 MB: Final = 1024**2
 STOP_TRIGGER_DISTANCE: Final = 3
@@ -40,12 +40,12 @@ MANY_BUCKETS: Final = 16
 HOUR_MILLIS: Final = 3_600_000
 NANOS_OF_MILLI: Final = 1_000_000
 MOST_DELTAS: Final = 5_000
-"""How many snapshots are looked into for what they hold back; the newest of them."""
+"""The number of newest snapshots to examine for retained files."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Files that belong together: of a partition, of a bucket, or all of them."""
+    """The files of a partition, of a bucket, or of the table."""
 
     files: int = 0
     bytes: int = 0
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def sorted_runs(self) -> int:
-        """Sorted runs, if these are the files of one bucket of a primary-key table."""
+        """The number of sorted runs, for one bucket of a primary-key table."""
         return self.level_0_files + len(self.levels)
 
     def to_json(self) -> dict[str, object]:
@@ -90,32 +90,32 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Something worth doing: "urgent", "soon" or "note", and the command if there is one."""
+    """One piece of advice: "urgent", "soon" or "note", and a command if there is one."""
 
     urgency: str
     text: str
     command: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The advice as `caretaker inspect --json` prints it."""
+        """The advice as JSON for `caretaker inspect --json`."""
         return {"urgency": self.urgency, "text": self.text, "command": self.command}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Everything that `caretaker inspect` tells; `to_json` holds it all, `advice` is the gist."""
+    """The result of `caretaker inspect`: all facts (see `to_json`), and the advice."""
 
     table: str
     facts: Mapping[str, object]
     advice: Sequence[Advice]
 
     def to_json(self) -> dict[str, object]:
-        """The facts, and the advice at the end."""
+        """The facts and the advice as JSON."""
         return {"table": self.table, **self.facts, "advice": [a.to_json() for a in self.advice]}
 
 
 def inspect_table(table: FileStoreTable, env: Environment) -> Health:
-    """The health of one table, as of its newest snapshot.  Nothing is changed."""
+    """The health of one table at its newest snapshot.  Changes nothing."""
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
     entries = scan_files(table, latest) if latest is not None else []
@@ -212,16 +212,16 @@ def _grouped(
 
 
 def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str, object]:
-    """How many snapshots are past the table's own retention.
+    """The number of snapshots beyond the retention of the table.
 
-    Snapshot i is past it once i + 1 is older than `snapshot.time-retained` (java-rules H2).
+    Snapshot i is beyond it if i + 1 is older than `snapshot.time-retained` (java-rules H2).
     """
     options = table.options
     most = options.value(SNAPSHOT_NUM_RETAINED_MAX)
     least = options.value(SNAPSHOT_NUM_RETAINED_MIN)
     age = options.value(SNAPSHOT_TIME_RETAINED)
     beyond = max(0, len(ids) - most)
-    removable = max(0, len(ids) - max(1, least))  # the newest never goes, whatever the option says
+    removable = max(0, len(ids) - max(1, least))  # the newest is never deleted
     for position in range(beyond, removable):
         try:
             successor = table.snapshots.get(ids[position + 1])
@@ -240,7 +240,7 @@ def _retention(table: FileStoreTable, ids: Sequence[int], now: int) -> dict[str,
 
 File = tuple[bytes, int, str]
 Deletions = Mapping[int, Mapping[File, int]]
-"""By snapshot: the data files that it took out of the table, with their sizes."""
+"""Snapshot id -> the data files that the snapshot deleted, with their sizes."""
 
 
 def _consumers(
@@ -250,11 +250,11 @@ def _consumers(
     deletions: Deletions,
     now: int,
 ) -> list[dict[str, object]]:
-    """Each consumer's position, how far behind it is, and what cannot expire because of it.
+    """The position and lag of each consumer, and the files that it retains.
 
-    What is held back is held from the first snapshot there is that it has not read: the time since
-    that one was committed, and the data files that it or later ones need and the newest does not.
-    Tags, branches and the table's own retention may hold the same.
+    A consumer retains everything from the first existing snapshot that it has not read: the time since
+    its commit, and the data files that it or later snapshots need but the newest does not.  Tags,
+    branches and the retention of the table may retain the same files.
     """
     found: list[dict[str, object]] = []
     for consumer in table.consumers.all():
@@ -277,7 +277,7 @@ def _consumers(
 
 
 def _deletions(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
-    """What the newest MOST_DELTAS snapshots deleted; those that cannot be read deleted nothing."""
+    """The deletions of the newest MOST_DELTAS snapshots; unreadable snapshots count as empty."""
 
     def deleted(snapshot_id: int) -> Mapping[File, int]:
         try:
@@ -285,7 +285,7 @@ def _deletions(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
         except PaimonError:
             return {}  # expired while we looked, or broken, which verify tells
         added = {e.file.file_name for e in delta if e.kind is FileKind.ADD}
-        # An upgrade deletes a file and adds it again at another level.
+        # An upgrade deletes a file and adds it at another level.
         return {
             (e.partition, e.bucket, e.file.file_name): e.file.file_size
             for e in delta
@@ -297,7 +297,7 @@ def _deletions(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
 
 
 def _held(deletions: Deletions, after: int) -> dict[str, int]:
-    """Files that the newest snapshot no longer needs and those from `after` on keep on storage."""
+    """Files that snapshots from `after` on retain but the newest does not need."""
     sizes = {
         file: size for i, gone in deletions.items() if i > after for file, size in gone.items()
     }
@@ -314,15 +314,15 @@ def _advice(
     for gap in gaps_in(table.snapshots.ids()):
         yield Advice(
             urgency="urgent",
-            text=f"the line of snapshots has a gap between {gap.before} and {gap.after}: commits "
-            f"get lost when they reach {gap.after}; stop the writers before the repair",
+            text=f"snapshots have a gap between {gap.before} and {gap.after}: commits are lost when "
+            f"they reach {gap.after}; stop the writers before the repair",
             command=f"caretaker run repair {table.name} --repair close_gap",
         )
     refused = sorted(set(uncompactable_features(table)))
     if refused:
         yield Advice(
             urgency="note",
-            text=f"Caretaker does not compact this table: it uses {', '.join(refused)}",
+            text=f"Caretaker does not compact this table, because it uses {', '.join(refused)}",
         )
     if table.has_primary_key:
         yield from _advice_on_runs(table, buckets, refused)
@@ -334,19 +334,19 @@ def _advice(
     if not table.options.value(WRITE_ONLY):
         yield Advice(
             urgency="note",
-            text="write-only is not set: writers compact and expire by themselves, and several "
-            "writers, or a writer and this platform, may get into each other's way",
+            text="write-only is not set: writers also compact and expire, and can conflict with each "
+            "other and with Caretaker",
         )
 
 
 def _advice_on_options(table: FileStoreTable) -> Iterator[Advice]:
-    """Options of the table that have no effect, or that fail whoever reads them."""
+    """Advice on options without effect and on invalid values."""
     for _, why in unreadable_options(table.schema.options):
-        yield Advice(urgency="soon", text=f"{why}; jobs that read it will fail")
+        yield Advice(urgency="soon", text=f"{why}; jobs that read it fail")
     for key in unknown_options(table.schema.options):
         near = similar_name(key)
-        hint = "" if near is None else f"; is {near} meant?"
-        yield Advice(urgency="note", text=f"Paimon knows no option {key}, so it does nothing{hint}")
+        hint = "" if near is None else f"; did you mean {near}?"
+        yield Advice(urgency="note", text=f"Paimon has no option {key}, so it has no effect{hint}")
 
 
 def _advice_on_runs(
@@ -360,7 +360,7 @@ def _advice_on_runs(
     if worst >= stop:
         yield Advice(
             urgency="urgent",
-            text=f"{many} of {counted(len(buckets), 'buckets')} have {trigger} sorted runs or more, the worst "
+            text=f"{many} of {counted(len(buckets), 'buckets')} have {trigger} or more sorted runs, at most "
             f"{worst}: every read merges them",
             command=command and command + "full",
         )
@@ -398,19 +398,19 @@ def _advice_on_snapshots(table: FileStoreTable, facts: Mapping[str, object]) -> 
             for c in (consumers if isinstance(consumers, list) else ())
             if c["next_snapshot"] <= (snapshots["earliest"] or 0) + 1
         ]
-        because = f"; consumer {', '.join(behind)} holds them back" if behind else ""
+        because = f"; consumer {', '.join(behind)} retains them" if behind else ""
         yield Advice(
             urgency="soon",
-            text=f"{snapshots['unexpired']:,} of {snapshots['count']:,} snapshots are past their "
-            f"retention{because}; old snapshots hold {human_bytes(held['bytes'])} in "
-            f"{counted(held['files'], 'files')} that the newest no longer needs",
+            text=f"{snapshots['unexpired']:,} of {snapshots['count']:,} snapshots exceed the "
+            f"retention{because}; old snapshots retain {human_bytes(held['bytes'])} in "
+            f"{counted(held['files'], 'files')} that the newest snapshot does not need",
             command=f"caretaker plan expire_snapshots {table.name}",
         )
     for consumer in consumers if isinstance(consumers, list) else ():
         if consumer["silent_millis"] > 24 * HOUR_MILLIS and consumer["lag_snapshots"]:
             yield Advice(
                 urgency="soon",
-                text=f"consumer {consumer['id']} said nothing for "
+                text=f"consumer {consumer['id']} was not updated for "
                 f"{consumer['silent_millis'] // HOUR_MILLIS} hours and is "
                 f"{counted(consumer['lag_snapshots'], 'snapshots')} behind",
                 command=f"caretaker plan expire_consumers {table.name} --expiration-time '1 d'",
@@ -423,6 +423,6 @@ def _advice_on_buckets(table: FileStoreTable, whole: Group, buckets: Buckets) ->
         yield Advice(
             urgency="note",
             text=f"{len(buckets):,} buckets hold {human_bytes(whole.bytes / len(buckets))} each on "
-            f"average; 200 MB to 1 GB is healthy: table {table.name} has too many buckets for its "
-            f"data",
+            f"average, but 200 MB to 1 GB is recommended: table {table.name} has too many buckets "
+            f"for its data",
         )

@@ -1,4 +1,4 @@
-"""Every job by its name.  Importing this is cheap: definitions only, no pyarrow, no pyspark."""
+"""All jobs by name.  Importing this module is cheap: it loads definitions only, no pyarrow or PySpark."""
 
 from __future__ import annotations
 
@@ -56,30 +56,30 @@ _PROCEDURES: Final[Mapping[str, str]] = {
     "rollback_to_timestamp": "run rollback DATABASE.TABLE --timestamp TIME",
     "rollback_to_watermark": "run rollback DATABASE.TABLE --watermark MS",
 }
-"""What Paimon has a procedure for, and Caretaker another word."""
+"""Procedures of Paimon that have another name in Caretaker."""
 
 
 def job_named(name: str) -> Job:
-    """The job of this name, dashes or underscores; InvalidArgument says what there is instead."""
+    """The job with this name, with dashes or underscores; InvalidArgument suggests similar names."""
     wanted = name.replace("-", "_")
     job = JOBS.get(wanted)
     if job is not None:
         return job
     if wanted in _PROCEDURES:
         raise InvalidArgument(
-            f"no job is called {name!r}", next_step=f"use caretaker {_PROCEDURES[wanted]}"
+            f"unknown job {name!r}", next_step=f"use caretaker {_PROCEDURES[wanted]}"
         )
     near = get_close_matches(wanted, JOBS, n=1)
     if near:
         raise InvalidArgument(
-            f"no job is called {name!r}; did you mean {near[0]}?",
-            next_step="see caretaker run --help, which lists all jobs",
+            f"unknown job {name!r}; did you mean {near[0]}?",
+            next_step="see caretaker run --help for a list of all jobs",
         )
-    raise InvalidArgument(f"no job is called {name!r} (there are: {', '.join(sorted(JOBS))})")
+    raise InvalidArgument(f"unknown job {name!r} (known jobs: {', '.join(sorted(JOBS))})")
 
 
 def jobs_with(option: str) -> list[str]:
-    """The jobs that have this option on the command line ("--order-by")."""
+    """The jobs with this command line option ("--order-by")."""
     return [
         job.name
         for job in JOBS.values()

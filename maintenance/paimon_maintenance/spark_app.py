@@ -1,4 +1,4 @@
-"""The Spark application of a batch of tables: `spark-submit maintenance/paimon_maintenance/spark_app.py`.
+"""The Spark application that maintains a batch of tables: `spark-submit maintenance/paimon_maintenance/spark_app.py`.
 
     --batch     the batch: a JSON file, local or in an object store
     --results   a folder that receives one JSON report a table, each as soon as it is there
@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 if __name__ == "__main__":
-    # spark-submit puts this file's folder first on the path, where module names are too common.
+    # spark-submit puts the folder of this file first on the path; its module names would shadow others.
     _here = Path(__file__).resolve().parent
     sys.path[:] = [p for p in sys.path if not p or Path(p).resolve() != _here]
-    # In a checkout, the two packages lie in different folders.
+    # In a checkout, the two packages are in different folders.
     for _folder in (_here.parents[1], _here.parent):
         found = any((_folder / name).is_dir() for name in ("paimon_core", "paimon_maintenance"))
         if found and str(_folder) not in sys.path:
@@ -58,7 +58,7 @@ Batch = Sequence[Mapping[str, object]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of the application."""
+    """Run the application and return its exit code."""
     parser = argparse.ArgumentParser(prog="spark_app.py", description=__doc__)
     parser.add_argument("--batch", required=True)
     parser.add_argument("--results", required=True)
@@ -88,14 +88,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         )
     except Exception as e:
-        logger.exception("the batch failed as a whole")
+        logger.exception("the batch failed")
         return int(exit_code_of(e))
 
 
 def read_batch(file: str) -> Batch:
     """The requests in this file, as JSON objects; InvalidArgument if it holds anything else.
 
-    Messages never quote the file, which may hold secrets.
+    Messages never quote the content of the file, which may hold secrets.
     """
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - pyarrow
 
@@ -107,8 +107,8 @@ def read_batch(file: str) -> Batch:
         raise InvalidArgument(f"the batch {file} is not JSON ({place}: {e.msg})") from None
     except FileNotFoundError as e:
         raise InvalidArgument(
-            f"there is no batch {file}",
-            next_step="name a file that the driver can read; in cluster mode, ship it with --files",
+            f"batch file {file} does not exist",
+            next_step="pass a file that the driver can read; in cluster mode, ship it with --files",
         ) from e
     if not isinstance(batch, list) or not batch or not all(isinstance(r, dict) for r in batch):
         raise InvalidArgument("the batch must be a list of run requests, each a JSON object")
@@ -123,7 +123,7 @@ def run_batch(
     master: str | None = None,
     check_supervised: Callable[[], None] = unsupervised,
 ) -> ExitCode:
-    """Run all of the batch; the exit code over its tables."""
+    """Run the whole batch and return the exit code over its tables."""
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
@@ -183,7 +183,7 @@ def _refused(parts: Mapping[str, object], error: Exception, services: RunService
 
 
 def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -> None:
-    """Put the report where it was asked for; readers never see half of it."""
+    """Write the report atomically."""
     from paimon_core.io.open import open_file_io  # noqa: PLC0415 - needs the path
 
     io, root = open_file_io(results, storage)

@@ -28,6 +28,7 @@ from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import read_entries
+from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -122,14 +123,9 @@ class Metadata:
         Checks storage for each file, even if it was read before.
         """
         table = self.table
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        names = [*lists, *(m.file_name for name in lists for m in self.manifests(name))]
-        if snapshot.index_manifest is not None:
-            names.append(snapshot.index_manifest)
-        paths = [table.paths.manifest(name) for name in dict.fromkeys(names)]
-        for path, there in zip(paths, map_parallel(table.io, table.io.exists, paths), strict=True):
-            if not there:
-                raise _missing(table, path)
+        missing = first_missing_metadata(table.io, table.paths, snapshot, self.manifests)
+        if missing is not None:
+            raise _missing(table, missing)
 
     # Metadata of removed references may be incomplete: files not found there remain as orphans.
     # Metadata of remaining references must be read by the methods above.

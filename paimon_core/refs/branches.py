@@ -29,6 +29,7 @@ from paimon_core.paths import (
 from paimon_core.refs.tags import Tag, TagStore, tag_to_json
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import without_lost_changelog
+from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
 from paimon_core.snapshot.store import SnapshotStore
@@ -207,19 +208,15 @@ class BranchStore:
         raise self._taken(branch)
 
     def _check_metadata(self, snapshot: Snapshot) -> None:
-        """Raise CorruptTable if a manifest list is unreadable or one of its manifests is missing."""
-        manifests: set[str] = set()
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            path = self.paths.manifest(name)
-            try:
-                manifests.update(m.file_name for m in read_manifest_list(self.io, path))
-            except FileNotFoundError as e:
-                raise self._hollow(snapshot, path) from e
-        wanted = [self.paths.manifest(name) for name in sorted(manifests)]
-        there = map_parallel(self.io, self.io.exists, wanted)
-        for path, exists in zip(wanted, there, strict=True):
-            if not exists:
-                raise self._hollow(snapshot, path)
+        """CorruptTable unless every metadata file that a reader of the snapshot needs exists."""
+        missing = first_missing_metadata(
+            self.io,
+            self.paths,
+            snapshot,
+            lambda name: read_manifest_list(self.io, self.paths.manifest(name)),
+        )
+        if missing is not None:
+            raise self._hollow(snapshot, missing)
 
     def _take_back(self, name: str, source: Tag | None) -> None:
         """Delete an incomplete branch; StalePlan if another process wrote to it meanwhile.

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from paimon_maintenance.job.text import human_bytes
+
 # Airflow maps at most [core] max_map_length tasks, 1024 unless configured.
 MOST_BATCHES = 1000
 _LABEL_NAMES = 3
@@ -35,7 +37,7 @@ class Batch:
     @property
     def label(self) -> str:
         """The batch in the UI: its first tables and the bytes to read."""
-        return f"{names(self.tables)} ({size_text(self.bytes)})"
+        return f"{names(self.tables)} ({human_bytes(self.bytes)})"
 
     def to_json(self) -> dict[str, object]:
         """The batch as the planning task passes it to a mapped task."""
@@ -91,12 +93,3 @@ def parse_size(text: str) -> int:
         raise ValueError(message)
     number, unit = re.findall(r"[\d.]+|[a-z]+", text.lower() + " b")[:2]
     return int(float(number) * 1024 ** _UNITS[unit])
-
-
-def size_text(size: float) -> str:
-    """A size for people: "1.5 GB"."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"

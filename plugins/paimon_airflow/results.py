@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, cast
 
-from paimon_airflow.batches import size_text
 from paimon_airflow.credentials import are_refused
+from paimon_maintenance.job.text import human_bytes
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.exit_codes import OnRefused
@@ -252,7 +252,7 @@ def _detail(name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int) or not value:
         return ""
     if name.endswith("_bytes"):
-        return f"{size_text(value)} {words.removesuffix(' bytes')}"
+        return f"{human_bytes(value)} {words.removesuffix(' bytes')}"
     # "12 deleted files", but "tagged snapshot 12".
     return _counted(value, words) if name.endswith("s") else f"{words} {value}"
 
@@ -416,5 +416,5 @@ def _change(name: str, pair: Sequence[int]) -> str:
 def _pair(name: str, pair: Sequence[int] | None) -> str:
     if pair is None:
         return ""
-    show = size_text if name == "bytes" else "{:,}".format
+    show = human_bytes if name == "bytes" else "{:,}".format
     return f"{show(pair[0])} -> {show(pair[1])}"

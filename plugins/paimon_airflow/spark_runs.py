@@ -47,7 +47,7 @@ def start_runs(
 
 def _start(request: JobRequest, table: str, cluster_name: str | None) -> StartedRun:
     from paimon_maintenance.history.entry import Actor, entry_of_start  # noqa: PLC0415
-    from paimon_maintenance.history.lost_runs import settle_lost_runs  # noqa: PLC0415
+    from paimon_maintenance.history.lost_runs import close_lost_runs  # noqa: PLC0415
     from paimon_maintenance.job.arguments import shown_arguments  # noqa: PLC0415 - when a task runs
 
     services = request.services()
@@ -63,7 +63,7 @@ def _start(request: JobRequest, table: str, cluster_name: str | None) -> Started
         opened = asked.open()
         before = opened.snapshots.latest_id()
         if history is not None:
-            settle_lost_runs(
+            close_lost_runs(
                 history,
                 opened,
                 warehouse=request.warehouse,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_airflow.batches import Expected, pack, parse_size, size_text
+from paimon_airflow.batches import Expected, pack, parse_size
 
 GB = 1024**3
 
@@ -59,13 +59,3 @@ def test_sizes_are_read(text, size):
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ValueError, match="not a size"):
         parse_size(text)
-
-
-def test_sizes_are_shown_for_people():
-    assert [size_text(n) for n in (0, 1023, 1536, 5 * GB, 3000 * GB)] == [
-        "0 B",
-        "1023 B",
-        "1.5 KB",
-        "5.0 GB",
-        "2.9 TB",
-    ]

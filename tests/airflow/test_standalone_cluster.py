@@ -28,7 +28,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [
@@ -89,8 +89,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         worker += ["--cores", "2", "--memory", "2g", "--work-dir", str(home / "work"), url]
         worker_log = home / "worker.log"
         with (
-            Kept(master, env=bare, log=home / "master.log"),
-            Kept(worker, env=bare | store, log=worker_log),
+            ChildProcess(master, env=bare, log=home / "master.log"),
+            ChildProcess(worker, env=bare | store, log=worker_log),
         ):
 
             def worker_is_known() -> bool:

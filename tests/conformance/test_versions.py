@@ -359,7 +359,7 @@ def test_back_to_a_watermark(tmp_path: Path) -> None:
     assert report.details["rolled_back_to"] == 3
     assert table.numbers() == [0, 1, 2]
     both = table.run("rollback", watermark=1, snapshot=2)
-    assert "choose one of" in str(both.error)
+    assert "set exactly one of" in str(both.error)
 
 
 def test_branches_as_the_procedures_take_them(table: Table) -> None:

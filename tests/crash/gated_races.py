@@ -25,7 +25,7 @@ sys.path[:0] = [str(FOLDER.parent), str(FOLDER), str(FOLDER.parent / "conformanc
 from races import HISTORY, JAVA, OURS, TABLES, Pristine, pristine, rounds_of, run_round, sampled  # noqa: E402 - after the path
 
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
-from paimon_maintenance.jobs.versions import settle  # noqa: E402
+from paimon_maintenance.jobs.versions import inflight_commits  # noqa: E402
 
 
 def race(of: Pristine, rounds: int, seed: int, oracle: Oracle, place: Path) -> tuple[int, int]:
@@ -57,7 +57,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ["TZ"] = "UTC"
     time.tzset()
-    settle.LOCAL_MILLIS = (
+    inflight_commits.LOCAL_MILLIS = (
         0  # nothing else moves while A is stopped, so there is nothing to wait for
     )
     bad = 0

@@ -35,7 +35,7 @@ from paimon_core.io import read_retry
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report, Status
-from paimon_maintenance.jobs.versions import settle as settling
+from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
@@ -112,7 +112,7 @@ def run_to_death(
 ) -> str:
     """What a run that lived on against all expectation has to say."""
     read_retry.WAITS_MILLIS = ()  # nobody writes what cannot be read
-    settling.LOCAL_MILLIS = 0
+    inflight_commits.LOCAL_MILLIS = 0
     return str(run_failing(warehouse, job, arguments, trigger).error)
 
 

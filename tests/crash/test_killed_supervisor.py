@@ -160,7 +160,7 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     summary = str(result["summary"])
     assert "killed (SIGKILL)" in summary, summary
     if result["error"] == "SparkApplicationLost":
-        assert "it had committed no snapshot" in summary
+        assert "it had not committed a snapshot" in summary
     assert "memory" in summary.partition(" -> ")[2]
     assert "JDK" not in summary
     assert "storage" not in summary

@@ -34,7 +34,7 @@ from paimon_core.errors import PaimonError
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.report import Report
-from paimon_maintenance.jobs.versions import settle
+from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [pytest.mark.crash, pytest.mark.s3, pytest.mark.slow]
@@ -139,7 +139,7 @@ class Meeting:
 def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "REMOTE_MILLIS", 500)
+    monkeypatch.setattr(inflight_commits, "REMOTE_MILLIS", 500)
     meetings: list[Meeting] = []
 
     def before(kind: str, key: str) -> None:

@@ -123,7 +123,7 @@ def test_the_main_job_on_a_lake_made_for_it(start):
 def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
     table = golden("dedup_write_only", copy=True)
     demo = start("--warehouse", str(table.warehouse), "--table", table.table)
-    demo.wait_for("Ctrl-C ends everything.")
+    demo.wait_for("Press Ctrl-C to stop everything.")
     assert "Login:    admin /" in demo.text
     assert len(demo.left_behind()) > 4  # it is up
     # As a terminal does it: to the whole foreground group.
@@ -134,7 +134,7 @@ def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("when", ["Making a lake", "Made a lake"])
+@pytest.mark.parametrize("when", ["Creating a lake", "Created a lake"])
 def test_ended_early_nothing_stays_behind(start, how, when):
     demo = start()
     demo.wait_for(when)
@@ -162,4 +162,4 @@ def test_a_port_in_use_is_refused_before_anything_starts(start):
 def test_half_a_table_is_refused(start):
     demo = start("--warehouse", "/somewhere")
     assert demo.wait() == 2
-    assert "belong together" in demo.text
+    assert "must be set together" in demo.text

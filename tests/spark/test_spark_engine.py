@@ -23,7 +23,7 @@ from spark_work import slow, work
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
-from paimon_maintenance.engines.spark import SparkEngine, Started, UnitLost
+from paimon_maintenance.engines.spark import SparkEngine, StartedSession, UnitLost
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
@@ -72,7 +72,7 @@ def test_small_units_share_a_task(spark):
 
 
 def test_parallelism_bounds_the_tasks(spark):
-    engine = SparkEngine(master="local[2]", parallelism=3, _started=Started(spark.session()))
+    engine = SparkEngine(master="local[2]", parallelism=3, _started=StartedSession(spark.session()))
     tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
     assert len(tasks) == 3
 
@@ -102,8 +102,7 @@ def test_no_units_need_no_session():
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key("db.t", buckets=3, partitioned=True)
     lake.fill(3, rows=50)
     lake.log("db.log", compaction_min_file__num="2")

@@ -1,9 +1,9 @@
-"""The command line: one module a command, and what they share.
+"""The command line: one module per command, and shared code.
 
 ::
 
-    main        arguments, errors and exit codes        parser   what can be typed, and help
+    main        arguments, errors and exit codes        parser   all options and help texts
     read, files, inspect, plan, run, verify             the commands
-    output      one JSON object, or text, and nothing else on standard output
-    progress    bars on a terminal
+    output      results on standard output: one JSON object or text
+    progress    progress bars on a terminal
 """

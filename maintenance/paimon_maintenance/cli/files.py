@@ -1,4 +1,4 @@
-"""`caretaker files TABLE`: the live data files, under the keys that the oracle uses too."""
+"""`caretaker files TABLE`: lists the live data files of a table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import open_named
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.plan import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the live files; an empty list for a table without snapshot."""
+    """Print the live files; the list is empty if the table has no snapshot."""
     from paimon_core.table.describe import describe_files  # noqa: PLC0415 - fast start
     from paimon_core.table.time_travel import travel  # noqa: PLC0415 - fast start
 

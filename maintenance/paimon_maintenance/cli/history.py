@@ -1,4 +1,4 @@
-"""`caretaker history [TABLE]`: what was planned, started, run and skipped."""
+"""`caretaker history [TABLE]`: prints recorded plans, starts, runs and skips."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from paimon_core.errors import NotFound
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.job.changes import text_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.plan import counted, human_bytes
 from paimon_maintenance.job.report import detail_texts
+from paimon_maintenance.job.text import counted, human_bytes
 
 if TYPE_CHECKING:
     from paimon_maintenance.history.entry import Entry
 
 
-_TOLD_OTHERWISE: Final = frozenset(
+_SHOWN_ELSEWHERE: Final = frozenset(
     {
         "why",
         "seconds",
@@ -31,7 +31,7 @@ _TOLD_OTHERWISE: Final = frozenset(
     }
 )
 _LONGEST: Final = 120
-"""Characters of what a run did; `--json` has more of it."""
+"""Maximum length of the details of a run; `--json` prints all of them."""
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     history = open_history(args.url)
     if history is None:
         raise NotFound(
-            "the history is turned off (CARETAKER_HISTORY_URL is none)",
-            next_step="unset it, or name a database's URL",
+            "the history is disabled (CARETAKER_HISTORY_URL=none)",
+            next_step="unset the variable, or set it to a database URL",
         )
     entries = history.newest(
         table=args.table,
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 def _lines(entries: list[Entry]) -> Iterator[str]:
     if not entries:
-        yield "nothing that fits"
+        yield "no matching entries"
     for entry in entries:
         yield _line(entry)
         if entry.error:
@@ -72,7 +72,7 @@ def _lines(entries: list[Entry]) -> Iterator[str]:
                 yield f"    -> {entry.next_step}"
         changes = entry.details.get("changes")
         if isinstance(changes, Mapping):
-            yield f"    before that: {text_of(changes)}"
+            yield f"    changed before the failure: {text_of(changes)}"
 
 
 def _line(entry: Entry) -> str:
@@ -88,9 +88,9 @@ def _line(entry: Entry) -> str:
     why = entry.details.get("why")
     if why:
         parts.append(str(why))
-    done = {k: v for k, v in entry.details.items() if k not in _TOLD_OTHERWISE}
-    if told := ", ".join(detail_texts(done)):
-        parts.append(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}...")
+    done = {k: v for k, v in entry.details.items() if k not in _SHOWN_ELSEWHERE}
+    if text := ", ".join(detail_texts(done)):
+        parts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
     if entry.seconds is not None:
         parts.append(f"{entry.seconds:.1f} s")
     parts.append(f"by {entry.origin} {entry.actor}")

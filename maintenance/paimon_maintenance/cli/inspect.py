@@ -1,4 +1,4 @@
-"""`caretaker inspect TABLE`: the table's health."""
+"""`caretaker inspect TABLE`: prints the health of a table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
-from paimon_maintenance.job.plan import counted, human_bytes
 from paimon_maintenance.job.report import error_json
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
 
 _MOST_PARTITIONS = 10
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 
 def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
-    # Advice is there to be typed, so it says where the table is unless the environment does.
+    # Users copy the commands, so they carry the warehouse unless the environment sets it.
     where = "" if warehouse is None else f" -w {shlex.quote(warehouse)}"
     where += "" if h["branch"] == "main" else f" --branch {shlex.quote(h['branch'])}"
     snapshots, buckets, partitions = h["snapshots"], h["buckets"], h["partitions"]
@@ -65,8 +65,8 @@ def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
     runs = buckets["most_sorted_runs"]
     yield (
         f"  buckets     {buckets['count']:,} with files"
-        + ("" if runs is None else f"; most sorted runs {runs}")
-        + f"; most files {buckets['most_files']:,}"
+        + ("" if runs is None else f"; at most {runs} sorted runs in one")
+        + f"; at most {buckets['most_files']:,} files in one"
     )
     latest = snapshots["latest_time_millis"]
     if latest is None:
@@ -75,8 +75,8 @@ def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
         yield (
             f"  snapshots   {snapshots['count']:,} ({snapshots['earliest']} to "
             f"{snapshots['latest']}), newest {_moment(latest)}; "
-            f"{snapshots['unexpired']:,} past retention; "
-            f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old ones"
+            f"{snapshots['unexpired']:,} beyond retention; "
+            f"{human_bytes(h['held_by_old_snapshots']['bytes'])} held by old snapshots"
         )
     yield f"  manifests   {h['manifests']:,} in the newest snapshot"
     for name in ("tags", "consumers"):
@@ -85,7 +85,7 @@ def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
     if h["branches"]:
         yield f"  branches    {', '.join(h['branches'])}"
     if h["partition_keys"]:
-        yield f"  partitions  {partitions['count']:,}, by number of files:"
+        yield f"  partitions  {partitions['count']:,}, largest file counts:"
         for p in partitions["list"][:_MOST_PARTITIONS]:
             yield (
                 f"    {p['partition']}: {counted(p['files'], 'files')} ({p['small_files']:,} small), "
@@ -104,13 +104,13 @@ def _named(entry: dict[str, Any]) -> str:
         return f"{entry['name']} (snapshot {entry['snapshot']})"
     return (
         f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind, "
-        f"holds back {human_bytes(entry['held']['bytes'])} and {_age(entry['held_millis'])}, "
-        f"silent for {_age(entry['silent_millis'])})"
+        f"retains {human_bytes(entry['held']['bytes'])} from the last {_age(entry['held_millis'])}, "
+        f"no update for {_age(entry['silent_millis'])})"
     )
 
 
 def _age(millis: int) -> str:
-    """A length of time in its largest unit: "3 d", "5 h", "12 min"."""
+    """A duration in its largest unit: "3 d", "5 h", "12 min"."""
     for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
         if millis >= length:
             return f"{millis // length} {unit}"

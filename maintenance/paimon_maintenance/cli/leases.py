@@ -1,4 +1,4 @@
-"""`caretaker leases TABLE`: which jobs hold tables right now."""
+"""`caretaker leases TABLE`: lists the jobs that currently hold a lease on a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the leases of each table; NOTHING_TO_DO if there are none."""
+    """Print the leases of each table; NOTHING_TO_DO if no table has a lease."""
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.storage.lease import leases_of  # noqa: PLC0415 - fast start
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             shown.append(_json(name, found))
             lines.append(_line(name, found))
     code = ExitCode.SUCCESS if shown else ExitCode.NOTHING_TO_DO
-    output.result({"exit_code": int(code), "leases": shown}, lines or ["no table is held"])
+    output.result({"exit_code": int(code), "leases": shown}, lines or ["no table is leased"])
     return code
 
 

@@ -1,4 +1,4 @@
-"""`caretaker`: parse, dispatch, and turn whatever happens into one line and an exit code."""
+"""`caretaker`: parses arguments, runs the command, and maps every outcome to an exit code."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "datasketches": "sketches",
     "pandas": "spark",
     "psycopg": "postgres",
-    "pydantic": "maintenance",
     "pyspark": "spark",
     "rich": "maintenance",
     "s3fs": "s3",
     "sqlalchemy": "maintenance",
     "yaml": "maintenance",
 }
-"""Packages of which the distribution's base needs none, and the extra that brings each."""
+"""Optional packages, and the extra of the distribution that installs each of them."""
 INTERRUPTED: Final = 130
-"""What shells say of a process that Ctrl-C ended."""
+"""Exit code that shells use for a process ended by Ctrl-C."""
 
 _OF_JOBS: Final = ("plan", "run")
 _OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
@@ -53,29 +52,29 @@ _MODULES: Final[Mapping[str, str]] = {
 
 
 class Command(Protocol):
-    """The module of a command."""
+    """The interface of a command module."""
 
     def run(self, args: argparse.Namespace, output: Output) -> ExitCode:
-        """Do it; raise what goes wrong."""
+        """Run the command and return its exit code; errors are raised."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of the command line `argv` (the process's own by default)."""
+    """Run the command line `argv` (default: that of this process) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     output = Output(json="--json" in words)
     try:
         return int(_dispatch(words, output))
     except KeyboardInterrupt:
-        output.note("interrupted; what was not committed is not visible to anybody")
+        output.note("interrupted; uncommitted changes are not visible to readers")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has seen enough (`caretaker read ... | head`).
+        # The reader of the output closed the pipe (`caretaker read ... | head`).
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the exit
         return int(ExitCode.SUCCESS)
     except Exception as e:
         error = _missing_extra(e) if isinstance(e, ModuleNotFoundError) else e
         if exit_code_of(error) is ExitCode.FAILURE:
-            logging.getLogger(__name__).info("unexpected failure", exc_info=e)
+            logging.getLogger(__name__).info("unexpected error", exc_info=e)
         try:
             return int(output.error(error))
         except BrokenPipeError:
@@ -84,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _missing_extra(error: ModuleNotFoundError) -> Exception:
-    """What says which extra brings a package that is not installed; the error itself for others."""
+    """An error that names the extra to install; the original error for other packages."""
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)
     if extra is None:
@@ -97,29 +96,29 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
 
 def _dispatch(words: Sequence[str], output: Output) -> int:
     if words[:1] == ["demo"]:
-        # Its options belong to it, all of them.
+        # The demo parses its own options.
         demo = importlib.import_module("paimon_maintenance.demo.main")
         return int(demo.run(list(words[1:])))
     args, unknown = build_parser().parse_known_args(_as_spelled_here(words))
     if unknown:
-        # The parser at the top finds them, but the help that lists what there is is further down.
-        told = [args.command] if args.command else []
-        told += [args.job] if args.command in _OF_JOBS else []
+        # The top-level parser reports them, but the help of the subcommand lists the options.
+        typed = [args.command] if args.command else []
+        typed += [args.job] if args.command in _OF_JOBS else []
         others = jobs_with(unknown[0].partition("=")[0])
-        hint = f" (an argument of {', '.join(others)})" if told[1:] and others else ""
+        hint = f" (an argument of {', '.join(others)})" if typed[1:] and others else ""
         raise InvalidArgument(
             f"unrecognized arguments: {' '.join(unknown)}{hint}",
-            next_step=f"see {' '.join(['caretaker', *told])} --help",
+            next_step=f"see {' '.join(['caretaker', *typed])} --help",
         )
     if args.version:
         output.result({"version": _version()}, [_version()])
         return int(ExitCode.SUCCESS)
     if args.command is None:
-        raise InvalidArgument("no command was given", next_step="see caretaker --help")
+        raise InvalidArgument("no command given", next_step="see caretaker --help")
     if args.command in GUIDED:
         raise InvalidArgument(
-            f"{args.command!r} is answered by the ./caretaker of a checkout",
-            next_step=f"run ./caretaker {args.command} there",
+            f"{args.command!r} is a command of the ./caretaker script in a checkout",
+            next_step=f"run ./caretaker {args.command} in a checkout",
         )
     _set_up_logging(args.verbose)
     output.json = bool(args.json)
@@ -129,16 +128,16 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
     except InvalidArgument:
         raise
     except PaimonError as e:
-        # Files deep inside do not know whose they are.
+        # Errors from low-level files do not name the table.
         named = getattr(args, "table", None)
         e.table = e.table or (named if named and not is_pattern(named) else None)
         raise
 
 
 def _as_spelled_here(words: Sequence[str]) -> list[str]:
-    """The words, with jobs and options of procedures (consumerId, retain_max) in our spelling.
+    """The words, with procedure spellings of jobs and options (consumerId, retain_max) normalized.
 
-    InvalidArgument for a job where a command belongs, and for a job that does not exist.
+    InvalidArgument for a job in place of a command, and for an unknown job.
     """
     spelled = [_OPTION.sub(_dashed, word) for word in words]
     command = next((word for word in spelled[:1] if not word.startswith("-")), "")
@@ -157,7 +156,7 @@ def _dashed(option: re.Match[str]) -> str:
 
 
 def _version() -> str:
-    """The version of the installed distribution, or of the checkout that this file is part of."""
+    """The version of the installed distribution, or of the checkout."""
     import tomllib  # noqa: PLC0415 - rarely
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - rarely
 

@@ -1,4 +1,4 @@
-"""What goes to standard output and what to standard error.
+"""Standard output and standard error.
 
 Standard output carries results only: with `--json` exactly one JSON object (or, for `read`, JSON
 lines).  Messages, progress, logs and errors go to standard error.
@@ -18,20 +18,20 @@ from paimon_maintenance.job.report import STORAGE_NEXT_STEP, error_json
 
 
 def to_json_text(value: object, *, indent: int | None = None) -> str:
-    """The JSON text, not escaping anything that UTF-8 can say."""
+    """The value as JSON text in UTF-8, without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 @dataclass(slots=True)
 class Output:
-    """Where a command prints.  `json` says which of its two forms the user asked for."""
+    """Prints the result and messages of a command; `json` selects the JSON form."""
 
     json: bool = False
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
 
     def result(self, value: Mapping[str, object], lines: Iterable[str]) -> None:
-        """Print the command's result: the object with `--json`, the lines without."""
+        """Print the result: the object with `--json`, else the lines."""
         if self.json:
             indent = 2 if self.out.isatty() else None
             self.out.write(to_json_text(value, indent=indent) + "\n")
@@ -41,12 +41,12 @@ class Output:
         self.out.flush()
 
     def note(self, text: str) -> None:
-        """Tell the user something that is no result."""
+        """Print a message to standard error."""
         self.err.write(text + "\n")
         self.err.flush()
 
     def error(self, error: BaseException) -> ExitCode:
-        """Print the error, one line, and return its exit code; with `--json` as an object too."""
+        """Print the error on one line and return its exit code; with `--json` also as an object."""
         code = exit_code_of(error)
         if self.json:
             value = {"error": error_json(error), "exit_code": int(code)}
@@ -57,13 +57,11 @@ class Output:
 
 
 def error_line(error: BaseException, done_before: str = "") -> str:
-    """What is wrong, what to do about it, and what was done before, on one line."""
+    """The error, the next step and the changes before it, on one line."""
     if isinstance(error, PaimonError):
         text = str(error)
     elif isinstance(error, OSError):
         text = f"{type(error).__name__}: {error} -> {STORAGE_NEXT_STEP}"
     else:
-        text = (
-            f"{type(error).__name__}: {error} -> run again with -v for the trace; please report it"
-        )
+        text = f"{type(error).__name__}: {error} -> run again with -v for a stack trace, and report this bug"
     return "error: " + " ".join(f"{text} ({done_before})".split() if done_before else text.split())

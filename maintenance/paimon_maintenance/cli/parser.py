@@ -1,6 +1,6 @@
-"""What can be typed: commands, options and the help that teaches them.
+"""The argument parser: commands, options and help texts.
 
-Options of jobs are made from the jobs' own arguments, so this module never names one of them.
+Job options are generated from the job argumentss, so this module names no job.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ WAREHOUSE_VARIABLE: Final = "CARETAKER_WAREHOUSE"
 MASTER_VARIABLE: Final = "CARETAKER_SPARK_MASTER"
 JOB_ARGUMENT_PREFIX: Final = "job_argument_"
 GUIDED: Final[Mapping[str, str]] = {
-    "python": "the environment's Python, for scripts that use Caretaker's packages",
-    "test": "lint, type checks and all tests of a checkout",
+    "python": "run the Python of Caretaker's environment",
+    "test": "run lint, type checks and all tests of a checkout",
 }
-"""Commands that `./caretaker` itself answers; here they only appear in the help."""
+"""Commands of the `./caretaker` script; they only appear in the help."""
 
 _EXIT_CODES = "exit codes:\n" + "\n".join(f"  {int(c)}  {c.meaning}" for c in ExitCode)
 
 _TOP = f"""\
-Keeps Apache Paimon tables healthy, without Java.
+Maintains Apache Paimon tables, without Java.
 
-A table is named DATABASE.TABLE inside a warehouse: a folder or an object store's URL, given with
--w or in the environment variable {WAREHOUSE_VARIABLE}.
+A table is named DATABASE.TABLE. Pass the warehouse, a folder or an object store URL, with -w or set
+the environment variable {WAREHOUSE_VARIABLE}.
 
-  look     caretaker inspect db.orders -w /lake       is the table healthy, and what to do
+  look     caretaker inspect db.orders -w /lake       show health and advice
            caretaker read db.orders -w /lake --limit 5
-           caretaker verify db.orders -w /lake        is everything there that should be
-           caretaker history db.orders                what was done to it, by whom
-  plan     caretaker plan compact db.orders -w /lake  what a run would do; changes nothing
-  act      caretaker run compact db.orders -w /lake   do it
+           caretaker verify db.orders -w /lake        check all files of the table
+           caretaker history db.orders                show past runs
+  plan     caretaker plan compact db.orders -w /lake  show what a run would do
+  act      caretaker run compact db.orders -w /lake   run it
            caretaker run compact 'db.*' -w /lake --excluding 'db\\.tmp_.*'
 """
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help whose examples can be copied: no line ends inside a word with a hyphen."""
+    """Keeps hyphenated words on one line, so that users can copy examples."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         words = " ".join(text.split())
@@ -56,13 +56,13 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidArgument instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise, and say where help is."""
+        """Raise InvalidArgument with a hint at the help."""
         raise InvalidArgument(message, next_step=f"see {self.prog} --help")
 
 
 @cache
 def build_parser() -> Parser:
-    """The parser of the whole command line; with all options of all jobs it takes 25 ms to make."""
+    """The parser of the whole command line; building it takes 25 ms."""
     parser = Parser(
         prog="caretaker",
         description=_TOP,
@@ -70,7 +70,7 @@ def build_parser() -> Parser:
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and stop")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _read(commands)
     _files(commands)
@@ -78,15 +78,15 @@ def build_parser() -> Parser:
     _job_command(
         commands,
         "plan",
-        "what a job would do to a table, what it would leave alone, and why; changes nothing",
-        "A plan is made from the newest snapshot, without starting Spark, and printed. Nothing is "
-        "changed.",
+        "show what a job would change and what it would keep, without changing anything",
+        "Plans the job from the newest snapshot and prints the plan. Does not start Spark and "
+        "does not change the table.",
     )
     _job_command(
         commands,
         "run",
-        "run a job on a table, or on many",
-        "Plans, checks the guards, executes, commits, verifies and reports.",
+        "run a job on one or more tables",
+        "Plans the job, checks the guards, executes, commits, verifies and reports.",
     )
     _verify(commands)
     _history(commands)
@@ -94,7 +94,7 @@ def build_parser() -> Parser:
     _policy(commands)
     demo = commands.add_parser(
         "demo",
-        help="make a lake, start Airflow and let it compact the lake with Spark",
+        help="create a sample lake, start Airflow and compact the lake on Spark",
         add_help=False,
     )
     demo.add_argument("rest", nargs=argparse.REMAINDER)
@@ -130,33 +130,37 @@ def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE") -> None:
         metavar="PATH",
         help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
     )
-    parser.add_argument("--branch", metavar="B", help="a branch of the table instead of main")
+    parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
     parser.add_argument(
         "--storage",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="an option of the object store, for example s3.endpoint=http://minio:9000; repeatable",
+        help="object store option, for example s3.endpoint=http://minio:9000; repeatable",
     )
     _output_options(parser)
 
 
 def _output_options(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "-v", "--verbose", action="count", default=0, help="log to standard error; -vv logs files"
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="log to standard error, with all messages of Spark; -vv logs every file",
     )
 
 
 def _version_options(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--snapshot", metavar="N", type=_whole_number, help="as of this snapshot")
-    which.add_argument("--tag", metavar="T", help="as of this tag")
+    which.add_argument("--snapshot", metavar="N", type=_whole_number, help="read this snapshot")
+    which.add_argument("--tag", metavar="T", help="read this tag")
     which.add_argument(
         "--timestamp",
         metavar="MS",
         type=_whole_number,
-        help="as of this time, in milliseconds since 1970 (UTC)",
+        help="read the snapshot at this time, in milliseconds since 1970 (UTC)",
     )
 
 
@@ -186,8 +190,8 @@ def _read(commands: Commands[Parser]) -> None:
         commands,
         "read",
         "print a table's rows as JSON lines",
-        "Prints one JSON array a row: [kind, value, ...]. The kind is +I, or +U for a key whose\n"
-        "latest change was an update. Rows come in no promised order, and memory stays bounded.",
+        "Prints one JSON array per row: [kind, value, ...]. The kind is +I, or +U if the latest\n"
+        "change of the key is an update. The order of rows is undefined. Memory use is bounded.",
         (
             "caretaker read db.orders -w /lake --limit 10",
             "caretaker read db.orders -w /lake --columns id,amount --where \"dt = '2024-01-01'\"",
@@ -202,12 +206,12 @@ def _read(commands: Commands[Parser]) -> None:
         "--watermark",
         metavar="MS",
         type=_whole_number,
-        help="as of the snapshot that has reached this watermark, in milliseconds",
+        help="read the first snapshot with this watermark or a later one, in milliseconds",
     )
     parser.add_argument(
         "--incremental",
         metavar="FROM,TO",
-        help="only what changed after FROM up to TO: two snapshots, or two tags",
+        help="only changes after FROM up to and including TO: two snapshots, or two tags",
     )
     parser.add_argument(
         "--incremental-mode",
@@ -220,11 +224,11 @@ def _read(commands: Commands[Parser]) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a table option for this read alone, as in scan.mode=compacted-full; repeatable",
+        help="table option for this read, for example scan.mode=compacted-full; repeatable",
     )
-    parser.add_argument("--columns", metavar="A,B", help="only these columns, in this order")
-    parser.add_argument("--where", metavar="SQL", help="only rows for which this condition holds")
-    parser.add_argument("--limit", metavar="N", type=_not_negative, help="at most so many rows")
+    parser.add_argument("--columns", metavar="A,B", help="print only these columns, in this order")
+    parser.add_argument("--where", metavar="SQL", help="print only rows that match this condition")
+    parser.add_argument("--limit", metavar="N", type=_not_negative, help="print at most N rows")
     _timezone_option(parser)
 
 
@@ -233,7 +237,7 @@ def _files(commands: Commands[Parser]) -> None:
         commands,
         "files",
         "list the live data files of a table",
-        "Lists the data files (and index files) that are live in a snapshot, the newest by default.",
+        "Lists the live data and index files of a snapshot, by default the newest.",
         (
             "caretaker files db.orders -w /lake",
             "caretaker files db.orders -w /lake --snapshot 12 --json",
@@ -247,8 +251,8 @@ def _inspect(commands: Commands[Parser]) -> None:
     parser = _command(
         commands,
         "inspect",
-        "a table's health: files, sorted runs, snapshots, consumers, and what to do about it",
-        "Reads metadata only, and gives advice: which job would help, and the command for it.",
+        "show the health of a table, with advice",
+        "Shows files, sorted runs, snapshots and consumers, and advises which job to run. Reads only\nmetadata.",
         ("caretaker inspect db.orders -w /lake", "caretaker inspect 'db.*' -w /lake --json"),
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
@@ -259,10 +263,10 @@ def _verify(commands: Commands[Parser]) -> None:
     parser = _command(
         commands,
         "verify",
-        "check that everything a table refers to is there and fits together",
-        "Walks every snapshot, tag, changelog and branch: files exist, sizes and row counts match,\n"
-        "no keys overlap within a level, one bucket number a partition, hints and consumers are\n"
-        "sane. Changes nothing. Exit code 7 if an error is found.",
+        "check that all files of a table exist and are consistent",
+        "Checks every snapshot, tag, changelog and branch: files exist, sizes and row counts match,\n"
+        "keys do not overlap within a level, each partition has one bucket number, and hints and\n"
+        "consumers are valid. Does not change the table. Exits with code 7 if it finds an error.",
         (
             "caretaker verify db.orders -w /lake",
             "caretaker verify 'db.*' -w /lake --no-rows --json",
@@ -275,24 +279,24 @@ def _verify(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--no-rows",
         action="store_true",
-        help="do not open data files to count their rows (faster on object stores)",
+        help="do not open data files to count rows (faster on object stores)",
     )
     parser.add_argument(
         "--keys",
         action="store_true",
-        help="read the keys of tables with dynamic buckets, and find those in two buckets",
+        help="read the keys of tables with dynamic buckets and find keys in two buckets",
     )
     parser.add_argument(
         "--deep",
         action="store_true",
-        help="decode every page of every data file, check its checksums, compare the "
-        "statistics of all live files with their rows, and --keys: reads the whole table",
+        help="read the whole table: decode every data file, check its checksums, compare the "
+        "statistics of all live files with their rows; includes --keys",
     )
     parser.add_argument(
         "--parallelism",
         type=int,
         metavar="N",
-        help="files that --deep decodes at a time (default: one a core)",
+        help="number of files that --deep decodes in parallel (default: one per core)",
     )
 
 
@@ -300,10 +304,10 @@ def _leases(commands: Commands[Parser]) -> None:
     parser = _command(
         commands,
         "leases",
-        "which jobs hold which tables right now",
-        "A job that removes history or files of a table holds a lease on it while it does; the\n"
-        "others wait. A lease whose process has ended, or that was not renewed for a minute, is\n"
-        "taken over by the next job. Exit code 3 if no table is held.",
+        "show which jobs hold a lease on which tables",
+        "A job that removes history or files holds a lease on the table, and other such jobs wait.\n"
+        "The next job takes over a lease if its process has ended or has not renewed it for a\n"
+        "minute. Exits with code 3 if no table is leased.",
         (
             "caretaker leases db.orders -w /lake",
             "caretaker leases '*.*' -w /lake --json",
@@ -317,10 +321,10 @@ def _history(commands: Commands[Parser]) -> None:
     parser = _command(
         commands,
         "history",
-        "what was planned, run and skipped on which table, by whom, and how it ended",
-        "Prints the newest entries, newest first. They are kept in the database that the\n"
-        "environment variable CARETAKER_HISTORY_URL names (an SQLAlchemy URL; none: no history),\n"
-        "by default a file under ~/.local/state/caretaker.",
+        "show past plans and runs: job, table, user and outcome",
+        "Prints the newest entries first. The environment variable CARETAKER_HISTORY_URL sets the\n"
+        "database (an SQLAlchemy URL, or none to disable the history). The default is a file under\n"
+        "~/.local/state/caretaker.",
         (
             "caretaker history db.orders",
             "caretaker history 'db.*' --job expire_snapshots --limit 50",
@@ -331,20 +335,24 @@ def _history(commands: Commands[Parser]) -> None:
     parser.add_argument("--job", metavar="J", help="only this job")
     parser.add_argument("--run-id", metavar="ID", help="only this run")
     ended = parser.add_mutually_exclusive_group()
-    ended.add_argument("--failed", action="store_true", help="only what failed")
-    ended.add_argument("--refused", action="store_true", help="only what was refused")
+    ended.add_argument("--failed", action="store_true", help="only failed runs")
+    ended.add_argument("--refused", action="store_true", help="only refused runs")
     parser.add_argument(
-        "--limit", metavar="N", type=_not_negative, default=20, help="at most so many (default: 20)"
+        "--limit",
+        metavar="N",
+        type=_not_negative,
+        default=20,
+        help="print at most N entries (default: 20)",
     )
-    parser.add_argument("--url", metavar="URL", help="the database, an SQLAlchemy URL")
+    parser.add_argument("--url", metavar="URL", help="SQLAlchemy URL of the database")
     _output_options(parser)
 
 
 def _policy(commands: Commands[Parser]) -> None:
     parser = commands.add_parser(
         "policy",
-        help="check a policy file, or show what it says of a table",
-        description="A policy says which tables get which jobs, when and how (docs/policy.md).",
+        help="check a policy file, or show the policy of a table",
+        description="A policy assigns jobs, schedules and options to tables (docs/policy.md).",
         allow_abbrev=False,
     )
     inner = parser.add_subparsers(dest="policy_command", metavar="COMMAND", required=True)
@@ -352,7 +360,7 @@ def _policy(commands: Commands[Parser]) -> None:
         inner,
         "check",
         "check a policy file",
-        "Reads the whole file; the first thing that is wrong is named with file, line and key.",
+        "Reads the whole file and reports the first error with file, line and key.",
         ("caretaker policy check policy.yaml",),
     )
     check.add_argument("file", metavar="FILE")
@@ -360,8 +368,8 @@ def _policy(commands: Commands[Parser]) -> None:
     show = _command(
         inner,
         "show",
-        "what holds for one table",
-        "With a warehouse, also says which of the options the table sets itself.",
+        "show the policy of one table",
+        "With a warehouse, also shows the options that the table itself sets.",
         ("caretaker policy show sales.orders --policy policy.yaml -w /lake",),
     )
     _common(show)
@@ -372,7 +380,7 @@ def _policy_option(parser: Parser) -> None:
     parser.add_argument(
         "--policy",
         metavar="FILE",
-        help="the policy: arguments, guards and options for each table (default: "
+        help="policy file with arguments, guards and options for each table (default: "
         "$CARETAKER_POLICY, if set)",
     )
 
@@ -381,7 +389,7 @@ def _timezone_option(parser: Parser) -> None:
     parser.add_argument(
         "--timezone",
         metavar="ZONE",
-        help="zone of the writers' wall clock, as in Europe/Berlin (default: this machine's)",
+        help="time zone of the writers, for example Europe/Berlin (default: this machine's)",
     )
 
 
@@ -391,14 +399,14 @@ def _selection(parser: Parser) -> None:
         metavar="REGEX",
         action="append",
         default=[],
-        help="with a pattern: only tables whose whole name database.table matches; repeatable",
+        help="regular expression; with a pattern, only tables whose full name matches; repeatable",
     )
     parser.add_argument(
         "--excluding",
         metavar="REGEX",
         action="append",
         default=[],
-        help="with a pattern: no table whose whole name matches; repeatable",
+        help="regular expression; with a pattern, skip tables whose full name matches; repeatable",
     )
 
 
@@ -408,7 +416,7 @@ def _job_command(commands: Commands[Parser], name: str, summary: str, descriptio
         name,
         help=summary,
         description=f"{description}\n\njobs:\n{jobs_text}",
-        epilog=f"See `caretaker {name} JOB --help` for a job's arguments.\n\n{_EXIT_CODES}",
+        epilog=f"See `caretaker {name} JOB --help` for the arguments of a job.\n\n{_EXIT_CODES}",
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
@@ -422,13 +430,13 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
         jobs,
         job.name,
         job.summary,
-        f"{job.summary}\n\nwhat it does:\n{_wrapped(job.changes)}\n\nwhat protects the data:\n"
-        f"{_wrapped(job.protects)}\n\nhow to undo it:\n{_wrapped(job.undo)}",
+        f"{job.summary}\n\nchanges:\n{_wrapped(job.changes)}\n\nprotection:\n"
+        f"{_wrapped(job.protects)}\n\nundo:\n{_wrapped(job.undo)}",
         job.examples,
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
     _selection(parser)
-    own = parser.add_argument_group("arguments of the job")
+    own = parser.add_argument_group("job arguments")
     for argument in job.arguments:
         _job_option(own, argument)
     _policy_option(parser)
@@ -468,7 +476,7 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
 
 
 def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: str) -> None:
-    """Take the procedure's own word for the argument as well, without showing it in the help."""
+    """Also accept the procedure's spelling of the argument, hidden from the help."""
     for word in argument.other_options:
         if word in group._option_string_actions:  # noqa: SLF001 - argparse has no other way to ask
             continue  # a common option, as --branch is
@@ -476,7 +484,7 @@ def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: s
         if argument.kind is Kind.BOOLEAN:
             hidden["action"] = "store_true"
         elif argument.kind is Kind.OPTIONS:
-            # As in the procedure, one text may hold several: "a=1,b=2".
+            # As in the procedure, one value may hold several: "a=1,b=2".
             hidden |= {"action": "extend", "type": lambda text: text.split(",")}
         elif argument.repeatable:
             hidden["action"] = "append"
@@ -485,37 +493,39 @@ def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: s
 
 def _run_options(parser: Parser) -> None:
     run = parser.add_argument_group("how to run")
-    run.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    run.add_argument("--dry-run", action="store_true", help="print the plan and exit")
     run.add_argument(
         "--engine",
         choices=("spark", "local"),
         default="spark",
-        help="where files are rewritten: Spark, or this process (default: spark)",
+        help="where to rewrite files: on Spark or in this process (default: spark)",
     )
     run.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master: local[4], spark://host:7077, yarn, k8s://..., or sc://host for Spark "
+        help="Spark master: local[4], spark://host:7077, yarn, k8s://..., or sc://host for Spark "
         f"Connect (default: ${MASTER_VARIABLE}, else local[*])",
     )
-    run.add_argument("--force", action="store_true", help="go on where a guard would stop the run")
+    run.add_argument(
+        "--force",
+        action="store_true",
+        help="ignore the guards, except the one for files that the newest snapshot needs",
+    )
     run.add_argument(
         "--max-rewrite",
         metavar="SIZE",
-        help="guard: stop when the plan would read and write more than this, for example '500 gb'",
+        help="guard: stop if the plan rewrites more than this, for example '500 gb'",
     )
     run.add_argument(
         "--max-attempts",
         metavar="N",
         type=_positive,
         default=None,
-        help="how many plans to try when concurrent commits win (default: 5)",
+        help="maximum number of plans if concurrent commits conflict (default: 5)",
     )
+    run.add_argument("--no-verify", action="store_true", help="do not verify the committed files")
     run.add_argument(
-        "--no-verify", action="store_true", help="do not look at the committed files again"
-    )
-    run.add_argument(
-        "--metrics-file", metavar="PATH", help="write Prometheus metrics of this run to a file"
+        "--metrics-file", metavar="PATH", help="write the Prometheus metrics of this run to PATH"
     )
 
 

@@ -1,4 +1,4 @@
-"""`caretaker plan JOB TABLE`: what a run would do."""
+"""`caretaker plan JOB TABLE`: prints the plan of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paimon_maintenance.rules.tables import is_pattern
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the plan of each table; NOTHING_TO_DO if all are empty."""
+    """Print the plan of each table; NOTHING_TO_DO if all plans are empty."""
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.runner import RunServices, plan_table  # noqa: PLC0415 - fast start
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 
 def _code(plan: Plan) -> ExitCode:
-    # A plan made of several may be there though one of them could not be made.
+    # A plan of several steps exists even if one of its steps cannot be planned.
     if plan.failure is not None:
         return exit_code_of(plan.failure)
     return ExitCode.NOTHING_TO_DO if plan.is_empty else ExitCode.SUCCESS

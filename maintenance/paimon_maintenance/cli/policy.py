@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from paimon_maintenance.policy.load import POLICY_VARIABLE, load_policy
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def policy_of(args: argparse.Namespace) -> Policy | None:
-    """The policy that was named or is configured; None without one."""
+    """The policy from --policy or the environment; None without one."""
     file = args.policy or os.environ.get(POLICY_VARIABLE)
     return load_policy(file) if file else None
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Check a file, or show what holds for one table."""
+    """Check a policy file, or show the policy of one table."""
     if args.policy_command == "check":
         policy = load_policy(args.file)
         output.result(_summary(policy), _check_lines(policy))
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     policy = policy_of(args)  # type: ignore[assignment]  # checked on the next line
     if policy is None:
         raise InvalidArgument(
-            "no policy was given", next_step=f"add --policy FILE, or set {POLICY_VARIABLE}"
+            "no policy given", next_step=f"add --policy FILE, or set {POLICY_VARIABLE}"
         )
     table = policy.for_table(args.table)
     own = _options_of_table(args, table)
@@ -59,7 +59,7 @@ def _summary(policy: Policy) -> dict[str, object]:
 
 
 def _check_lines(policy: Policy) -> Iterator[str]:
-    yield f"{policy.file}: {counted(len(policy.rules), 'rules')}, all right"
+    yield f"{policy.file}: {counted(len(policy.rules), 'rules')}, no errors"
     for rule in policy.rules:
         jobs = ", ".join(sorted(rule.jobs)) or "no job"
         yield f"  {rule.name} (line {rule.line}): {', '.join(rule.tables)}: {jobs}"
@@ -68,7 +68,7 @@ def _check_lines(policy: Policy) -> Iterator[str]:
 
 
 def _options_of_table(args: argparse.Namespace, policy: TablePolicy) -> Mapping[str, str] | None:
-    """Those of the policy's options that the table sets itself; None without a warehouse."""
+    """The options of the policy that the table itself sets; None without a warehouse."""
     from paimon_maintenance.cli.parser import WAREHOUSE_VARIABLE  # noqa: PLC0415 - parser imports much
 
     if not args.warehouse and not os.environ.get(WAREHOUSE_VARIABLE):
@@ -84,24 +84,24 @@ def _options_of_table(args: argparse.Namespace, policy: TablePolicy) -> Mapping[
 def _table_lines(
     policy: Policy, table: TablePolicy, own: Mapping[str, str] | None
 ) -> Iterator[str]:
-    rules = ", ".join(table.rules) or "no rule speaks of it"
+    rules = ", ".join(table.rules) or "no rule matches"
     yield f"{table.table}: {policy.file}: {rules}"
     for key, value in table.options.items():
-        said = "" if own is None or key not in own else f" (the table says {own[key]})"
+        said = "" if own is None or key not in own else f" (overridden by the table: {own[key]})"
         yield f"  option {key} = {value}{said}"
     for job in table.jobs.values():
         if not job.enabled:
             yield f"  {job.job}: off"
             continue
         step = job.job in ("compact", *USUAL, *ON_DEMAND)
-        when = job.schedule or ("by hand, or as a step of maintain" if step else "by hand")
+        when = job.schedule or ("manual, or as a step of maintain" if step else "manual")
         arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
         guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
         refused = "" if job.on_refused is None else f"on_refused={job.on_refused}"
-        told = (arguments, guards, refused)
-        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in told if t)
+        notes = (arguments, guards, refused)
+        yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in notes if t)
 
 
 def _typed(value: object) -> str:
-    """The argument's value as one types it: lists joined by commas."""
+    """The argument's value as typed on the command line: lists are joined by commas."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

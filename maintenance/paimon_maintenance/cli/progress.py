@@ -1,4 +1,4 @@
-"""Progress bars, drawn on standard error if that is a terminal, and nowhere else."""
+"""Progress bars on standard error, drawn only on a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from paimon_maintenance.job.job import Quiet
+from paimon_maintenance.job.job import NoProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
 class Bars:
-    """Progress of one table: the phase, and units and bytes once they are known."""
+    """Progress of one table: the phase, and units and bytes as soon as they are known."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -21,7 +21,7 @@ class Bars:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        """Start drawing."""
+        """Start the display."""
         from rich.console import Console  # noqa: PLC0415 - only on a terminal
         from rich.progress import (  # noqa: PLC0415 - only on a terminal
             BarColumn,
@@ -50,32 +50,32 @@ class Bars:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop drawing, and leave nothing on the screen."""
+        """Stop the display and clear it."""
         if self._progress is not None:
             self._progress.stop()
 
     def phase(self, name: str) -> None:
-        """Show the phase's name."""
+        """Show the name of the phase."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=name)
 
     def expect(self, units: int, size: int) -> None:
-        """Add to what there is to do."""
+        """Add to the expected work."""
         if self._progress is not None and self._task is not None and units:
             task = self._progress.tasks[0]
             self._progress.update(self._task, total=(task.total or 0) + size)
 
     def advance(self, units: int, size: int) -> None:
-        """Add to what is done."""
+        """Add to the finished work."""
         if self._progress is not None and self._task is not None and units:
             self._progress.advance(self._task, size)
 
 
-class NoBars(Quiet):
-    """Progress that is not shown, with the same shape as `Bars`."""
+class NoBars(NoProgress):
+    """Hidden progress, with the same interface as `Bars`."""
 
     def __enter__(self) -> Self:
-        """Draw nothing."""
+        """Do nothing."""
         return self
 
     def __exit__(
@@ -84,9 +84,9 @@ class NoBars(Quiet):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing was drawn."""
+        """Do nothing."""
 
 
 def progress_for(title: str, *, wanted: bool = True) -> Bars | NoBars:
-    """Bars if standard error is a terminal and bars are wanted."""
+    """Progress bars if standard error is a terminal and `wanted` is set."""
     return Bars(title) if wanted and sys.stderr.isatty() else NoBars()

@@ -1,4 +1,4 @@
-"""`caretaker read TABLE`: rows as JSON lines, in bounded memory."""
+"""`caretaker read TABLE`: prints rows as JSON lines with bounded memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS_AT_ONCE = 4096
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print `[kind, value, ...]` for each row; no row is no failure."""
+    """Print `[kind, value, ...]` for each row; an empty result is a success."""
     from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
     from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
 
@@ -40,13 +40,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     predicate = parse_where(args.where, row_type) if args.where else None
     rows = read_batch(batch, columns=columns, predicate=predicate, limit=args.limit, zone=zone)
     if batch.table.snapshots.latest() is None:
-        output.note(f"table {batch.table.name} has no snapshot yet, so no rows")
+        output.note(f"table {batch.table.name} has no snapshot, so it has no rows")
     _print(rows, row_type if columns is None else row_type.project(columns), output)
     return ExitCode.SUCCESS
 
 
 def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
-    """The table's options for this read alone; what is asked for replaces what the table says."""
+    """Dynamic table options for this read; they override the options of the table."""
     given = {
         "scan.snapshot-id": args.snapshot,
         "scan.tag-name": args.tag,
@@ -85,7 +85,9 @@ def _system_table(
     if name in VIEWS:
         row_type, batches = read_view(batch, name, zone=zone)
     elif args.incremental is not None:
-        raise InvalidArgument(f"system table {name} is that of one snapshot")
+        raise InvalidArgument(
+            f"system table {name} reads a single snapshot; --incremental is not supported"
+        )
     else:
         row_type, batches = read_system_table(batch.table, name, batch.whole, zone=zone)
     wanted = row_type
@@ -108,7 +110,7 @@ def _print(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output)
     from paimon_core.types.text import batch_to_json_rows  # noqa: PLC0415 - fast start
 
     for batch in batches:
-        # In slices: the rows of a whole batch as Python values would take hundreds of megabytes.
+        # In slices: a whole batch as Python values takes hundreds of megabytes.
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             part = batch.slice(start, _ROWS_AT_ONCE)
             kinds = part.column(VALUE_KIND).to_pylist()
@@ -124,9 +126,9 @@ def _columns(text: str | None) -> list[str] | None:
         return None
     names = [name.strip().strip("`") for name in text.split(",") if name.strip()]
     if not names:
-        raise InvalidArgument("argument --columns: no column is named")
+        raise InvalidArgument("argument --columns: the list is empty")
     if len(set(names)) != len(names):
-        raise InvalidArgument("argument --columns: a column is named twice")
+        raise InvalidArgument("argument --columns: a column appears twice")
     return names
 
 

@@ -1,4 +1,4 @@
-"""What `plan` and `run` ask of each table, and what its outcome means for the exit code."""
+"""The run requests of `plan` and `run`, and the exit code over several tables."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
-    """The job's raw arguments that were typed; InvalidArgument if one is wrong."""
+    """The raw job arguments from the command line; InvalidArgument for an invalid one."""
     for argument in job.arguments:
-        # To jobs on branches, --branch alone is the procedure's argument, not where to work.
+        # For jobs on branches, --branch is the argument of the procedure, not the branch to work on.
         key = JOB_ARGUMENT_PREFIX + argument.name
         if "branch" in argument.aliases and getattr(args, key) is None:
             setattr(args, key, args.branch)
@@ -44,8 +44,8 @@ def requests_of(
 ) -> Iterator[RunRequest]:
     """A request for each table that is meant, in order; `how` are its fields on how to run.
 
-    What was typed comes before the policy (`paimon_maintenance.policy.resolve`).  Of many tables, those for which
-    the policy switches the job off are left out.
+    Typed arguments override the policy (`paimon_maintenance.policy.resolve`).  With a pattern, tables
+    for which the policy disables the job are skipped.
     """
     typed = typed_arguments(job, args)
     limits = GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None))
@@ -55,7 +55,7 @@ def requests_of(
     for name in tables_of(args):
         table = TablePolicy(table=name) if policy is None else policy.for_table(name)
         if many and not table.job(job.name).enabled:
-            output.note(f"{name}: the policy switches {job.name} off")
+            output.note(f"{name}: skipped, the policy disables {job.name}")
             continue
         yield resolve(job, table, typed=typed, limits=limits).request(
             warehouse=warehouse, table=name, branch=args.branch, storage=storage, **how
@@ -63,7 +63,7 @@ def requests_of(
 
 
 def environment_of(args: argparse.Namespace) -> Environment:
-    """The machine's clocks in the zone of --timezone; InvalidArgument for an unknown zone."""
+    """The environment with the clock in the zone of --timezone; InvalidArgument for an unknown zone."""
     from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - fast start
 
     zone = zone_of(args)
@@ -71,9 +71,9 @@ def environment_of(args: argparse.Namespace) -> Environment:
 
 
 def ended(request: RunRequest, error: BaseException | None, code: ExitCode) -> ExitCode | None:
-    """What the table adds to the exit code of a command over many; None: nothing.
+    """The exit code that the table contributes to a command over several tables, or None.
 
-    A refused table adds nothing where the policy skips refusals, or once the history knows it.
+    A refused table contributes none if the policy skips refusals or the history already has it.
     """
     if isinstance(error, UnsupportedFeature) and not refusal_fails(
         request.on_refused, known=error.known

@@ -1,4 +1,4 @@
-"""`caretaker run JOB TABLE`: plan, execute, commit, verify, report."""
+"""`caretaker run JOB TABLE`: plans, executes, commits, verifies and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Run the job on each table; one table's failure does not stop the others."""
+    """Run the job on each table; a failure on one table does not stop the others."""
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - fast start
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 def _write_metrics(metrics: Metrics, path: str, output: Output) -> None:
     try:
         metrics.write(path)
-    except OSError as e:  # the job is done: what it did must be told all the same
-        output.note(f"warning: the metrics could not be written to {path}: {e.strerror or e}")
+    except OSError as e:  # the job is done: report it anyway
+        output.note(f"warning: cannot write metrics to {path}: {e.strerror or e}")
 
 
 def _report_lines(report: Report) -> list[str]:
@@ -98,11 +98,13 @@ def _engine(args: argparse.Namespace) -> Engine:
         return LocalEngine()
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
 
-    return SparkEngine(master=args.master or os.environ.get(MASTER_VARIABLE))
+    return SparkEngine(
+        master=args.master or os.environ.get(MASTER_VARIABLE), verbose=args.verbose > 0
+    )
 
 
 def _at_most(engine: Engine, parallelism: object) -> Engine:
-    """The engine with so many threads or tasks, as the arguments for this table say."""
+    """The engine with the parallelism that the arguments for this table set."""
     wanted = parallelism if isinstance(parallelism, int) else None
     if isinstance(engine, LocalEngine):
         return LocalEngine(threads=wanted or 1)

@@ -1,4 +1,4 @@
-"""What common options mean: the warehouse, the store's options, one table or many."""
+"""The common options: warehouse, storage options, time zone and tables."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SYSTEM = "$"
 
 
 def warehouse_of(args: argparse.Namespace) -> str:
-    """The warehouse that was given or is configured; InvalidArgument if there is none."""
+    """The warehouse from -w or the environment; InvalidArgument without one."""
     warehouse = args.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
     if not warehouse:
         raise InvalidArgument(
-            "no warehouse was given", next_step=f"add -w PATH, or set {WAREHOUSE_VARIABLE}"
+            "no warehouse given", next_step=f"add -w PATH, or set {WAREHOUSE_VARIABLE}"
         )
     return str(warehouse)
 
 
 def storage_of(args: argparse.Namespace) -> dict[str, str]:
-    """The options of the object store: the environment's, then what was typed.
+    """The object store options: those of the environment, then those of the command line.
 
-    InvalidArgument for a typed secret, which everybody on the machine could read.
+    InvalidArgument for a secret on the command line, which every user of the machine can read.
     """
     options = {}
     for text in args.storage:
@@ -44,19 +44,19 @@ def storage_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
-    """The zone of --timezone, None without it; InvalidArgument if there is no such zone."""
+    """The zone of --timezone, None without it; InvalidArgument for an unknown zone."""
     if args.timezone is None:
         return None
     try:
         return ZoneInfo(args.timezone)
     except (ValueError, OSError, LookupError) as e:
-        raise InvalidArgument(f"argument --timezone: no zone is called {args.timezone!r}") from e
+        raise InvalidArgument(f"argument --timezone: unknown time zone {args.timezone!r}") from e
 
 
 def take_branch(args: argparse.Namespace) -> str | None:
-    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; table and branch go to `args`.
+    """The system table of `TABLE$NAME` or `TABLE$branch_B$NAME`; sets table and branch in `args`.
 
-    InvalidArgument for names of other shapes, or if --branch says another branch.
+    InvalidArgument for a malformed name, or if --branch names another branch.
     """
     if _SYSTEM not in args.table:
         return None
@@ -74,7 +74,7 @@ def _take_table(args: argparse.Namespace) -> None:
     system_table = take_branch(args)
     if system_table is not None:
         raise InvalidArgument(
-            f"{args.table}${system_table} is a system table, which can only be read",
+            f"{args.table}${system_table} is a system table, which is read-only",
             next_step=f"see caretaker read '{args.table}${system_table}'",
         )
 
@@ -82,14 +82,14 @@ def _take_table(args: argparse.Namespace) -> None:
 def open_named(
     args: argparse.Namespace, *, options: Mapping[str, str | None] | None = None
 ) -> FileStoreTable:
-    """The one table that was named; `options` are the table's for this handle alone."""
+    """The named table; `options` are dynamic options of this handle."""
     _take_table(args)
     from paimon_core.ddl.alter import check_dynamic_options  # noqa: PLC0415 - fast start
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.rules.tables import is_pattern  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):
-        raise InvalidArgument(f"{args.table!r} is a pattern; this command takes one table")
+        raise InvalidArgument(f"{args.table!r} is a pattern; this command takes a single table")
     table = open_table(
         warehouse_of(args),
         args.table,
@@ -103,7 +103,7 @@ def open_named(
 
 
 def tables_of(args: argparse.Namespace) -> list[str]:
-    """The tables that were named or match the pattern; a branch in the name goes to `args`."""
+    """The named table, or all that match the pattern; sets a branch in the name in `args`."""
     _take_table(args)
     from paimon_maintenance.rules.tables import select_tables  # noqa: PLC0415 - fast start
 

@@ -1,4 +1,4 @@
-"""`caretaker verify TABLE`: is everything there, and does it fit together?"""
+"""`caretaker verify TABLE`: checks that all files exist and are consistent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.progress import progress_for
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
-from paimon_maintenance.job.plan import counted, human_bytes
 from paimon_maintenance.job.report import error_json
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
 
 _MOST_FINDINGS = 50
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print what was found; CORRUPT_TABLE if an error is among it."""
+    """Print the findings; CORRUPT_TABLE if one of them is an error."""
     from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.verify.check import check_table  # noqa: PLC0415 - fast start
 
@@ -54,14 +54,14 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 
 def _scope(args: argparse.Namespace) -> Scope:
-    """What the options ask for; InvalidArgument for options that contradict each other."""
+    """The scope that the options select; InvalidArgument for contradicting options."""
     from paimon_maintenance.verify.check import Scope  # noqa: PLC0415 - fast start
     from paimon_maintenance.verify.deep import default_parallelism  # noqa: PLC0415 - fast start
 
     if args.deep and args.no_rows:
-        raise InvalidArgument("--deep reads every row and --no-rows none: give one of them")
+        raise InvalidArgument("--deep and --no-rows contradict each other: pass only one of them")
     if args.parallelism is not None and (args.parallelism < 1 or not args.deep):
-        raise InvalidArgument("--parallelism is a number of 1 or more, and belongs to --deep")
+        raise InvalidArgument("--parallelism must be 1 or more and requires --deep")
     return Scope(
         rows=not args.no_rows,
         keys=args.keys or args.deep,
@@ -80,4 +80,4 @@ def _lines(name: str, verification: Verification) -> Iterator[str]:
     for finding in verification.findings[:_MOST_FINDINGS]:
         yield f"  {finding.line()}"
     if len(verification.findings) > _MOST_FINDINGS:
-        yield f"  ... and {len(verification.findings) - _MOST_FINDINGS:,} more (--json has all)"
+        yield f"  ... and {len(verification.findings) - _MOST_FINDINGS:,} more (use --json for all)"

@@ -1,12 +1,12 @@
-"""`./caretaker demo`: a lake, Airflow, and the main job on it, from nothing.
+"""`./caretaker demo`: creates a lake, starts Airflow and runs the main jobs.
 
 ::
 
-    main       what is asked for, and the story in its order
-      |-- lake      the demonstration lake: tables, and writers that commit side by side
-      |-- life      what comes after compaction: tags, expiry, rescale, orphans
-      |-- measure   what a table is like before and after: files, runs, seconds, rows, checksum
-      |-- airflow   Airflow standalone of our own, and its REST API
-      |-- kept      processes that end when we end, whatever ends us;  keeper: who sees to it
-      `-- screen    what the person sees: rich on a terminal, plain lines elsewhere
+    main            arguments, and the order of the demo
+      |-- lake           the sample lake: tables, and concurrent writers
+      |-- life           the jobs after compaction: tags, expiry, rescale, orphan files
+      |-- measure        measurements before and after: files, runs, seconds, rows, checksum
+      |-- airflow        a private Airflow standalone, and its REST API
+      |-- child_process  child processes that end with the demo, by means of `supervisor`
+      `-- screen         the output: rich on a terminal, else plain lines
 """

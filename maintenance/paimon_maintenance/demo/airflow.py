@@ -1,6 +1,6 @@
-"""An Airflow of our own: standalone, SQLite, a folder and ports of its own; and its REST API.
+"""A private Airflow: standalone mode, SQLite, its own folder and ports; and its REST API.
 
-Nothing here imports Airflow; it is a command to start and an HTTP server to talk to.
+This module does not import Airflow: it starts a command and calls an HTTP server.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from paimon_core.errors import InvalidArgument, MaintenanceError
-from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.registry import JOBS
 
 USER = "admin"
 FIRST_PORT = 8080
 _HOST = "127.0.0.1"
 _START_SECONDS = 600.0
-_REQUEST_SECONDS = 120.0  # a small machine is busy with Spark meanwhile
+_REQUEST_SECONDS = 120.0  # Spark may keep a small machine busy
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
-# The demo's own: nothing runs but what the demo triggers, and it fails soon.
+# Settings of the demo: only the demo triggers runs, without retries.
 """
 _JOB_SETTINGS = """\
 [jobs.{job}]
@@ -41,13 +41,13 @@ retries = 0
 
 
 class AirflowFailed(MaintenanceError):
-    """Airflow did not start, went away, or answered with an error."""
+    """Airflow did not start, ended, or returned an error."""
 
 
 def free_port(wanted: int | None = None) -> int:
-    """A port that nobody listens on: the wanted one, else 8080, else any."""
+    """A free port: the requested one, else 8080, else any."""
     for port in (wanted,) if wanted is not None else (FIRST_PORT, 0):
-        # A server of ours would answer on this address; one that listens on all takes it as well.
+        # A server on this address or on all addresses occupies the port.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -55,12 +55,12 @@ def free_port(wanted: int | None = None) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise InvalidArgument(f"port {wanted} is in use", next_step="choose another with --port")
+    raise InvalidArgument(f"port {wanted} is in use", next_step="set another port with --port")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where this Airflow lives and how to get in."""
+class AirflowHome:
+    """The folder, address and login of this Airflow."""
 
     home: Path
     port: int
@@ -74,26 +74,26 @@ class Place:
 
 def start_airflow(
     home: Path, *, root: Path, warehouse: str, port: int | None, cores: int
-) -> tuple[Kept, Place]:
-    """Airflow, starting, with the DAGs of the checkout at `root`."""
-    place = Place(home=home, port=free_port(port), password=secrets.token_urlsafe(9))
+) -> tuple[ChildProcess, AirflowHome]:
+    """Start Airflow with the DAGs of the checkout at `root`."""
+    place = AirflowHome(home=home, port=free_port(port), password=secrets.token_urlsafe(9))
     home.mkdir(parents=True, exist_ok=True)
     passwords = home / "simple_auth_manager_passwords.json.generated"
     passwords.write_text(json.dumps({USER: place.password}), encoding="utf-8")
     passwords.chmod(0o600)
     dags = home / "dags"
     dags.mkdir(exist_ok=True)
-    # A folder of its own, so that nobody's caretaker.toml has a say.
+    # A separate folder, so that no other caretaker.toml applies.
     shutil.copy(root / "dags" / "caretaker.py", dags)
     settings = "".join([_SETTINGS, *(_JOB_SETTINGS.format(job=job) for job in JOBS)])
     (dags / "caretaker.toml").write_text(settings, encoding="utf-8")
     env = _environment(place, root=root, warehouse=warehouse, cores=cores)
     command = [sys.executable, "-m", "airflow", "standalone"]
-    return Kept(command, env=env, log=home / "standalone.log"), place
+    return ChildProcess(command, env=env, log=home / "standalone.log"), place
 
 
-def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dict[str, str]:
-    # Whatever Airflow the person runs otherwise must not be meant by accident.
+def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) -> dict[str, str]:
+    # Do not use another Airflow of the user by accident.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     paths = [str(root), str(root / "plugins"), str(root / "dags"), inherited.get("PYTHONPATH", "")]
     spark = {
@@ -110,7 +110,7 @@ def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dic
         "CARETAKER_WAREHOUSE": warehouse,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        # Warnings of Airflow's own dependencies are nothing for whoever watches a demo.
+        # Hide warnings of Airflow's dependencies.
         "PYTHONWARNINGS": "ignore",
         "AIRFLOW__API__HOST": _HOST,
         "AIRFLOW__API__PORT": str(place.port),
@@ -131,22 +131,22 @@ def _environment(place: Place, *, root: Path, warehouse: str, cores: int) -> dic
 
 
 class Client:
-    """Airflow's REST API, logged in."""
+    """A client of the Airflow REST API with a login."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: AirflowHome) -> None:
         self._place = place
         self._token: str | None = None
 
     def get(self, path: str) -> Any:
-        """What the API answers."""
+        """The response of the API."""
         return self._call("GET", f"/api/v2{path}")
 
     def post(self, path: str, body: Mapping[str, object]) -> Any:
-        """What the API answers."""
+        """The response of the API."""
         return self._call("POST", f"/api/v2{path}", body)
 
     def patch(self, path: str, body: Mapping[str, object]) -> Any:
-        """What the API answers."""
+        """The response of the API."""
         return self._call("PATCH", f"/api/v2{path}", body)
 
     def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
@@ -171,29 +171,31 @@ class Client:
             raise AirflowFailed(f"{method} {path}: {e}") from e
 
 
-# A proxy of the environment would not find this machine's own address.
+# A proxy from the environment cannot reach this machine.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def wait_until_ready(
-    airflow: Kept, client: Client, dag_id: str, tell: Callable[[str], None]
+    airflow: ChildProcess, client: Client, dag_id: str, tell: Callable[[str], None]
 ) -> None:
-    """Return once Airflow can run the DAG; AirflowFailed if it ends or takes too long."""
+    """Wait until Airflow can run the DAG; AirflowFailed if it ends or takes too long."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if airflow.exit_code is not None:
-            raise AirflowFailed(f"Airflow ended while it started:\n{airflow.tail()}")
+            raise AirflowFailed(f"Airflow ended during start-up:\n{airflow.tail()}")
         waiting_for = _missing(client, dag_id)
         if not waiting_for:
             return
         if time.monotonic() > deadline:
-            raise AirflowFailed(f"Airflow did not start: no {waiting_for}\n{airflow.tail()}")
+            raise AirflowFailed(
+                f"Airflow did not start: {waiting_for} is missing\n{airflow.tail()}"
+            )
         tell(f"waiting for {waiting_for}")
         time.sleep(1.0)
 
 
 def _missing(client: Client, dag_id: str) -> str:
-    """What is not there yet, for people; empty when all is."""
+    """The missing component as text; empty if Airflow is ready."""
     try:
         health = client.get("/monitor/health")
     except AirflowFailed:
@@ -212,20 +214,20 @@ def _missing(client: Client, dag_id: str) -> str:
 
 
 def trigger(client: Client, dag_id: str, conf: Mapping[str, object]) -> str:
-    """The id of the run started by this."""
+    """Start a run and return its id."""
     client.patch(f"/dags/{dag_id}", {"is_paused": False})
     run = client.post(f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
     return str(run["dag_run_id"])
 
 
 def wait_for_run(
-    airflow: Kept, client: Client, dag_id: str, run_id: str, tell: Callable[[str], None]
+    airflow: ChildProcess, client: Client, dag_id: str, run_id: str, tell: Callable[[str], None]
 ) -> str:
-    """The final state of the run: "success" or "failed"."""
+    """Wait for the run and return its final state: "success" or "failed"."""
     run = _run_path(dag_id, run_id)
     while True:
         if airflow.exit_code is not None:
-            raise AirflowFailed(f"Airflow ended while the run was going on:\n{airflow.tail()}")
+            raise AirflowFailed(f"Airflow ended during the run:\n{airflow.tail()}")
         state = str(client.get(run)["state"])
         if state in {"success", "failed"}:
             return state
@@ -235,7 +237,7 @@ def wait_for_run(
 
 
 def _progress(tasks: list[Mapping[str, Any]]) -> str:
-    """Which tasks run now: "On Spark: shop.order_detail (24.0 MB)"."""
+    """The running tasks as text: "On Spark: shop.order_detail (24.0 MB)"."""
     running = [task for task in tasks if task["state"] in {"running", "queued", "up_for_retry"}]
     return ", ".join(
         task["task_display_name"]
@@ -245,7 +247,7 @@ def _progress(tasks: list[Mapping[str, Any]]) -> str:
 
 
 def report_of(client: Client, dag_id: str, run_id: str) -> Mapping[str, Any]:
-    """What the run's `report` task returned; empty if it did not."""
+    """The result of the `report` task of the run; empty without one."""
     entry = f"{_run_path(dag_id, run_id)}/taskInstances/report/xcomEntries/return_value"
     try:
         value = client.get(entry)["value"]

@@ -1,10 +1,10 @@
-"""The demonstration lake, and the writers that make it need maintenance.
+"""The sample lake of the demo, and its writers.
 
-`shop.order_detail` is a wide primary-key table partitioned by day, `shop.page_view` an append log.
-Several write-only writers, each a process of its own, commit to both side by side, as streaming
-jobs would: small commits, again and again, that touch every day and bucket.
+`shop.order_detail` is a wide primary-key table partitioned by day, `shop.page_view` an append table.
+Several write-only writer processes commit to both concurrently, like streaming jobs: many small commits
+that change every day and bucket.
 
-    python -m paimon_maintenance.demo.lake WAREHOUSE WRITER    one writer; a line on stdout a commit
+    python -m paimon_maintenance.demo.lake WAREHOUSE WRITER    one writer; prints a line per commit
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ VIEWS: Final = f"{DATABASE}.page_view"
 TABLES: Final = (ORDERS, VIEWS)
 WRITERS: Final = 4
 COMMITS: Final = 10
-"""Commits of each writer to the orders; it commits three times as often to the log."""
+"""Commits of each writer to the orders; it commits three times as often to the page views."""
 
 DAYS: Final = ("2026-03-01", "2026-03-02", "2026-03-03")
 _BUCKETS: Final = 5
 _ORDERS_A_COMMIT: Final = 3_000
 _VIEWS_A_COMMIT: Final = 1_000
 _ORDER_IDS: Final = 60_000
-"""So many different orders: most are written several times, by different writers."""
+"""Number of distinct orders; different writers write most of them several times."""
 _DELETED_SHARE: Final = 0.02
 _START_MILLIS: Final = 1_772_323_200_000  # 2026-03-01
 
@@ -84,20 +84,20 @@ _VIEW_COLUMNS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """How many commits a whole lake takes."""
+class WriteVolume:
+    """The number of writers and commits for a lake."""
 
     writers: int = WRITERS
     commits: int = COMMITS
 
     @property
     def all_commits(self) -> int:
-        """Over all writers and both tables."""
+        """Commits of all writers to both tables."""
         return self.writers * self.commits * 4
 
 
 def create_tables(warehouse: str) -> None:
-    """Both tables, empty."""
+    """Create both tables, empty."""
     catalog = FileSystemCatalog(warehouse, {})
     catalog.create_database(DATABASE)
     now = system_environment().now_millis()
@@ -122,7 +122,7 @@ def create_tables(warehouse: str) -> None:
 
 
 def write(warehouse: str, writer: int, commits: int) -> None:
-    """Be one writer: commit to both tables, in turns, a line on standard output for each."""
+    """Run one writer: commit to both tables in turn, and print a line per commit."""
     env = system_environment()
     random = np.random.default_rng(1_000 + writer)
     orders, views = open_table(warehouse, ORDERS), open_table(warehouse, VIEWS)
@@ -147,12 +147,12 @@ def write(warehouse: str, writer: int, commits: int) -> None:
 
 def _orders(random: np.random.Generator, round_: int) -> tuple[pa.Table, np.ndarray]:
     n = _ORDERS_A_COMMIT
-    # Without repetitions, so that one commit never writes a key twice.
+    # Without duplicates, so that a commit never writes a key twice.
     ids = random.choice(_ORDER_IDS, n, replace=False)
     quantity = random.integers(1, 9, n)
     price = random.integers(199, 49_999, n)
     discount = (price * random.choice([0.0, 0.05, 0.1, 0.25], n)).astype(np.int64)
-    # A key must always fall into the same day.
+    # A key must always belong to the same day.
     created = _START_MILLIS + (ids % len(DAYS)) * 86_400_000 + ids * 997 % 86_400_000
     paid = created + random.integers(1_000, 600_000, n)
     status = random.choice(["created", "paid", "packed", "shipped", "delivered"], n)
@@ -185,7 +185,7 @@ def _orders(random: np.random.Generator, round_: int) -> tuple[pa.Table, np.ndar
         "created_at": _millis(created),
         "paid_at": _millis(paid),
         "shipped_at": _millis(paid + 3_600_000, nulls=status != "shipped"),
-        # Rounds go forward in time; within one, later writes of a key win.
+        # Time increases with each round; within a round, the later write of a key wins.
         "binlog_time": pa.array(
             _START_MILLIS + round_ * 60_000 + random.integers(0, 60_000, n), pa.int64()
         ),
@@ -196,7 +196,7 @@ def _orders(random: np.random.Generator, round_: int) -> tuple[pa.Table, np.ndar
 
 
 def orders_of(day: str) -> tuple[pa.Table, np.ndarray]:
-    """Rows of that day alone, and their kinds: for a write that nobody commits."""
+    """Rows of one day and their kinds, for an uncommitted write."""
     rows, kinds = _orders(np.random.default_rng(7), 0)
     wanted = np.flatnonzero(np.array(rows.column("dt").to_pylist()) == day)
     return rows.take(pa.array(wanted)), kinds[wanted]
@@ -227,8 +227,8 @@ def _named(prefix: str, numbers: np.ndarray, *, nulls: np.ndarray | None = None)
 
 
 def _decimal(cents: np.ndarray, precision: int) -> pa.Array:
-    """Amounts of money, none of them negative."""
-    # Arrow's decimals are whole numbers of 16 bytes, the low half first.
+    """Non-negative amounts of money as decimals."""
+    # Arrow's decimals are integers of 16 bytes, low half first.
     halves = np.stack([cents.astype(np.int64), np.zeros(len(cents), np.int64)], axis=1)
     return pa.Array.from_buffers(
         pa.decimal128(precision, 2), len(cents), [None, pa.py_buffer(halves.tobytes())]

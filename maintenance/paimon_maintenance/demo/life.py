@@ -1,8 +1,7 @@
-"""The life of the demo's orders after compaction, chapter by chapter, with what each changed.
+"""The jobs that the demo runs after compaction, with their effect on the orders table.
 
-Tags, an expired partition, snapshots that a consumer holds back, a rescale, and what a failed write
-left behind.  Some chapters go through Airflow's REST API, the others through the runner in this
-process, as `caretaker run` does; the jobs are the same.
+Tags, an expired partition, snapshots that a consumer retains, a rescale, and files of a failed write.  Some
+jobs run through Airflow's REST API, the others in this process, like `caretaker run`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.local import LocalEngine
-from paimon_maintenance.job.plan import human_bytes
+from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.request import RunRequest
@@ -34,12 +33,12 @@ OLDEST_DAY, _, NEWEST_DAY = lake.DAYS
 _DAY_SECONDS: Final = 86_400
 
 InAirflow = Callable[[str, Mapping[str, object]], Mapping[str, Any]]
-"""Triggers the job's DAG with these params and waits; the run's report."""
+"""Triggers the DAG of the job with these params, waits, and returns the report of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One job on the table.  `before` sets the scene; `shows` names the figures that matter."""
+    """One job on the table.  `before` prepares the table; `shows` names the figures to print."""
 
     title: str
     job: str
@@ -52,27 +51,27 @@ class Chapter:
 
 
 def chapters() -> tuple[Chapter, ...]:
-    """The story, in its order."""
+    """All chapters, in order."""
     return (
         Chapter(
-            title=f"A tag, {TAG!r}, keeps the newest snapshot for a week",
+            title=f"Tag {TAG!r} keeps the newest snapshot for a week",
             job="create_tag",
             arguments={"tag": TAG, "time_retained": "7 d"},
             shows=("tags",),
             in_airflow=True,
         ),
         Chapter(
-            title=f"The day {OLDEST_DAY} has become too old, and its partition expires",
+            title=f"Day {OLDEST_DAY} is too old: its partition expires",
             job="expire_partitions",
             arguments={
                 "expiration_time": _age_of_oldest_day(),
                 "timestamp_formatter": "yyyy-MM-dd",
             },
             shows=("partitions", "rows", "files on storage"),
-            note="Its files stay until the snapshots before it expire, and the tag.",
+            note="Its files remain until the earlier snapshots and the tag expire.",
         ),
         Chapter(
-            title=f"Snapshots expire, but a reader, {READER!r}, holds back those from 20 on",
+            title=f"Snapshots expire, but reader {READER!r} retains those from 20 on",
             job="expire_snapshots",
             arguments={"retain_max": 1, "retain_min": 1},
             shows=("snapshots", "consumers", "files on storage", "bytes on storage"),
@@ -81,26 +80,26 @@ def chapters() -> tuple[Chapter, ...]:
             before=_leave_a_consumer,
         ),
         Chapter(
-            title="Nothing was heard of that reader for ten days: it expires",
+            title="The reader has been inactive for ten days: it expires",
             job="expire_consumers",
             arguments={"expiration_time": "7 d"},
             shows=("consumers",),
         ),
         Chapter(
-            title="Now the other snapshots expire too",
+            title="Now the other snapshots expire",
             job="expire_snapshots",
             arguments={"retain_max": 1, "retain_min": 1},
             shows=("snapshots", "files on storage", "bytes on storage"),
             force=True,
         ),
         Chapter(
-            title=f"The day {NEWEST_DAY} grows: its rows move from 5 buckets to 10",
+            title=f"Day {NEWEST_DAY} grows: its rows move from 5 to 10 buckets",
             job="rescale",
             arguments={"bucket_num": 10, "partitions": [f"dt={NEWEST_DAY}"]},
             shows=(f"buckets of {NEWEST_DAY}", "rows", "tags"),
         ),
         Chapter(
-            title="A write failed two days ago; what it left behind is found and removed",
+            title="A write failed two days ago: its orphan files are removed",
             job="remove_orphan_files",
             arguments={"mode": "delete"},
             shows=("files on storage", "files of no snapshot"),
@@ -111,7 +110,7 @@ def chapters() -> tuple[Chapter, ...]:
 
 
 def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[str, str, str]]:
-    """The figures of the chapter before and after; MaintenanceError if its job failed."""
+    """Run the chapter; its figures before and after, or MaintenanceError if the job failed."""
     if chapter.before is not None:
         chapter.before(warehouse)
     before = figures(warehouse)
@@ -121,7 +120,7 @@ def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[
         failed = {**(report.get("failed") or {}), **(report.get("refused") or {})}
         failed = failed or ({} if report else {TABLE: "no report"})
         if failed:
-            raise MaintenanceError(f"{chapter.job}: {failed}", next_step="see the run in Airflow")
+            raise MaintenanceError(f"{chapter.job}: {failed}", next_step="check the run in Airflow")
     else:
         _run_here(chapter, warehouse)
     after = figures(warehouse)
@@ -144,7 +143,7 @@ def _run_here(chapter: Chapter, warehouse: str) -> None:
 
 
 def figures(warehouse: str) -> dict[str, str]:
-    """The table as its keeper sees it: what there is, and what it takes on storage."""
+    """The figures of the table: versions, partitions and storage."""
     table = open_table(warehouse, TABLE)
     snapshots = [snapshot.id for snapshot in table.snapshots.all()]
     entries = scan_files(table, table.latest_or_not_found())
@@ -167,7 +166,7 @@ def figures(warehouse: str) -> dict[str, str]:
 
 
 def _referenced(warehouse: str) -> set[str]:
-    """The data files that a snapshot or a tag needs."""
+    """The data files that snapshots and tags need."""
     table = open_table(warehouse, TABLE)
     heads = [*table.snapshots.all(), *(tag.snapshot for tag in table.tags.all())]
     return {entry.file.file_name for head in heads for entry in scan_files(table, head)}
@@ -178,20 +177,20 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _age_of_oldest_day() -> str:
-    """How long ago it was noon of the oldest day: only what began before that has expired."""
+    """The age of noon on the oldest day: only partitions that start before it are expired."""
     noon = datetime.fromisoformat(OLDEST_DAY) + timedelta(hours=12)
     return f"{int((datetime.now() - noon).total_seconds())} s"  # noqa: DTZ005 - the wall clock
 
 
 def _leave_a_consumer(warehouse: str) -> None:
-    """A streaming reader was at snapshot 20 when it died ten days ago."""
+    """Create a consumer of a streaming reader that died at snapshot 20, ten days ago."""
     table = open_table(warehouse, TABLE)
     table.consumers.set(READER, 20)
     _age(Path(table.root) / "consumer" / f"consumer-{READER}", days=10)
 
 
 def _fail_a_write(warehouse: str) -> None:
-    """A writer wrote its files two days ago, and was killed before it could commit them."""
+    """Create the files of a writer that was killed two days ago, before its commit."""
     table = open_table(warehouse, TABLE)
     into = RowWriter(table, env=system_environment())
     known = set(Path(table.root).rglob("bucket-*/*"))

@@ -1,4 +1,4 @@
-"""`./caretaker demo`: makes a lake that needs maintenance, and lets Airflow and Spark maintain it."""
+"""`./caretaker demo`: creates a lake that needs maintenance, and maintains it with Airflow and Spark."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_maintenance.demo.airflow import (
     USER,
     AirflowFailed,
+    AirflowHome,
     Client,
-    Place,
     report_of,
     start_airflow,
     trigger,
     wait_for_run,
     wait_until_ready,
 )
-from paimon_maintenance.demo.kept import Kept
-from paimon_maintenance.demo.lake import Made
+from paimon_maintenance.demo.child_process import ChildProcess
+from paimon_maintenance.demo.lake import WriteVolume
 from paimon_maintenance.demo.measure import Measure, measure
 from paimon_maintenance.demo.screen import Screen
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
-from paimon_maintenance.job.plan import human_bytes
+from paimon_maintenance.job.text import human_bytes
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DAG_ID: Final = "caretaker_compact"
@@ -41,18 +41,18 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """Somebody wants the demo to end."""
+    """The user interrupts the demo."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code of the demo: 0 if everything went well, 130 if it was interrupted early."""
+    """Run the demo and return its exit code: 0 on success, 130 if it was interrupted early."""
     args = _parser().parse_args(argv)
     screen = Screen()
     _on_signals(_interrupt)
     try:
         return int(_demo(args, screen))
     except Interrupted:
-        screen.say("Interrupted; everything that the demo started has ended.")
+        screen.say("Interrupted. All processes of the demo have ended.")
         return INTERRUPTED
     except (PaimonError, OSError) as e:
         screen.warn(f"demo: {e}")
@@ -62,36 +62,36 @@ def run(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="caretaker demo",
-        description="Makes a lake with hundreds of small files, starts Airflow, triggers the DAG "
-        f"{DAG_ID}, which compacts the lake on Spark, and shows the difference. Airflow's page "
-        "stays up until Ctrl-C. Then the table lives on: tags, expiry, a rescale, orphan files. "
-        "Takes three to four minutes and about 2 GB of memory.",
+        description="Creates a lake with hundreds of small files, starts Airflow, triggers the DAG "
+        f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then runs tag, expiry, "
+        "rescale and orphan file jobs. Airflow keeps running until Ctrl-C. Takes three to four "
+        "minutes and about 2 GB of memory.",
     )
-    parser.add_argument("--exit", action="store_true", help="end when the run is done")
+    parser.add_argument("--exit", action="store_true", help="exit when the demo is done")
     parser.add_argument(
-        "--warehouse", metavar="PATH", help="a warehouse that exists, not a new one"
+        "--warehouse", metavar="PATH", help="use an existing warehouse instead of a new one"
     )
     parser.add_argument(
         "--table",
         metavar="DB.TABLE",
-        help="the table in --warehouse to compact; its files are replaced, its rows stay",
+        help="the table in --warehouse to compact; replaces its files but keeps its rows",
     )
     parser.add_argument("--port", type=int, help="Airflow's port (default: 8080, or a free one)")
     parser.add_argument(
         "--strategy", choices=("full", "minor"), default="full", help="(default: full)"
     )
     parser.add_argument(
-        "--keep", action="store_true", help="leave the lake and Airflow's logs on disk in the end"
+        "--keep", action="store_true", help="keep the lake and the logs of Airflow on disk"
     )
     return parser
 
 
 def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
     if (args.warehouse is None) != (args.table is None):
-        raise InvalidArgument("--warehouse and --table belong together")
+        raise InvalidArgument("--warehouse and --table must be set together")
     if not (ROOT / "dags" / "caretaker.py").is_file():
         raise InvalidArgument(
-            "the demo needs the DAG file, which only a checkout has",
+            "the demo needs the DAG file of a checkout",
             next_step="run ./caretaker demo in a checkout",
         )
     with _folder(screen, keep=args.keep) as folder, ExitStack() as running:
@@ -106,13 +106,13 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
             cores=max(1, min(4, os.cpu_count() or 1)),
         )
         running.callback(_uninterrupted, airflow.stop)
-        screen.say(f"Airflow starts in the background (its log: {airflow.log}).")
+        screen.say(f"Airflow starts in the background (log: {airflow.log}).")
         if own:
             before = _make_lake(warehouse, folder, screen)
         client = Client(place)
         with screen.step("Starting Airflow: scheduler, DAG processor, API server") as step:
             wait_until_ready(airflow, client, DAG_ID, step.update)
-            step.done("Airflow is up")
+            step.done("Airflow is running")
         with screen.step(f"Running DAG {DAG_ID}") as step:
             conf = {
                 "warehouse": warehouse,
@@ -128,39 +128,39 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
             code = _live_on(screen, airflow, client, warehouse)
         if not args.exit:
             _stay(screen, airflow, place, run_id)
-        with screen.step("Ending Airflow") as step:
+        with screen.step("Stopping Airflow") as step:
             _uninterrupted(airflow.stop)
-            step.done("Airflow has ended")
+            step.done("Airflow has stopped")
         return code
 
 
 def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measure]:
     from paimon_maintenance.demo import lake  # noqa: PLC0415 - pyarrow, after the arguments are checked
 
-    made = Made()
+    made = WriteVolume()
     with screen.step(
-        f"Making a lake: {made.writers} writers commit to {' and '.join(lake.TABLES)}"
+        f"Creating a lake: {made.writers} writers commit to {' and '.join(lake.TABLES)}"
     ) as step:
         lake.create_tables(warehouse)
         _write(warehouse, folder, made, step.update)
         before = _measured(warehouse, lake.TABLES)
         files = sum(m.files for m in before.values())
-        step.done(f"Made a lake of {files} files in {made.all_commits} commits: {warehouse}")
+        step.done(f"Created a lake of {files} files in {made.all_commits} commits: {warehouse}")
     return before
 
 
-def _write(warehouse: str, folder: Path, made: Made, tell: Callable[[str], None]) -> None:
-    """Let all writers run side by side until they are done."""
+def _write(warehouse: str, folder: Path, made: WriteVolume, tell: Callable[[str], None]) -> None:
+    """Run all writers concurrently and wait for them."""
     env = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'maintenance'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     with ExitStack() as running:
-        writers: list[Kept] = []
+        writers: list[ChildProcess] = []
         for number in range(made.writers):
             command = [sys.executable, "-m", "paimon_maintenance.demo.lake", warehouse]
             command += [str(number), str(made.commits)]
-            writer = Kept(command, env=env, log=folder / f"writer-{number}.log")
+            writer = ChildProcess(command, env=env, log=folder / f"writer-{number}.log")
             running.callback(_uninterrupted, writer.stop)
             writers.append(writer)
         while any(writer.exit_code is None for writer in writers):
@@ -183,7 +183,7 @@ def _tell(
     state: str,
     report: Mapping[str, Any],
 ) -> ExitCode:
-    """Show before and after; FAILURE if the run failed or a row changed."""
+    """Show the results before and after; FAILURE if the run failed or a row changed."""
     code = ExitCode.SUCCESS if state == "success" else ExitCode.FAILURE
     for table, reason in {**(report.get("failed") or {}), **(report.get("refused") or {})}.items():
         screen.warn(f"{table}: {reason}")
@@ -193,26 +193,26 @@ def _tell(
             ["snapshot", str(old.snapshot), str(new.snapshot)],
             ["files", f"{old.files:,}", f"{new.files:,}"],
             ["bytes", human_bytes(old.bytes), human_bytes(new.bytes)],
-            ["reading all of it", f"{old.seconds:.2f} s", f"{new.seconds:.2f} s"],
+            ["full read", f"{old.seconds:.2f} s", f"{new.seconds:.2f} s"],
             ["rows", f"{old.rows:,}", f"{new.rows:,}"],
-            ["checksum of the rows", old.checksum, new.checksum],
+            ["row checksum", old.checksum, new.checksum],
         ]
         if old.sorted_runs is not None and new.sorted_runs is not None:
             runs = [f"{old.sorted_runs:.1f}", f"{new.sorted_runs:.1f}"]
-            rows.insert(2, ["sorted runs a bucket", *runs])
+            rows.insert(2, ["sorted runs per bucket", *runs])
         screen.table(table, ["", "before", "after"], rows)
         if not old.same_rows(new):
-            # Somebody else may write to a table that is not ours.
-            screen.warn(f"{table}: the rows are not the same (unless somebody wrote meanwhile)")
+            # Other writers may write to an existing table.
+            screen.warn(f"{table}: the rows differ (expected only with concurrent writers)")
             code = ExitCode.FAILURE
     if code is ExitCode.SUCCESS:
         fewer = any(after[table].files < old.files for table, old in before.items())
-        screen.say("The same rows, in fewer files." if fewer else "Nothing was due: as before.")
+        screen.say("The same rows, in fewer files." if fewer else "Nothing to do: no change.")
     return code
 
 
-def _live_on(screen: Screen, airflow: Kept, client: Client, warehouse: str) -> ExitCode:
-    """Tell the rest of the table's life; FAILURE if it is not whole in the end."""
+def _live_on(screen: Screen, airflow: ChildProcess, client: Client, warehouse: str) -> ExitCode:
+    """Run the remaining jobs; FAILURE if the final verification finds problems."""
     from paimon_core.table.open import open_table  # noqa: PLC0415
     from paimon_maintenance.demo import life  # noqa: PLC0415 - pyarrow, after the arguments are checked
     from paimon_maintenance.verify.check import Scope, check_table  # noqa: PLC0415
@@ -241,26 +241,26 @@ def _live_on(screen: Screen, airflow: Kept, client: Client, warehouse: str) -> E
     return ExitCode.SUCCESS
 
 
-def _stay(screen: Screen, airflow: Kept, place: Place, run_id: str) -> None:
-    """Show the way to the UI, and wait for Ctrl-C."""
+def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str) -> None:
+    """Print the link to the UI, and wait for Ctrl-C."""
     screen.say("")
     run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"
     screen.say(f"Airflow:  {run_page}")
     screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
     screen.say(f"Login:    {USER} / {place.password}")
-    screen.say("Ctrl-C ends everything.")
+    screen.say("Press Ctrl-C to stop everything.")
     try:
         while airflow.exit_code is None:
             time.sleep(1.0)
     except Interrupted:
         screen.say("")
         return
-    raise AirflowFailed(f"Airflow ended by itself:\n{airflow.tail()}")
+    raise AirflowFailed(f"Airflow ended unexpectedly:\n{airflow.tail()}")
 
 
 @contextmanager
 def _folder(screen: Screen, *, keep: bool) -> Iterator[Path]:
-    """A folder of our own for lake, Airflow and logs; gone in the end unless it is to stay."""
+    """A folder for lake, Airflow and logs; deleted at the end unless `keep` is set."""
     folder = Path(tempfile.mkdtemp(prefix="caretaker-demo-"))
     try:
         yield folder
@@ -271,13 +271,13 @@ def _folder(screen: Screen, *, keep: bool) -> Iterator[Path]:
         raise
     finally:
         if keep:
-            screen.say(f"Lake and logs stay in {folder}.")
+            screen.say(f"Lake and logs remain in {folder}.")
         else:
             _uninterrupted(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def _absolute(warehouse: str) -> str:
-    """The warehouse for processes that run elsewhere: a path becomes absolute, a URL stays."""
+    """The warehouse for other processes: makes a path absolute, keeps a URL."""
     return warehouse if "://" in warehouse else str(Path(warehouse).resolve())
 
 
@@ -292,7 +292,7 @@ def _on_signals(handler: Any) -> None:
 
 
 def _uninterrupted(do: Callable[[], object]) -> None:
-    """Do it to its end; who interrupts us now only wants what is already happening."""
+    """Run a function without interruption: the demo is already ending."""
     _on_signals(signal.SIG_IGN)
     try:
         do()

@@ -1,4 +1,4 @@
-"""What a table is like: its files, how long a query over it takes, and what its rows are."""
+"""Measures a table: files, time of a full read, and a checksum of its rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One table at one snapshot.
+    """The measurements of one table at one snapshot.
 
-    `sorted_runs` is the mean over the buckets of a primary-key table, None for others.  `seconds`
-    is how long reading and merging all rows took, `checksum` does not depend on their order.
+    `sorted_runs` is the mean over the buckets of a primary-key table, else None.  `seconds` is the time
+    to read and merge all rows.  `checksum` does not depend on their order.
     """
 
     snapshot: int
@@ -36,12 +36,12 @@ class Measure:
     seconds: float
 
     def same_rows(self, other: Measure) -> bool:
-        """Whether both hold the same rows."""
+        """Whether both have the same rows."""
         return (self.rows, self.checksum) == (other.rows, other.checksum)
 
 
 def measure(warehouse: str, name: str) -> Measure:
-    """The table as it is now."""
+    """Measure the current table."""
     table = open_table(warehouse, name)
     snapshot = table.latest_or_not_found()
     entries = scan_files(table, snapshot)
@@ -51,7 +51,7 @@ def measure(warehouse: str, name: str) -> Measure:
     rows, total, seconds = 0, np.uint64(0), 0.0
     batches = read_table(table, snapshot)
     while True:
-        # A batch at a time, as the table may be larger than memory; hashing is not timed.
+        # Batch by batch, because the table may exceed the memory; hashing is not timed.
         started = time.perf_counter()
         batch = next(batches, None)
         seconds += time.perf_counter() - started
@@ -72,7 +72,7 @@ def measure(warehouse: str, name: str) -> Measure:
 
 
 def _runs(buckets: list[list[DataFileMeta]]) -> float:
-    """Sorted runs a bucket: each file of level 0 is one, and so is each higher level."""
+    """Sorted runs per bucket: each file of level 0 and each higher level is one."""
     runs = [
         sum(f.level == 0 for f in files) + len({f.level for f in files if f.level})
         for files in buckets
@@ -81,15 +81,15 @@ def _runs(buckets: list[list[DataFileMeta]]) -> float:
 
 
 def _hash(table: FileStoreTable, batch: pa.RecordBatch) -> np.ndarray:
-    """64 bits for each row, of all of its values.
+    """A 64-bit hash of all values of each row.
 
-    The row kind is no part of it: files of the top level are read as +I whatever they hold, in Java
-    too, so compaction may turn +U into +I.
+    The row kind is not included: files of the top level are always read as +I, also in Java, so
+    compaction may turn +U into +I.
     """
     fields = table.schema.fields
     columns = [batch.column(field.name) for field in fields]
     types = [field.type for field in fields]
-    # Two hashes of 32 bits, over the columns forth and back, make one that hardly collides.
+    # Two 32-bit hashes, over the columns forwards and backwards, give a 64-bit hash.
     forth = hash_rows(columns, types).astype(np.uint32).astype(np.uint64)
     back = hash_rows(columns[::-1], types[::-1]).astype(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What the person sees: a spinner and coloured lines on a terminal, plain lines elsewhere."""
+"""The output of the demo: a spinner and coloured lines on a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TALK_EVERY_SECONDS = 15.0
 
 
 class Screen:
-    """Tells the story of a run, a step at a time."""
+    """Prints the progress of the demo, step by step."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.console = Console(file=out or sys.stdout, highlight=False)
@@ -25,7 +25,7 @@ class Screen:
 
     @property
     def lively(self) -> bool:
-        """Whether somebody watches a terminal."""
+        """Whether the output is a terminal."""
         return self.console.is_terminal
 
     def say(self, text: str) -> None:
@@ -33,12 +33,12 @@ class Screen:
         self.console.print(text, markup=False, soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """One line that matters."""
+        """Print an important line."""
         self.console.print(text, markup=False, soft_wrap=True, style="bold red")
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """A step that takes a while: what it is, how far it is, how long it took."""
+        """Show a long step: title, progress and duration."""
         step = Step(self, title)
         if not self.lively:
             self.say(f"[{self.clock()}] {title} ...")
@@ -56,7 +56,7 @@ class Screen:
         return f"{seconds // 60}:{seconds % 60:02d}"
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; the first column holds names, the others figures."""
+        """Print a table; the first column has names, the others figures."""
         if self.lively:
             shown = Table(title=title, title_justify="left", title_style="bold")
             for number, column in enumerate(columns):
@@ -88,7 +88,7 @@ class Step:
         self._last = ""
 
     def update(self, text: str) -> None:
-        """How far it is; where there is no spinner, only news, and not too often."""
+        """Show the progress; without a spinner, only changes, at a limited rate."""
         now = time.monotonic()
         if self.status is not None:
             self.status.update(f"{self.title}: {escape(text)} ({now - self.started:.0f} s)")
@@ -97,5 +97,5 @@ class Step:
             self.screen.say(f"[{self.screen.clock()}]   {text}")
 
     def done(self, text: str) -> None:
-        """What to say in the end instead of the title."""
+        """Set the text to print at the end instead of the title."""
         self.result = text

@@ -1,14 +1,14 @@
-"""A driver that ends with its supervisor, however the supervisor ends.
+"""A driver that ends when its supervisor ends, for whatever reason.
 
-The supervisor (the task that called spark-submit) holds the writing end of a named pipe and never
-writes.  The driver holds the reading end: once the supervisor is gone, the system closes the
-writing end, and a read tells end-of-file instead of "nothing yet".  No process id is looked up, so
-none can be reused, and a supervisor that is killed before the driver has started is noticed too.
-The driver also locks the pipe, which tells the supervisor when the driver is gone in turn.
+The supervisor (the task that calls spark-submit) holds the write end of a named pipe and never writes.
+The driver holds the read end.  When the supervisor ends, the system closes the write end, and the
+driver reads end-of-file.  This does not depend on process ids, which can be reused, and it also works
+if the supervisor is killed before the driver starts.  The driver locks the pipe, so that the supervisor
+can see when the driver has ended.
 
-The driver also ends with its JVM, its parent: a driver whose JVM was killed is reported as lost, so
-it must not commit any more.  The JVM in turn ends with its Python (Spark's PythonRunner waits for
-it), so the whole application ends.
+The driver also ends when its parent, the JVM, ends: a driver with a killed JVM is reported as lost, so it
+must not commit.  The JVM ends when its Python process ends (Spark's PythonRunner waits for it), so the
+whole application ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final, NoReturn
 logger = logging.getLogger(__name__)
 
 ENDED_WITH_SUPERVISOR: Final = 75
-"""Exit code of a driver that ended because its supervisor did (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a driver that ends because its supervisor ended (EX_TEMPFAIL of sysexits.h)."""
 _PARENT_SECONDS: Final = 0.5
 _DRIVER_SECONDS: Final = 30.0
 _DRIVER_STEP_SECONDS: Final = 0.05
@@ -36,14 +36,14 @@ _NAME: Final = "lifeline"
 
 @contextmanager
 def held_lifeline(folder: Path) -> Iterator[Path]:
-    """A lifeline in this folder: held while the block runs, this process lives and its parent does.
+    """A lifeline in this folder, held while the block runs and this process and its parent live.
 
-    The parent counts because a task runner whose own supervisor was killed is given up: its task
-    may be running somewhere else already.
+    The parent counts because Airflow gives up a task runner whose supervisor was killed, and may
+    already run its task on another worker.
     """
     path = folder / _NAME
     os.mkfifo(path, 0o600)
-    # A pipe opens for writing without waiting only while somebody reads.
+    # A pipe opens for writing without blocking only while a reader has it open.
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         holding = _Holding(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
@@ -69,9 +69,9 @@ def held_lifeline(folder: Path) -> Iterator[Path]:
 
 
 def driver_has_ended(path: Path) -> bool:
-    """Whether no driver of this lifeline runs any more, after waiting for it for a while.
+    """Whether all drivers of this lifeline have ended; waits for a while.
 
-    To be asked when the lifeline is no longer held.  A driver that starts later ends at once.
+    Call it after releasing the lifeline.  A driver that starts later ends immediately.
     """
     deadline = time.monotonic() + _DRIVER_SECONDS
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -90,14 +90,14 @@ def driver_has_ended(path: Path) -> bool:
 
 
 class _Holding:
-    """The writing end; closed once, by whichever thread comes first."""
+    """The write end; the first thread closes it, once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
         self._lock = threading.Lock()
 
     def let_go(self) -> None:
-        """Close it, unless it is closed."""
+        """Close the pipe unless it is already closed."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -105,7 +105,7 @@ class _Holding:
 
 
 class Supervised:
-    """The driver's end of a lifeline.  It must be made where the supervisor may already be gone."""
+    """The read end of a lifeline, for the driver.  The supervisor may already be gone."""
 
     def __init__(self, path: str | Path) -> None:
         self._check_parent = ends_with_parent()
@@ -116,21 +116,21 @@ class Supervised:
             _end(f"the lifeline {path} is no longer held")
 
     def watch(self) -> None:
-        """End this process as soon as the supervisor or the parent process is gone."""
+        """Start a thread that ends this process when the supervisor or the parent process ends."""
         self.check()
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def check(self) -> None:
-        """End this process if the supervisor or the parent process is gone.
+        """End this process if the supervisor or the parent process has ended.
 
-        To be called before anything that others can see: the watching thread may be late.
+        Call it before every visible change, because the watching thread may be late.
         """
         self._check_parent()
         try:
             os.read(self._descriptor, 1)
         except BlockingIOError:
-            return  # somebody still holds the other end
-        _end("its supervisor is gone")
+            return  # a process still holds the other end
+        _end("its supervisor has ended")
 
     def _watch(self) -> None:
         poll = select.poll()
@@ -141,20 +141,20 @@ class Supervised:
 
 
 def ends_with_parent() -> Callable[[], None]:
-    """A check that ends this process once its present parent is gone.
+    """A check that ends this process if its current parent has ended.
 
-    For work in a task runner itself: without its supervisor, its task may run somewhere else.
+    For work inside a task runner: without its supervisor, its task may run on another worker.
     """
     parent = os.getppid()
 
     def check() -> None:
         if os.getppid() != parent:
-            _end("the process that started it is gone")
+            _end("the process that started it has ended")
 
     return check
 
 
 def _end(why: str) -> NoReturn:
-    # Nothing is cleaned up on purpose: it would take time, and a crash at any point is harmless.
-    logger.error("this process ends without another commit: %s", why)
+    # No clean-up on purpose: it takes time, and a crash at any point is harmless.
+    logger.error("this process ends without further commits: %s", why)
     os._exit(ENDED_WITH_SUPERVISOR)

@@ -1,4 +1,4 @@
-"""Packing many things of different sizes into few groups: units into tasks, tables into batches."""
+"""Packs items of different sizes into few groups: units into tasks, tables into batches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MB = 1024**2
 SMALLEST_TASK_BYTES = 16 * MB
 LARGEST_TASK_BYTES = 512 * MB
 TASKS_PER_SLOT = 4
-"""More tasks than slots, so that slots that finish early take over from slow ones."""
+"""Tasks per slot: more than one, so that fast slots take over work from slow ones."""
 
 
 def pack(items: Sequence[T], groups: int, size: Callable[[T], int]) -> list[list[T]]:
-    """At most `groups` non-empty groups of about equal size, the largest items first in each.
+    """At most `groups` non-empty groups of about equal size, with the largest items first in each.
 
-    Longest processing time first: each item goes to the group that is smallest so far.  Ties are
-    settled by position, so the same input always gives the same groups.
+    Longest processing time first: each item goes to the smallest group.  Ties are broken by position,
+    so the same input always gives the same groups.
     """
     count = min(max(1, groups), len(items))
     packed: list[list[T]] = [[] for _ in range(count)]
@@ -28,16 +28,16 @@ def pack(items: Sequence[T], groups: int, size: Callable[[T], int]) -> list[list
     for position in order:
         load, group = heapq.heappop(heap)
         packed[group].append(items[position])
-        # Items of size zero must spread as well.
+        # Spread items of size zero too.
         heapq.heappush(heap, (load + max(1, size(items[position])), group))
     return [group for group in packed if group]
 
 
 def task_count(sizes: Sequence[int], *, slots: int) -> int:
-    """Into how many tasks units of these sizes go, on `slots` cores.
+    """The number of tasks for units of these sizes on `slots` cores.
 
-    A task costs about 70 ms even when it does nothing, and a task that is lost is done again:
-    so neither tiny nor huge ones, and a few for each slot when there is enough to do.
+    Even an empty task costs about 70 ms, and a lost task runs again.  So tasks are neither tiny nor
+    huge, and there are a few per slot if there is enough work.
     """
     whole = sum(sizes)
     wanted = whole // max(1, slots * TASKS_PER_SLOT)

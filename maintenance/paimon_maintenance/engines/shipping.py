@@ -1,7 +1,7 @@
-"""Our own packages as one zip file, for executors that do not have them installed.
+"""Packs Caretaker's packages into a zip file for executors without an installation.
 
-They are pure Python.  The packages that they need (pyarrow, numpy, fastavro, fsspec, pyroaring) must
-be installed on the executors.
+They are pure Python.  Their dependencies (pyarrow, numpy, fastavro, fsspec, pyroaring) must be
+installed on the executors.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 
 PACKAGES: Final = ("paimon_core", "paimon_maintenance")
 _FIXED_TIME: Final = (2020, 1, 1, 0, 0, 0)
-"""So that the same sources make the same bytes, and clusters that cache files see no change."""
+"""A fixed time: the same sources give the same bytes, so clusters can cache the file."""
 
 
 def write_packages(target: Path) -> Path:
-    """The zip file, written to `target`."""
+    """Write the zip file to `target` and return its path."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in _sources():
             entry = zipfile.ZipInfo(name, date_time=_FIXED_TIME)
@@ -28,11 +28,11 @@ def write_packages(target: Path) -> Path:
 
 
 def package_folder(name: str) -> Path:
-    """The folder of a package, found without importing it.  ModuleNotFoundError if it is absent."""
+    """The folder of a package, without importing it.  ModuleNotFoundError if it is not installed."""
     spec = importlib.util.find_spec(name)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         return Path(folder)
-    message = f"package {name} is not on the path of this Python"
+    message = f"package {name} is not on the Python path"
     raise ModuleNotFoundError(message, name=name)
 
 

@@ -1,9 +1,9 @@
-"""Units of work on Spark: the only module that knows PySpark, and only once units are run.
+"""Runs units of work on Spark; the only module that imports PySpark, when the first units run.
 
-Units become rows of a DataFrame, packed into tasks of similar bytes; `mapInArrow` runs them on the
-executors, on classic Spark and on Spark Connect alike, and their results come back as rows.  An
-error inside a unit is that unit's result.  When tasks die without a word (a killed worker), every
-task is tried again in a Spark job of its own, so that only those that die again are lost.
+Units become rows of a DataFrame, packed into tasks of similar size.  `mapInArrow` runs them on the
+executors, with classic Spark and Spark Connect, and returns the results as rows.  An error in a unit is
+the result of that unit.  If tasks die without an error (a killed worker), every task runs again in its
+own Spark job, so that only the tasks that die again are lost.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from paimon_maintenance.engines.spark_loss import (
     raise_if_lost,
     reason_of,
 )
+from paimon_maintenance.engines.spark_output import StartupOutput
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 
 if TYPE_CHECKING:
@@ -53,21 +54,21 @@ _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _CHUNKS_AT_ONCE: Final = 16
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit: master and configuration are its affair then."""
+"""Set by spark-submit, which then controls master and configuration."""
 
 
 class SparkUnavailable(MaintenanceError):
-    """Spark could not be started."""
+    """Spark cannot start."""
 
     default_next_step = (
-        "check that a JDK 17 or newer is installed and the master can be reached; "
-        "--engine local runs without Spark"
+        "check that a JDK 17 or newer is installed and that the master is reachable, or use "
+        "--engine local to run without Spark"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A session, whether it is ours to stop, and the folder with what executors fetch from us."""
+class StartedSession:
+    """A session, whether to stop it at the end, and the folder that executors fetch packages from."""
 
     session: SparkSession
     owned: bool = False
@@ -76,16 +77,18 @@ class Started:
 
 @dataclass(slots=True)
 class SparkEngine:
-    """Runs units on Spark; the session starts with the first units, not before.
+    """Runs units on Spark; the session starts with the first units.
 
-    `master` is a master URL or a Spark Connect URL (sc://...); None takes what spark-submit or an
-    active session brings along, else local[*].  `parallelism`: at most so many tasks.
+    `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of an
+    active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
+    the JVM's messages appear only if Spark does not start, or after it has started.
     """
 
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    _started: Started | None = None
+    verbose: bool = False
+    _started: StartedSession | None = None
 
     @property
     def name(self) -> str:
@@ -94,12 +97,12 @@ class SparkEngine:
 
     @property
     def is_parallel(self) -> bool:
-        """Spark is made for it."""
+        """Always true."""
         return True
 
     @property
     def started(self) -> bool:
-        """Whether a session was needed so far."""
+        """Whether the session has started."""
         return self._started is not None
 
     def run_units(
@@ -110,7 +113,7 @@ class SparkEngine:
         on_done: Callable[[UnitResult], None] | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
-        """One result a unit, in the units' order (see `paimon_maintenance.job.engine.Engine`)."""
+        """One result per unit, in the order of the units (see `paimon_maintenance.job.engine.Engine`)."""
         if not units:
             return []
         session = self.session()
@@ -121,9 +124,7 @@ class SparkEngine:
                 results = _collect(session, units, tasks, run)
         except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
             raise_if_lost(session, e)
-            logger.warning(
-                "a Spark job failed as a whole; its tasks are tried one by one: %s", reason_of(e)
-            )
+            logger.warning("a Spark job failed; running its tasks one by one: %s", reason_of(e))
             results = _one_by_one(session, units, tasks, run, slots)
         if on_done is not None:
             for result in results:
@@ -138,30 +139,30 @@ class SparkEngine:
         *,
         ranges: int,
     ) -> list[UnitResult]:
-        """One result a range (see `paimon_maintenance.job.engine.ShuffleEngine`)."""
+        """One result per range (see `paimon_maintenance.job.engine.ShuffleEngine`)."""
         session = self.session()
         slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
         try:
             return _shuffled(session, units, tasks, split, join, ranges)
         except Exception as e:
-            logger.debug("the Spark job of a shuffle failed", exc_info=True)
+            logger.debug("the Spark shuffle job failed", exc_info=True)
             raise_if_lost(session, e)
             raise SparkLost(
-                f"the Spark job that brings rows together failed: {reason_of(e)}",
-                next_step="look at the executors' logs; then run again",
+                f"the Spark shuffle job failed: {reason_of(e)}",
+                next_step="check the logs of the executors, then run again",
             ) from e
 
     def session(self) -> SparkSession:
-        """The session, started now if it was not; SparkUnavailable if it cannot be."""
+        """The session, started if necessary; SparkUnavailable if it cannot start."""
         if self._started is None:
-            self._started = _start(self.master, self.conf)
+            self._started = _start(self.master, self.conf, verbose=self.verbose)
         return self._started.session
 
     def _tasks(
         self, session: SparkSession, units: Sequence[WorkUnit]
     ) -> tuple[int, list[list[int]]]:
-        """How many tasks run at once, and the units of each task by their indexes."""
+        """The number of parallel tasks, and the unit indexes of each task."""
         try:
             slots = self.parallelism or _slots(session)
         except Exception as e:
@@ -172,15 +173,15 @@ class SparkEngine:
         return slots, pack(range(len(units)), count, lambda i: sizes[i])
 
     def close(self) -> None:
-        """Stop the session if it was started here; one that is gone already counts as stopped."""
+        """Stop the session if this engine started it; a lost session counts as stopped."""
         started, self._started = self._started, None
         if started is None:
             return
         if started.owned:
             try:
                 started.session.stop()
-            except Exception:  # what was done must be reported all the same
-                logger.debug("the Spark session could not be stopped", exc_info=True)
+            except Exception:  # report the run anyway
+                logger.debug("cannot stop the Spark session", exc_info=True)
         if started.shipped is not None:
             started.shipped.cleanup()
 
@@ -188,7 +189,7 @@ class SparkEngine:
 # --- the session --------------------------------------------------------------------------------
 
 
-def _start(master: str | None, conf: dict[str, str]) -> Started:
+def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
@@ -200,7 +201,7 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
     if master is None:
         active = SparkSession.getActiveSession()
         if active is not None:
-            return Started(active)
+            return StartedSession(active)
     submitted = _SUBMITTED in os.environ
     logging.getLogger().addFilter(is_not_of_py4j)
     prepare_workers()
@@ -208,12 +209,17 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
     try:
         if master is not None and master.startswith(CONNECT_SCHEME):
             session = builder.remote(master).getOrCreate()
-            return Started(session, owned=True, shipped=_ship(session))
+            return StartedSession(session, owned=True, shipped=_ship(session))
         if master is not None or not submitted:
             builder = builder.master(master or DEFAULT_MASTER)
-        for key, value in {**_defaults(master, submitted=submitted), **conf}.items():
+        conf = {**_defaults(master, submitted=submitted), **conf}
+        for key, value in conf.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        if submitted or verbose:
+            session = builder.getOrCreate()
+        else:
+            with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
+                session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as e:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
@@ -221,13 +227,42 @@ def _start(master: str | None, conf: dict[str, str]) -> Started:
         # The JVM was started before this process could set the workers' path.
         session.sparkContext.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     elsewhere = not submitted and not _is_local(master)
-    return Started(session, owned=True, shipped=_ship(session) if elsewhere else None)
+    return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
+
+
+@contextmanager
+def _quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
+    """Start the JVM for the session of the block, and hide its output unless the block fails.
+
+    Does nothing if this process already has a JVM.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see `_start`
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - see `_start`
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - nothing public has it
+        yield
+        return
+    output = StartupOutput()
+    try:
+        try:
+            settings = SparkConf().setAll(list(conf.items()))
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                settings, popen_kwargs={"stderr": output.write_end}
+            )
+        finally:
+            output.close_write_end()
+        SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001 - as above
+        yield
+    except BaseException:
+        output.release()
+        raise
+    output.discard()
 
 
 def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
-    """Give executors elsewhere our packages; spark-submit does so by itself (--py-files).
+    """Send the packages to the executors; spark-submit does this itself (--py-files).
 
-    The folder has to stay while the session lives: executors fetch from it when they start.
+    The folder must exist as long as the session: executors fetch from it when they start.
     """
     folder = tempfile.TemporaryDirectory(prefix="caretaker-")
     session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
@@ -241,7 +276,7 @@ def _is_local(master: str | None) -> bool:
 def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
     conf = {"spark.ui.showConsoleProgress": "false"}
     if not submitted and _is_local(master):
-        # A machine whose name does not resolve can still run Spark for itself.
+        # Local Spark also works on a machine whose host name does not resolve.
         conf |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -251,14 +286,14 @@ def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
 
 
 def prepare_workers() -> None:
-    """Let workers run this Python and find these packages, unless the environment says how."""
+    """Make workers use this Python and find these packages, unless the environment configures it."""
     os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*package_parents(), *known]))
 
 
 def _slots(session: SparkSession) -> int:
-    """How many tasks run at once; a guess where Spark Connect does not tell."""
+    """The number of parallel tasks; an estimate for Spark Connect."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - Spark Connect has no context, and several errors to say so
@@ -275,20 +310,20 @@ def _collect(
     tasks: Sequence[Sequence[int]],
     run: Callable[[bytes], bytes],
 ) -> list[UnitResult]:
-    """The results of all units of these tasks, in one Spark job."""
+    """Run all units of these tasks in one Spark job and return their results."""
     rows = _distributed(session, units, tasks).mapInArrow(OnExecutor(run), _RESULT_SCHEMA).toArrow()
     results = _results(rows)
     expected = sum(len(t) for t in tasks)
     if len(results) != expected:
         raise SparkLost(
-            f"Spark returned {len(results)} results of {expected} units",
-            next_step="look at the executors' logs, then run again",
+            f"Spark returned {len(results)} results for {expected} units",
+            next_step="check the logs of the executors, then run again",
         )
     return results
 
 
 def _results(rows: pa.Table) -> list[UnitResult]:
-    """Rows of `_RESULT_SCHEMA` as results, by index."""
+    """The rows of `_RESULT_SCHEMA` as results, sorted by index."""
     results = [
         UnitResult(
             index=row["index"],
@@ -305,7 +340,7 @@ def _results(rows: pa.Table) -> list[UnitResult]:
 def _watched(
     session: SparkSession, tasks: int, on_share: Callable[[float], None] | None
 ) -> Iterator[None]:
-    """Tell which share of the tasks is done while the block runs; classic Spark only."""
+    """Report the share of finished tasks while the block runs; classic Spark only."""
     if on_share is None or not hasattr(session, "_jsparkSession"):
         yield
         return
@@ -326,7 +361,7 @@ def _watched(
                 ]
             except Exception:  # noqa: BLE001 - Spark is gone, which the job itself reports
                 return
-            # The stage before ours only deals the units out.
+            # The stage before ours only distributes the units.
             done = max(
                 (s.numCompletedTasks for s in stages if s and s.numTasks == tasks), default=0
             )
@@ -344,7 +379,7 @@ def _watched(
 def _distributed(
     session: SparkSession, units: Sequence[WorkUnit], tasks: Sequence[Sequence[int]]
 ) -> DataFrame:
-    """One row a unit, and one partition a task."""
+    """A DataFrame with one row per unit and one partition per task."""
     import pyarrow as pa  # noqa: PLC0415 - fast start
 
     rows = [(task, index) for task, indexes in enumerate(tasks) for index in indexes]
@@ -372,8 +407,8 @@ def _shuffled(
     join: Callable[[int, Iterator[bytes]], bytes],
     ranges: int,
 ) -> list[UnitResult]:
-    """Units to chunks, chunks of a range to one task, and its result."""
-    # Chunks are up to some megabytes each: many of them in one Arrow batch would not fit.
+    """Split units into chunks, move the chunks of each range to one task, and join them."""
+    # A chunk has up to a few megabytes, so an Arrow batch holds only a few of them.
     before = session.conf.get(_ARROW_BATCH, None)
     session.conf.set(_ARROW_BATCH, str(_CHUNKS_AT_ONCE))
     try:
@@ -401,7 +436,7 @@ def _one_by_one(
     run: Callable[[bytes], bytes],
     slots: int,
 ) -> list[UnitResult]:
-    """The results of all units, each task in a job of its own; UnitLost for those that die."""
+    """Run each task in its own Spark job; the results of all units, UnitLost for dead tasks."""
 
     def attempt(task: Sequence[int]) -> list[UnitResult]:
         try:
@@ -428,12 +463,12 @@ def _one_by_one(
 
 @dataclass(frozen=True, slots=True)
 class OnExecutor:
-    """What a task does with its rows: runs each unit and yields its result at once."""
+    """The function of a task: runs each unit and yields its result."""
 
     run: Callable[[bytes], bytes]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One result batch, of one row, a unit."""
+        """One batch with one result row per unit."""
         for batch in batches:
             indexes = batch.column("index").to_pylist()
             payloads = batch.column("payload")
@@ -443,12 +478,12 @@ class OnExecutor:
 
 @dataclass(frozen=True, slots=True)
 class SplitOnExecutor:
-    """What a task does with its units: yields their chunks as they come."""
+    """The function of a split task: yields the chunks of its units."""
 
     split: Callable[[bytes], Iterator[tuple[int, bytes]]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch, of one row, a chunk."""
+        """One batch with one row per chunk."""
         import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
 
         for batch in batches:
@@ -462,12 +497,12 @@ class SplitOnExecutor:
 
 @dataclass(frozen=True, slots=True)
 class JoinOnExecutor:
-    """What a task does with the chunks of its ranges, which come one range after the other."""
+    """The function of a join task: joins the chunks of its ranges, which arrive range by range."""
 
     join: Callable[[int, Iterator[bytes]], bytes]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One result batch, of one row, a range."""
+        """One batch with one result row per range."""
         chunks = (
             (number, chunk)
             for batch in batches
@@ -496,11 +531,11 @@ def _result_batch(result: UnitResult) -> pa.RecordBatch:
 
 
 def _error_to(error: Exception) -> bytes:
-    """The error as bytes; one that cannot be pickled keeps its text."""
+    """The error as bytes; an error that cannot be pickled keeps only its text."""
     try:
         data = pickle.dumps(error)
         pickle.loads(data)  # noqa: S301 - made in the line above
-    except Exception:  # noqa: BLE001 - errors of others do as they like
+    except Exception:  # noqa: BLE001 - errors of other libraries may fail in any way
         text = "".join(traceback.format_exception_only(error)).strip()
         return pickle.dumps(PaimonError(text))
     return data

@@ -1,7 +1,7 @@
-"""Spark that went away, and what to say about it: which process ended, how, and what to do.
+"""Explains the loss of Spark: which process ended, how it ended, and the next step.
 
-A dead JVM shows itself as a refused connection, which looks like trouble with the network or the
-storage.  It is neither, and whoever is on call must not look there.
+A dead JVM causes a refused connection, which looks like a network or storage problem.  The error must
+not send operators in that direction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 OUT_OF_MEMORY: Final = "OutOfMemoryError"
 MORE_MEMORY: Final = (
-    "raise spark.driver.memory (with a local master, executors share it), or do less at once "
-    "(--parallelism), then run again"
+    "increase spark.driver.memory (a local master shares it with executors) or reduce "
+    "--parallelism, then run again"
 )
 _GONE_TYPES: Final = frozenset(
     {"BrokenPipeError", "ConnectionRefusedError", "ConnectionResetError", "Py4JNetworkError"}
@@ -34,31 +34,31 @@ _TELLING: Final = re.compile(r"worker exited|ExecutorLost|OutOfMemory|Caused by:
 _CRASHES: Final = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"})
 _SHELL_SIGNAL: Final = 128
 _END_SECONDS: Final = 3.0
-"""How long a JVM may take to end once its connection is gone."""
+"""Time for the JVM to end after its connection is lost."""
 _LONGEST_REASON: Final = 300
 
 
 class SparkLost(MaintenanceError):
-    """Spark had started and then went away: its JVM, its server, or all of its executors."""
+    """Spark was lost while running: its JVM, its server, or all of its executors."""
 
     default_next_step = (
-        "look for why it ended (the kernel's log for an out-of-memory kill, the container's "
-        "events, hs_err_pid*.log for a crash), give it more memory (spark.driver.memory; in a "
-        "container, its limit) or less to do at once (--parallelism), then run again"
+        "find out why it ended (kernel log for an out-of-memory kill, container events, "
+        "hs_err_pid*.log for a crash), increase its memory (spark.driver.memory, or the limit of "
+        "the container) or reduce --parallelism, then run again"
     )
 
 
 class UnitLost(MaintenanceError):
-    """The worker that ran a unit died without saying why, twice."""
+    """The worker of a unit died twice without an error."""
 
     default_next_step = (
-        "look at the executor's log; most often it ran out of memory: give executors more "
-        "(spark.executor.memoryOverhead), then run again"
+        "check the log of the executor; usually it ran out of memory: increase "
+        "spark.executor.memoryOverhead, then run again"
     )
 
 
 def raise_if_lost(session: SparkSession, error: Exception) -> None:
-    """Raise SparkLost if the error says that Spark itself is gone; then no task was to blame."""
+    """Raise SparkLost if the error shows that Spark itself is lost; then no task caused it."""
     if isinstance(error, SparkLost):
         raise error
     if not any(
@@ -73,36 +73,36 @@ def raise_if_lost(session: SparkSession, error: Exception) -> None:
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Filter for the root logger, where py4j logs each lost connection with its trace.
+    """A filter for the root logger, where py4j logs each lost connection with a stack trace.
 
-    The error comes as an exception too, and is reported as what it means.
+    The exception carries the same error, which is reported with an explanation.
     """
     return "py4j" not in Path(record.pathname).parts
 
 
 def all_tasks_died(first: Exception | None) -> SparkLost:
-    """The error to raise when no task came through; `first` is how the first of them ended."""
+    """The error to raise if all tasks died; `first` is the error of the first one."""
     text = getattr(first, "message", str(first))
     return SparkLost(
-        f"every Spark task died; the first: {text}",
+        f"all Spark tasks died; the first one: {text}",
         next_step=MORE_MEMORY if OUT_OF_MEMORY in text else UnitLost.default_next_step,
     )
 
 
 def how_it_ended(code: int) -> str:
-    """What an exit code tells, as the end of a sentence."""
+    """The meaning of an exit code, as the end of a sentence."""
     name = signal_of(code)
     if name is None:
         return f"ended with exit code {code}"
     if name == "SIGKILL":
-        return "was killed (SIGKILL), most often because the machine or container ran out of memory"
+        return "was killed (SIGKILL), usually because the machine or container ran out of memory"
     if name in _CRASHES:
         return f"crashed ({name})"
-    return f"was ended from outside ({name})"
+    return f"was terminated by a signal ({name})"
 
 
 def signal_of(code: int) -> str | None:
-    """The signal that ended a process: -9, or 137 as shells say it, is SIGKILL; None without."""
+    """The signal that ended a process, for example SIGKILL for -9 and for 137 (shells); else None."""
     number = -code if code < 0 else code - _SHELL_SIGNAL
     try:
         return signal.Signals(number).name
@@ -111,14 +111,14 @@ def signal_of(code: int) -> str | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The one line of a Spark failure that says most."""
+    """The most informative line of a Spark failure."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return (telling or lines or [type(error).__name__])[0][:_LONGEST_REASON]
 
 
 def _exit_code_of_jvm(session: SparkSession) -> int | None:
-    """The exit code of the JVM that this process started; None if there is none, or it lives."""
+    """The exit code of the JVM that this process started; None if there is none or it still runs."""
     try:
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - nothing public has it
         return int(gateway.proc.wait(_END_SECONDS))
@@ -127,7 +127,7 @@ def _exit_code_of_jvm(session: SparkSession) -> int | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it."""
+    """The error and its causes."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:

@@ -1,10 +1,10 @@
-"""What was planned, run and skipped on which table, in a SQL database.
+"""The history of plans, runs and skips in a SQL database.
 
 ::
 
-    entry       one line of the history, made of a plan or of a report's JSON; light
+    entry       one line of the history, from a plan or from the JSON of a report; light
     migrations  the tables of the database, version by version
     store       opens the database, writes and reads entries (SQLAlchemy, any URL)
 
-A history never fails a job: what cannot be written is logged, and the report says so.
+The history never fails a job: write errors are logged and reported as warnings.
 """

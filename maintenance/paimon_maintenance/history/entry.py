@@ -1,10 +1,10 @@
 """One line of the history: a plan, a start, a run or a skip of one job on one table.
 
-A run that changes something writes a start before its first change.  Its end has the same run id;
-a start without an end is of a run that goes on, or of one that was lost (`history.lost_runs`).
+A run writes a start before its first change, and an end with the same run id.  A start without an end
+belongs to a run in progress or to a lost run (`history.lost_runs`).
 
-Entries of runs are made of the report's JSON, so that whoever holds only that (Airflow, after a
-Spark application) writes the same history as the process that ran the job.
+Run entries are created from the JSON of the report, so that Airflow, which only has the JSON after a
+Spark application, writes the same history as the process that runs the job.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ STARTED: Final = "started"
 """The status of a start."""
 Json = Mapping[str, object]
 AIRFLOW: Final = "airflow"
-"""The origin of what a DAG's run did."""
+"""The origin of entries from DAG runs."""
 _MOST_ITEMS: Final = 100
 _MOST_TEXT: Final = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who had it done: `origin` is "cli" or "airflow", `name` the user, or the DAG and its run."""
+    """Who started the run: `origin` is "cli" or "airflow", `name` the user, or the DAG and its run."""
 
     origin: str
     name: str
 
     @classmethod
     def here(cls, environ: Mapping[str, str] = os.environ) -> Actor:
-        """The actor of this process; Airflow's tasks know theirs from the environment."""
+        """The actor of this process; Airflow tasks read it from the environment."""
         run = environ.get("AIRFLOW_CTX_DAG_RUN_ID")
         if run:
             return cls(origin=AIRFLOW, name=f"{environ.get('AIRFLOW_CTX_DAG_ID', '?')} {run}")
@@ -54,10 +54,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line.  `part_of` names the job that this one was a step of.
+    """One line of the history.  `part_of` is the composite job that this job was a step of.
 
-    Sizes speak of what the job touched; None where it is unknown.  `arguments` and `details` are
-    JSON objects.
+    Sizes cover the files that the job changed; None if unknown.  `arguments` and `details` are JSON
+    objects.
     """
 
     at_millis: int
@@ -90,7 +90,7 @@ class Entry:
     next_step: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The entry as `caretaker history --json` prints it."""
+        """The entry as JSON for `caretaker history --json`."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             **found,
@@ -101,22 +101,22 @@ class Entry:
 
 
 class History(Protocol):
-    """Takes entries; what goes wrong is returned as one line for the report, never raised."""
+    """Records entries; errors are returned as one line for the report, never raised."""
 
     def record(self, entries: Sequence[Entry]) -> str | None:
-        """Keep the entries; None, or why they could not be kept."""
+        """Write the entries; None, or the reason why that failed."""
 
     def knows_refusal(
         self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
     ) -> bool:
-        """Whether the table was refused for the same reason before, by any job.
+        """Whether any job was refused on this table before, for the same reason.
 
-        What the actor itself recorded does not count if it is a DAG's run: its steps, and their
-        retries, all meet the same refusal.  False if the history cannot be read.
+        Entries of the same DAG run do not count, because all of its steps and retries get the same
+        refusal.  False if the history is unreadable.
         """
 
     def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
-        """The starts on this table that have no end, oldest first; none if they cannot be read."""
+        """The starts on this table without an end, oldest first; empty if the history is unreadable."""
 
 
 # --- from plans and reports ---------------------------------------------------------------------
@@ -134,7 +134,7 @@ def entry_of_plan(
     at_millis: int,
     actor: Actor,
 ) -> Entry:
-    """The entry of a plan that was only made."""
+    """The entry of a plan that was not executed."""
     effect = plan.effect
     return Entry(
         at_millis=at_millis,
@@ -168,7 +168,7 @@ def entry_of_failed_plan(
     at_millis: int,
     actor: Actor,
 ) -> Entry:
-    """The entry of a plan that could not be made."""
+    """The entry of a failed plan."""
     shown = error_json(error)
     return Entry(
         at_millis=at_millis,
@@ -203,11 +203,11 @@ def entry_of_start(
     actor: Actor,
     on_cluster: bool = False,
 ) -> Entry:
-    """The entry of a run that is about to change the table.
+    """The start entry of a run, written before its first change.
 
-    It holds what is needed to find out what became of the run: the users of its commits, the
-    newest snapshot before them, and this process, which ends after the run.  `on_cluster`: the
-    run's driver is another machine's, and may outlive this process.
+    It contains the data to find the outcome of a lost run: the users of its commits, the newest
+    snapshot before them, and this process, which ends after the run.  `on_cluster`: the driver runs
+    on another machine and may outlive this process.
     """
     return Entry(
         at_millis=at_millis,
@@ -230,7 +230,7 @@ def entry_of_start(
 
 
 def entries_of_report(report: Json, *, at_millis: int, actor: Actor) -> list[Entry]:
-    """The entry of a run, and one for each step of a job made of others."""
+    """The entry of a run, and one for each step of a composite job."""
     whole = _entry_of_report(report, at_millis, actor)
     return [whole, *_entries_of_parts(report, whole)]
 
@@ -273,7 +273,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
                 **_object(report.get("details")),
                 **({"effect": plan["effect"]} if "effect" in plan else {}),
                 **_refusal(error),
-                # What a run that went through did stands in its own details.
+                # The details of a successful run already contain its changes.
                 **({"changes": changes} if error and any(changes.values()) else {}),
                 **({"seconds": dict(seconds)} if seconds else {}),
             }
@@ -321,7 +321,7 @@ def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
 
 
 def _refusal(error: Json) -> dict[str, object]:
-    """What the table was refused for: by this the history knows the refusal again."""
+    """The reason of a refusal, by which the history recognizes it."""
     return {"feature": error["feature"]} if error.get("feature") else {}
 
 
@@ -338,7 +338,7 @@ def _text(value: object) -> str | None:
 
 
 def _short(details: Json) -> dict[str, object]:
-    """The details without what would make a line a book: lists are cut, long values counted."""
+    """The details, shortened: long lists are cut, long values are replaced by their length."""
     found: dict[str, object] = {}
     for name, value in details.items():
         if isinstance(value, list | tuple) and len(value) > _MOST_ITEMS:

@@ -1,9 +1,8 @@
-"""What became of runs that wrote a start and no end: their process was killed, or its machine.
+"""Finds the outcome of lost runs: those with a start but no end, because their process was killed.
 
-The table itself tells.  Every commit of a run has a user with the run's id in it
-(`paimon_maintenance.job.commit_user`), so either a snapshot of such a user is there, or none is, or so much
-has expired since that nobody can tell.  The next plan or run on the table looks, and writes the end
-that the lost run could not write.
+The commit user of a run contains its id (`paimon_maintenance.job.commit_user`).  So the snapshots of the
+table show whether the run committed, unless they have expired.  The next plan or run on the table
+checks this, and writes the end entry of the lost run.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from paimon_maintenance.storage.process_identity import has_ended
 logger = logging.getLogger(__name__)
 
 LONGEST_RUN_MILLIS: Final = 24 * 3600 * 1000
-"""When a start from another machine without an end counts as lost."""
+"""Age at which a start from another machine without an end counts as lost."""
 RUN_LOST: Final = "RunLost"
 _AIRFLOW: Final = "airflow"
 
 
 class LostOutcome(StrEnum):
-    """What became of a lost run; also the status of the entry that says so."""
+    """The outcome of a lost run; also the status of its end entry."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not_committed"
@@ -38,44 +37,44 @@ class LostOutcome(StrEnum):
 
 
 _NEXT_STEPS: Final = {
-    LostOutcome.COMMITTED: "what it committed is complete; run the job again for what is left",
-    LostOutcome.NOT_COMMITTED: "run the job again; remove_orphan_files finds what it wrote",
-    LostOutcome.UNKNOWN: "look at the table (`caretaker inspect`, `caretaker verify`), then run "
+    LostOutcome.COMMITTED: "its commits are complete; run the job again for the remaining work",
+    LostOutcome.NOT_COMMITTED: "run the job again; remove_orphan_files removes the files that it wrote",
+    LostOutcome.UNKNOWN: "check the table (`caretaker inspect`, `caretaker verify`), then run "
     "the job again",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRun:
-    """What the table tells of a run that left no report; `snapshots` are those it committed."""
+    """The outcome of a run without a report; `snapshots` are its commits."""
 
     outcome: LostOutcome
     snapshots: tuple[int, ...] = ()
     why: str = ""
 
     def line(self) -> str:
-        """The outcome for people."""
+        """The outcome as text."""
         if self.outcome is LostOutcome.COMMITTED:
             numbers = ", ".join(map(str, self.snapshots))
             return f"it had committed {'snapshots' if len(self.snapshots) > 1 else 'snapshot'} {numbers}"
         if self.outcome is LostOutcome.NOT_COMMITTED:
-            return "it had committed no snapshot"
-        return f"whether it had committed is unknown: {self.why}"
+            return "it had not committed a snapshot"
+        return f"it is unknown whether it had committed: {self.why}"
 
     @property
     def next_step(self) -> str:
-        """What the operator does about it."""
+        """The next step for the operator."""
         return _NEXT_STEPS[self.outcome]
 
 
 def find_lost_run(
     table: FileStoreTable, run_id: str, *, snapshot_before: int | None, ended: bool = True
 ) -> LostRun:
-    """What the table (of the run's branch) tells of the run.
+    """Find the outcome of the run in the snapshots of its branch.
 
-    `snapshot_before` is the newest snapshot when it started, None for a table without any.
-    `ended`: whether the run can commit nothing more; if that is not known, a run without snapshots
-    has an unknown outcome.
+    `snapshot_before` is the newest snapshot at the start, None for a table without snapshots.
+    `ended`: whether the run certainly makes no more commits; otherwise the outcome of a run without
+    snapshots is unknown.
     """
     try:
         snapshots = table.snapshots.all()
@@ -88,7 +87,9 @@ def find_lost_run(
     first = snapshots[0].id if snapshots else 1
     last = snapshots[-1].id if snapshots else 0
     if first > before + 1:
-        why = f"snapshots {before + 1} to {first - 1} were made after it started and have expired"
+        why = (
+            f"snapshots {before + 1} to {first - 1} were committed after its start and have expired"
+        )
         return LostRun(outcome=LostOutcome.UNKNOWN, why=why)
     if last < before:
         why = f"the table was rolled back from snapshot {before} or later to {last}"
@@ -99,8 +100,8 @@ def find_lost_run(
 
 
 def entry_of_lost_run(start: Entry, found: LostRun, *, at_millis: int, why: str = "") -> Entry:
-    """The end of the run that `start` began; `why` says how it was lost, where that is known."""
-    reason = why or "the process that ran it ended without a report"
+    """The end entry of the run with this start; `why` is the reason of the loss, if known."""
+    reason = why or "its process ended without a report"
     details = {k: v for k, v in start.details.items() if k != "process"}
     return replace(
         start,
@@ -118,7 +119,7 @@ def entry_of_lost_run(start: Entry, found: LostRun, *, at_millis: int, why: str 
     )
 
 
-def settle_lost_runs(
+def close_lost_runs(
     history: History,
     table: FileStoreTable,
     *,
@@ -127,9 +128,9 @@ def settle_lost_runs(
     at_millis: int,
     actor: Actor,
 ) -> list[Entry]:
-    """The ends that were written for lost runs on this table and branch.
+    """Write and return the end entries of lost runs on this table and branch.
 
-    A run whose process still lives, or may live on another machine, is left alone.
+    Skips runs whose process is alive, or may be alive on another machine.
     """
     ends = []
     for start in history.open_runs(table=table.name, warehouse=warehouse):
@@ -138,7 +139,7 @@ def settle_lost_runs(
         found = find_lost_run(table, start.run_id, snapshot_before=start.snapshot_before)
         ends.append(entry_of_lost_run(start, found, at_millis=at_millis))
         logger.warning(
-            "table=%s job=%s run_id=%s the run was lost: %s",
+            "table=%s job=%s run_id=%s lost run: %s",
             *(start.table, start.job, start.run_id, found.line()),
         )
     if ends:

@@ -1,7 +1,7 @@
-"""The history's tables, version by version; a migration is never changed once it was released.
+"""The database schema of the history, by version; released migrations never change.
 
-`caretaker_history_version` holds one row: the version of the database.  Each migration runs in one
-transaction with the update of that row; a lock keeps two processes from migrating at once.
+`caretaker_history_version` has one row: the version of the database.  Each migration and the update of
+that row are one transaction; a lock prevents concurrent migrations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 _POSTGRES_LOCK: Final = 7_241_906_183
 VERSION_TABLE: Final = "caretaker_history_version"
 _BIG: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""SQLite numbers rows only where the type is INTEGER."""
+"""SQLite generates row ids only for the type INTEGER."""
 
 VERSIONS: Final = sa.Table(
     VERSION_TABLE, sa.MetaData(), sa.Column("version", sa.Integer, nullable=False)
@@ -59,7 +59,7 @@ def _first(connection: sa.Connection) -> None:
 
 
 def _second(connection: sa.Connection) -> None:
-    """Version 2: indexes for the questions that are asked: of a table, of a job, of a run."""
+    """Version 2: indexes by table, job and run."""
     entries = sa.Table("caretaker_history", sa.MetaData(), autoload_with=connection)
     for name, columns in (
         ("caretaker_history_by_table", ("table_name", "id")),
@@ -74,16 +74,16 @@ LATEST: Final = len(MIGRATIONS)
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The database's version; 0 for one that holds no history yet."""
+    """The version of the database; 0 without a history."""
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return 0
     return int(connection.execute(sa.select(VERSIONS.c.version)).scalar_one_or_none() or 0)
 
 
 def migrate(connection: sa.Connection, *, to: int = LATEST) -> int:
-    """Bring the database to the version, in the connection's open transaction; its version then.
+    """Migrate the database in the open transaction of the connection; return its version.
 
-    One that a newer Caretaker made is left as it is.
+    A database of a newer Caretaker version is left unchanged.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))

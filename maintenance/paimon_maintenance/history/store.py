@@ -1,4 +1,4 @@
-"""The history in a SQL database: SQLite in a state folder, or any URL that SQLAlchemy takes."""
+"""The history in a SQL database: SQLite in the state folder, or any SQLAlchemy URL."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ logger = logging.getLogger(__name__)
 URL_VARIABLE: Final = "CARETAKER_HISTORY_URL"
 STATE_VARIABLE: Final = "CARETAKER_STATE"
 NONE: Final = "none"
-"""The URL that turns the history off."""
+"""The URL that disables the history."""
 _BUSY_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 5
 _REFUSALS: Final = 200
-"""As many of a table's refusals are looked at for one that was met before."""
+"""Number of earlier refusals of a table to compare with a new one."""
 _JSON: Final = frozenset({"snapshots", "arguments", "details"})
 
 
 class SqlHistory:
-    """A history in the database at `url`.  Nothing is opened before the first use.
+    """A history in the database at `url`.  It connects at the first use.
 
     Safe for several threads and processes: each write is one short transaction.
     """
@@ -43,17 +43,17 @@ class SqlHistory:
         self._lock = threading.Lock()
 
     def record(self, entries: Sequence[Entry]) -> str | None:
-        """Keep the entries, all or none; None, or why that was not possible."""
+        """Write the entries in one transaction; None, or the reason why that failed."""
         try:
             self.add(entries)
-        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
-            reason = f"the history could not be written: {_one_line(e)}"
+        except Exception as e:  # noqa: BLE001 - the job must continue
+            reason = f"cannot write the history: {_one_line(e)}"
             logger.warning("%s", reason)
             return reason
         return None
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keep the entries, all or none; raises what the database raises."""
+        """Write the entries in one transaction; raises the errors of the database."""
         engine = self._migrated()
         with engine.begin() as connection:
             connection.execute(sa.insert(_entries_table()), [_row_of(entry) for entry in entries])
@@ -67,10 +67,10 @@ class SqlHistory:
         run_id: str | None = None,
         limit: int = 20,
     ) -> list[Entry]:
-        """The newest entries that fit, newest first; `*` in a table's name stands for anything.
+        """The newest matching entries, newest first; `*` is a wildcard in table names.
 
-        Starts are among them only while they have no end.  `status`: one, or several of them.
-        NotFound if there is no history yet, MaintenanceError if the database does not answer.
+        Starts are included only without an end.  `status` is one status or several.  NotFound if there
+        is no history, MaintenanceError if the database does not answer.
         """
         entries = _entries_table()
         query = sa.select(entries).order_by(entries.c.id.desc()).limit(limit)
@@ -96,18 +96,18 @@ class SqlHistory:
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise MaintenanceError(
-                f"the history at {_shown(self.url)} cannot be read: {_one_line(e)}",
-                next_step=f"see whether the database answers, or set {URL_VARIABLE} to another",
+                f"cannot read the history at {_shown(self.url)}: {_one_line(e)}",
+                next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another URL",
             ) from e
 
     def knows_refusal(
         self, error: UnsupportedFeature, *, table: str, warehouse: str, actor: Actor
     ) -> bool:
-        """Whether the table was refused for the same reason before (see `History`)."""
+        """Whether the table was refused before, for the same reason (see `History`)."""
         try:
             return self._knows_refusal(error, table, warehouse, actor)
-        except Exception as e:  # noqa: BLE001 - whatever it is, the refusal counts as new
-            logger.warning("the history could not be read: %s", _one_line(e))
+        except Exception as e:  # noqa: BLE001 - the refusal then counts as new
+            logger.warning("cannot read the history: %s", _one_line(e))
             return False
 
     def _knows_refusal(
@@ -131,7 +131,7 @@ class SqlHistory:
             if version_of(connection) == 0:
                 return False
             rows = connection.execute(query).mappings().all()
-        # Entries that are older than this question have no feature among their details.
+        # Entries of older versions have no feature in their details.
         return any(
             json.loads(row["details"]).get("feature") == error.feature
             or row["error"] == error.message
@@ -139,9 +139,9 @@ class SqlHistory:
         )
 
     def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
-        """The starts on this table that have no end, oldest first.
+        """The starts on this table without an end, oldest first.
 
-        None if the history cannot be read: a job does not depend on it.
+        Empty if the history is unreadable, because jobs do not depend on it.
         """
         entries = _entries_table()
         query = (
@@ -158,14 +158,14 @@ class SqlHistory:
                 if version_of(connection) == 0:
                     return []
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
-        except Exception as e:  # noqa: BLE001 - whatever it is, the job goes on
-            logger.warning("the history could not be read: %s", _one_line(e))
+        except Exception as e:  # noqa: BLE001 - the job must continue
+            logger.warning("cannot read the history: %s", _one_line(e))
             return []
 
     def _nothing(self) -> NotFound:
         return NotFound(
-            "there is no history yet",
-            next_step=f"it begins with the next plan or run ({_shown(self.url)})",
+            "there is no history",
+            next_step=f"the next plan or run creates it ({_shown(self.url)})",
         )
 
     def _open(self) -> sa.Engine:
@@ -194,13 +194,13 @@ class SqlHistory:
 
 
 def open_history(url: str | None = None) -> SqlHistory | None:
-    """The history at this URL, else the environment's, else a file; None if it is turned off."""
+    """The history at this URL, else at that of the environment, else in a file; None if disabled."""
     chosen = url or os.environ.get(URL_VARIABLE) or f"sqlite:///{state_folder()}/history.db"
     return None if chosen == NONE else SqlHistory(chosen)
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where Caretaker keeps what it remembers on this machine."""
+    """The state folder of Caretaker on this machine."""
     own = environ.get(STATE_VARIABLE)
     if own:
         return Path(own)
@@ -219,11 +219,11 @@ def _engine(url: str) -> sa.Engine:
             arguments["timeout"] = _BUSY_SECONDS
         elif parsed.get_backend_name() in ("postgresql", "mysql", "mariadb"):
             arguments["connect_timeout"] = _CONNECT_SECONDS
-        # A connection lives for one transaction: processes that fork share none.
+        # A connection lives for one transaction, so forked processes share none.
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as e:
         raise InvalidArgument(
-            f"the history's URL {_shown(url)} cannot be used: {_one_line(e)}",
+            f"cannot use the history URL {_shown(url)}: {_one_line(e)}",
             next_step=f"set {URL_VARIABLE} to an SQLAlchemy URL, or to {NONE}",
         ) from e
     if engine.dialect.name == "sqlite":
@@ -241,7 +241,7 @@ def _on_sqlite_connect(connection: Any, _: object) -> None:
 
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:
-    # A transaction that reads first and writes later could fail at once where it should wait.
+    # A transaction that reads first and writes later can fail immediately instead of waiting.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -261,7 +261,7 @@ def _entries_table() -> sa.Table:
 
 
 def _has_no_end(starts: sa.Table) -> sa.ColumnElement[bool]:
-    """That no other entry is of the same run on the same table."""
+    """The condition that no other entry has the same run and table."""
     ends = starts.alias("ends")
     return ~sa.exists().where(
         ends.c.run_id == starts.c.run_id,

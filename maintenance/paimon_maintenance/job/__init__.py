@@ -1,1 +1,1 @@
-"""What a job is: its arguments, its plan, its guards, its report and its exit code."""
+"""The definition of a job: arguments, plan, guards, report and exit codes."""

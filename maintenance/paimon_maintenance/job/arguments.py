@@ -1,9 +1,8 @@
-"""Arguments of jobs: names, kinds and help, from which the CLI, Airflow forms and checks are made.
+"""Job arguments: names, kinds and help texts, the source of CLI options and Airflow forms.
 
-Names are those of Paimon's procedures.  An argument reads raw values from any outside (a command
-line gives texts, a form JSON) into one typed value, or raises InvalidArgument that names it.
-This module is light: DAG files import it, so it needs nothing but the standard library and
-`paimon_core.options`.
+Names are those of Paimon's procedures.  An argument converts raw values (text from the command line,
+JSON from a form) to one typed value, or raises an InvalidArgument that names the argument.
+DAG files import this module, so it imports only the standard library and `paimon_core.options`.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z])[A-Z]")
 
 
 def with_underscores(name: str) -> str:
-    """The argument's name as jobs write it; Paimon's procedures have consumerId and next_snapshot."""
+    """The argument name in snake_case; Paimon's procedures use both consumerId and next_snapshot."""
     return _CAPITAL.sub(lambda m: f"_{m.group().lower()}", name.replace("-", "_"))
 
 
 class Kind(StrEnum):
-    """What an argument's value is, once read."""
+    """The type of an argument value."""
 
     TEXT = "text"  # str
     CHOICE = "choice"  # str, one of `choices`
@@ -59,9 +58,9 @@ REPEATABLE: Final = frozenset({Kind.PARTITIONS, Kind.OPTIONS, Kind.TEXTS})
 class Argument:
     """One argument of a job.
 
-    `name` is the procedure's name with underscores; `flag` its word on the command line, without
-    the leading dashes, when that is not simply the name with dashes.  `aliases` are other names
-    under which it is accepted in JSON.  `default` is a typed value; `least` is for numbers.
+    `name` is the procedure's name with underscores.  `flag` is the name on the command line, without
+    leading dashes, if it differs from `name`.  `aliases` are other names that JSON may use.
+    `default` is a typed value; `least` is the minimum of a number.
     """
 
     name: str
@@ -76,12 +75,12 @@ class Argument:
 
     @property
     def option(self) -> str:
-        """The option on the command line: "--partition-idle-time"."""
+        """The command line option, for example "--partition-idle-time"."""
         return f"--{self.flag or self.name.replace('_', '-')}"
 
     @property
     def other_options(self) -> tuple[str, ...]:
-        """Its other words on the command line: the procedure's own name, if the option is not."""
+        """Other command line spellings: the procedure's own name, if it differs."""
         words = (f"--{name.replace('_', '-')}" for name in (self.name, *self.aliases))
         return tuple(w for w in dict.fromkeys(words) if w != self.option)
 
@@ -91,7 +90,7 @@ class Argument:
         return self.kind in REPEATABLE
 
     def read(self, raw: object) -> object:
-        """The typed value of what the outside gave; the default for None and for blank texts."""
+        """The typed value of a raw one; the default for None and for blank text."""
         if raw is None or (isinstance(raw, str) and not raw.strip()):
             return self.default
         try:
@@ -101,9 +100,9 @@ class Argument:
             raise InvalidArgument(f"argument {self.option}: {reason}") from e
 
     def json_schema(self) -> dict[str, object]:
-        """The JSON schema of a form field, as Airflow's Params take it (without the default).
+        """The JSON schema of a form field for Airflow's Params, without the default.
 
-        Each may be null, which means that nothing was typed.
+        Every field may be null, which means no value.
         """
         schema: dict[str, object] = {
             "title": self.name.replace("_", " "),
@@ -125,7 +124,7 @@ class Argument:
         return schema
 
     def json_default(self) -> object:
-        """The default as a form shows it: JSON, None where there is none."""
+        """The default as a JSON value for a form; None without a default."""
         if isinstance(self.default, tuple):
             return list(self.default) or None
         if isinstance(self.default, Mapping):
@@ -191,7 +190,7 @@ def _items(raw: object, separator: str | re.Pattern[str]) -> list[object]:
             for each in raw
             for item in (_items(each, separator) if isinstance(each, str) else [each])
         ]
-    raise TypeError(f"expected a list of texts, got {raw!r}")
+    raise TypeError(f"expected a list of strings, got {raw!r}")
 
 
 def _key_value(text: str) -> tuple[str, str]:
@@ -215,7 +214,7 @@ def _partitions(_: Argument, raw: object) -> tuple[dict[str, str], ...]:
                 if part.strip()
             )
         if not spec:
-            raise ValueError("an empty partition")
+            raise ValueError("empty partition")
         specs.append(spec)
     return tuple(specs)
 
@@ -224,9 +223,9 @@ def _options(_: Argument, raw: object) -> dict[str, str]:
     if isinstance(raw, Mapping):
         return {str(k): str(v) for k, v in raw.items()}
     if isinstance(raw, str):
-        # One text holds several options as in the procedures: "a=1,b=2".
+        # As in the procedures, one value may hold several options: "a=1,b=2".
         return dict(_key_value(part) for part in raw.split(",") if part.strip())
-    # Each repeated --option holds exactly one, so that its value may hold commas.
+    # A repeated --option holds exactly one option, so its value may contain commas.
     return dict(_key_value(str(part)) for part in _items(raw, "\0"))
 
 
@@ -261,14 +260,14 @@ def read_arguments(arguments: Iterable[Argument], raw: Mapping[str, object]) -> 
         argument = known.get(with_underscores(name))
         if argument is None:
             names = ", ".join(sorted({a.name for a in known.values()}))
-            raise InvalidArgument(f"unknown argument {name!r} (known: {names})")
+            raise InvalidArgument(f"unknown argument {name!r} (known arguments: {names})")
         if value is not None:
             values[argument.name] = argument.read(value)
     return values
 
 
 def shown_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The typed values as JSON, those that say nothing left out: for plans and reports."""
+    """The typed values as JSON for plans and reports, without empty ones."""
     shown: dict[str, object] = {}
     for name, value in arguments.items():
         if value is None or value is False or value in ((), {}):

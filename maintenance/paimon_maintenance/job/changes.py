@@ -1,4 +1,4 @@
-"""What a run changed, as its report, the history and people read it."""
+"""The changes of a run, for its report and for the history."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 
 T = TypeVar("T")
 _NAMED: Final = 5
-"""A text lists this many names; the JSON has all of them."""
+"""Number of names in a text; the JSON lists all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a run changed: net, in the order in which it happened.
+    """The net changes of a run, in order.
 
-    `snapshots` are commits to the run's branch, `made` and `removed` all other metadata ("tag t",
-    "snapshot 3 of branch b", "schema 2"); `unsure` names what may or may not have been changed,
-    because the storage gave no answer.
+    `snapshots` are commits to the branch of the run.  `made` and `removed` are other metadata ("tag
+    t", "snapshot 3 of branch b", "schema 2").  `unsure` names changes with an unknown outcome,
+    because the storage did not answer.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -31,11 +31,11 @@ class Changes:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it is known that nothing was changed."""
+        """Whether the run certainly changed nothing."""
         return self == Changes()
 
     def since(self, earlier: Changes) -> Changes:
-        """What was changed after these earlier changes of the same run."""
+        """The changes of the run after these earlier ones."""
 
         def new(now: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
             known = set(before)
@@ -51,7 +51,7 @@ class Changes:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The changes as reports and the history have them."""
+        """The changes as JSON for reports and the history."""
         return {
             "snapshots": list(self.snapshots),
             "made": list(self.made),
@@ -62,12 +62,12 @@ class Changes:
         }
 
     def text(self) -> str:
-        """The changes for people: "committed snapshot 7; deleted 3 files"."""
+        """The changes as text: "committed snapshot 7; deleted 3 files"."""
         return text_of(self.to_json())
 
 
 def text_of(changes: Mapping[str, object]) -> str:
-    """The JSON of changes for people; "" if there are none."""
+    """The JSON of changes as text; "" if there are none."""
 
     def names(key: str) -> list[str]:
         found = changes.get(key)

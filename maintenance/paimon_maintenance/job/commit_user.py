@@ -1,7 +1,7 @@
-"""The users of a run's commits: each is fresh, and each tells which run it belongs to.
+"""The commit users of a run: each one is unique and contains the run id.
 
-Batch commits all carry the same identifier, so every commit needs a user of its own
-(java-rules A5).  The run's id in it lets others find the snapshots of a run that left no report.
+All batch commits have the same commit identifier, so every commit needs its own user
+(java-rules A5).  The run id makes it possible to find the snapshots of a run that wrote no report.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ _PREFIX = "caretaker-"
 
 
 def commit_user(job: str, run_id: str, fresh: str) -> str:
-    """The user for one commit, or for one attempt; `fresh` must not have been used before.
+    """The user for one commit or one attempt; `fresh` must be unique.
 
-    Steps that commit several times append to it.
+    Steps that commit several times append a suffix.
     """
     return f"{_PREFIX}{job}-{run_id}-{fresh}"
 
 
 def pattern_of_run(run_id: str) -> str:
-    """What all users of the run look like, with `*` for what differs."""
+    """A pattern that matches all users of the run, with `*` for the variable parts."""
     return f"{_PREFIX}*-{run_id}-*"
 
 
 def is_of_run(user: str, run_id: str) -> bool:
-    """Whether `commit_user` made this user for the run, also for a step of the run's job."""
+    """Whether this user belongs to the run or to a step of its job."""
     return user.startswith(_PREFIX) and f"-{run_id}-" in user

@@ -1,4 +1,4 @@
-"""Arguments that several jobs take, and mean alike."""
+"""Arguments that several jobs share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ PARTITIONS: Final = Argument(
     aliases=("partition",),
     kind=Kind.PARTITIONS,
     default=(),
-    help="only these partitions: key=value, several keys joined by commas (and), given again or "
-    "joined by semicolons (or); a part of the partition keys is enough; not with where",
+    help="only these partitions: key=value; join keys with commas, separate partitions with "
+    "semicolons or repeat the option; some of the partition keys are enough; excludes where",
     example="dt=2024-01-01,hh=10",
 )
 WHERE: Final = Argument(
     name="where",
     kind=Kind.TEXT,
-    help="only partitions for which this SQL condition over partition columns holds; not with "
-    "partition",
+    help="only partitions that match this SQL condition on partition columns; excludes partition",
     example="dt >= '2024-01-01'",
 )
 OPTIONS: Final = Argument(
@@ -29,13 +28,13 @@ OPTIONS: Final = Argument(
     aliases=("option",),
     kind=Kind.OPTIONS,
     default={},
-    help="table options for this run only: key=value, given again for more",
+    help="table options for this run only: key=value; repeatable",
 )
 PARALLELISM: Final = Argument(
     name="parallelism",
     kind=Kind.INTEGER,
     least=1,
-    help="how many tasks Spark is given at most, or threads with --engine local "
-    "(default: from the bytes to rewrite and the cores there are)",
+    help="maximum number of Spark tasks, or of threads with --engine local "
+    "(default: depends on the bytes to rewrite and the number of cores)",
     example="8",
 )

@@ -1,9 +1,9 @@
-"""What plans that delete take away, kind by kind, for the guards.
+"""What a deleting plan removes, by kind; the guards check it.
 
-Jobs on history delete what nobody needs any more.  For them the share of the table's files means
-nothing, since a healthy table has more superseded files than live ones; what counts is how many
-versions go, and that nothing goes that the newest snapshot needs.  Jobs that change what readers of
-the newest snapshot see are measured by its data files.
+Expiry jobs delete superseded files.  A healthy table has more of them than live files, so their
+share means nothing: the guards look at the number of versions, and at files that the newest snapshot
+needs.  For jobs that change what readers of the newest snapshot see, the guards look at its data
+files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.reachability.files import Metadata, Role, StoredFile, data_files, listed_names
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
 from paimon_core.scan.scan import scan_files
-from paimon_maintenance.job.plan import Effect, Loss, Lost
+from paimon_maintenance.job.plan import Effect, Loss, LossKind
 
 _KINDS = {
-    RefKind.SNAPSHOT: Lost.SNAPSHOTS,
-    RefKind.CHANGELOG: Lost.CHANGELOGS,
-    RefKind.TAG: Lost.TAGS,
+    RefKind.SNAPSHOT: LossKind.SNAPSHOTS,
+    RefKind.CHANGELOG: LossKind.CHANGELOGS,
+    RefKind.TAG: LossKind.TAGS,
 }
 _DATA = (Role.DATA, Role.CHANGELOG)
 
@@ -29,9 +29,9 @@ _DATA = (Role.DATA, Role.CHANGELOG)
 def live_effect(
     going: Sequence[ManifestEntry], live: Sequence[ManifestEntry], *, exact: bool = False
 ) -> Effect:
-    """Files that readers of the newest snapshot lose, of all that they read.
+    """The effect of removing live files from the newest snapshot.
 
-    `exact`: the share counts for the smallest table too.
+    `exact`: the share also counts for very small tables.
     """
     gone, size = len(going), sum(e.file.file_size for e in going)
     files, total = len(live), sum(e.file.file_size for e in live)
@@ -41,8 +41,8 @@ def live_effect(
         table_files=files,
         table_bytes=total,
         losses=(
-            Loss(Lost.FILES, gone, files, exact),
-            Loss(Lost.BYTES, size, total, exact),
+            Loss(LossKind.FILES, gone, files, exact),
+            Loss(LossKind.BYTES, size, total, exact),
         ),
     )
 
@@ -55,10 +55,10 @@ def expiry_effect(
     *,
     branches: Loss | None = None,
 ) -> Effect:
-    """Versions that go, of those that there are, and the files that only they need.
+    """The effect of deleting versions and the files that only they need.
 
-    `references` are all of the table.  Nothing that the newest snapshot needs may be among the
-    files.
+    `references` are all references of the table.  `Effect.needed` lists the files that the newest
+    snapshot needs: there must be none.
     """
     latest = table.snapshots.latest() if garbage else None
     live = [] if latest is None else scan_files(table, latest)
@@ -86,10 +86,10 @@ def history_effect(
     *,
     newest: Reference | None,
 ) -> Effect:
-    """What a job that moves the newest snapshot takes away: versions, and files that it reads now.
+    """The effect of a job that moves the newest snapshot: lost versions and lost live files.
 
-    `live` are the data files of the newest snapshot before, `newest` is the newest one after; it
-    must need none of the garbage.
+    `live` are the data files of the newest snapshot before the job.  `newest` is the newest snapshot
+    after it, which must need none of the garbage.
     """
     paths = {f.path for f in garbage}
     lost = [e for e in live if any(f.path in paths for f in data_files(table, e))]
@@ -107,7 +107,7 @@ def history_effect(
 
 
 def version_losses(going: Iterable[Reference], references: Iterable[Reference]) -> tuple[Loss, ...]:
-    """Snapshots, changelogs and tags that go, of those of the same branches."""
+    """The lost snapshots, changelogs and tags, relative to those of the same branches."""
     gone = Counter(r.kind for r in going)
     branches = {r.table.branch for r in going}
     there = Counter(r.kind for r in references if r.table.branch in branches)
@@ -117,26 +117,26 @@ def version_losses(going: Iterable[Reference], references: Iterable[Reference]) 
 
 
 def _stored(garbage: Sequence[StoredFile]) -> tuple[Loss, ...]:
-    """The files without a whole: only absolute limits mean something for them."""
+    """The stored files, without a total: only absolute limits apply to them."""
     data = [f for f in garbage if f.role in _DATA]
     return (
-        Loss(Lost.FILES, len(data)),
-        Loss(Lost.BYTES, sum(f.size or 0 for f in data)),
-        Loss(Lost.METADATA, len(garbage) - len(data)),
+        Loss(LossKind.FILES, len(data)),
+        Loss(LossKind.BYTES, sum(f.size or 0 for f in data)),
+        Loss(LossKind.METADATA, len(garbage) - len(data)),
     )
 
 
 def _needed(
     newest: Reference, live: Iterable[ManifestEntry], garbage: Iterable[StoredFile]
 ) -> tuple[str, ...]:
-    """The garbage that the newest snapshot needs, with these live files."""
+    """The garbage files that the newest snapshot with these live files needs."""
     kept = {f.path for e in live for f in data_files(newest.table, e)}
     kept |= _metadata_paths(newest)
     return tuple(f.path for f in garbage if f.path in kept)
 
 
 def _metadata_paths(reference: Reference) -> set[str]:
-    """Lists, manifests, index manifest, index files and statistics of a snapshot."""
+    """The paths of all metadata files of a snapshot: lists, manifests, indexes and statistics."""
     table, snapshot = reference.table, reference.snapshot
     paths = table.paths
     found = {paths.manifest(name) for name, _ in listed_names(reference)}

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUnit:
-    """One piece of work: what to do, how many bytes it will read, and a name for people."""
+    """One unit of work: payload, expected bytes to read, and a label."""
 
     payload: bytes
     expected_bytes: int
@@ -28,7 +28,7 @@ class WorkUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:
-    """What became of the unit at `index`: either a payload or an error, and the seconds it took."""
+    """The result of the unit at `index`: a payload or an error, and the duration in seconds."""
 
     index: int
     payload: bytes | None = None
@@ -37,15 +37,15 @@ class UnitResult:
 
 
 class Engine(Protocol):
-    """Runs units, in any order, possibly elsewhere and more than once."""
+    """Runs units in any order, possibly in other processes and more than once."""
 
     @property
     def name(self) -> str:
-        """What reports call it: "local" or "spark"."""
+        """The name in reports: "local" or "spark"."""
 
     @property
     def is_parallel(self) -> bool:
-        """Whether several units run at once, so that cutting large ones helps."""
+        """Whether units run in parallel, so that splitting large ones helps."""
 
     def run_units(
         self,
@@ -55,21 +55,21 @@ class Engine(Protocol):
         on_done: Callable[[UnitResult], None] | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
-        """One result a unit, in the units' order.
+        """Run all units; one result per unit, in the order of the units.
 
-        Errors of `run` are results.  What is raised is the failure of the engine itself; then
-        nothing is known of any unit.  `on_done` is told each result; an engine whose results come
-        all at the end tells `on_share` meanwhile which share of the work is done (0 to 1).  Both
-        are called from any thread.
+        Errors of `run` are results.  A raised error is a failure of the engine; the outcome of the
+        units is then unknown.  The engine calls `on_done` with each result.  An engine that returns all
+        results at the end calls `on_share` with the finished share (0 to 1).  Any thread may call
+        both.
         """
 
     def close(self) -> None:
-        """Give back what the engine started; it can be called at any time, and twice."""
+        """Release all resources.  It can be called at any time and more than once."""
 
 
 @runtime_checkable
 class ShuffleEngine(Engine, Protocol):
-    """An engine that can also bring together what units on different executors found."""
+    """An engine that can also shuffle data between units."""
 
     def run_shuffle(
         self,
@@ -79,16 +79,16 @@ class ShuffleEngine(Engine, Protocol):
         *,
         ranges: int,
     ) -> list[UnitResult]:
-        """One result a range (numbers below `ranges`) that got any chunk, at `index` its number.
+        """One result per non-empty range (0 to `ranges` - 1), with the range number as `index`.
 
-        `split` gives chunks of a unit, each with the number of its range; `join` gets all chunks of
-        one range, in any order.  Errors of `join` are results; an error of `split`, or of the
-        engine, is raised.
+        `split` yields the chunks of a unit, each with its range number.  `join` gets all chunks of one
+        range in any order.  Errors of `join` are results; errors of `split` or of the engine are
+        raised.
         """
 
 
 def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitResult:
-    """The result of one unit: the payload that `run` returned, or the error that it raised."""
+    """Run one unit; the result has the payload that `run` returned or the error that it raised."""
     started = time.perf_counter()
     try:
         result = run(payload)

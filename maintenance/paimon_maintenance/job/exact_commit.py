@@ -19,7 +19,8 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
-from paimon_maintenance.job.plan import SnapshotPin, counted
+from paimon_maintenance.job.plan import SnapshotPin
+from paimon_maintenance.job.text import counted
 
 
 @dataclass(slots=True)

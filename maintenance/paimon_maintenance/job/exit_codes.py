@@ -1,7 +1,7 @@
-"""Exit codes of every command, and which error leads to which.
+"""The exit codes of all commands, and the exit code of each error.
 
-They are an interface: schedulers and scripts branch on them.  docs/cli.md lists them too.  What a
-run had changed before it failed is no part of the code: the report says it.
+They are a public interface: schedulers and scripts depend on them.  docs/cli.md lists them.  They do
+not say what a failed run changed before it failed; the report does.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class ExitCode(IntEnum):
 
 _MEANINGS = {
     ExitCode.SUCCESS: "success",
-    ExitCode.FAILURE: "unexpected failure; the message says what",
-    ExitCode.USAGE: "wrong usage: an argument, a table or a reference that does not exist",
-    ExitCode.NOTHING_TO_DO: "nothing to do; the table was left as it is",
-    ExitCode.REFUSED: "refused: the table or store uses something that this version does not know",
-    ExitCode.CONFLICT: "a concurrent commit won, also after re-planning",
-    ExitCode.GUARD_TRIPPED: "the plan would do more than the guards allow",
-    ExitCode.CORRUPT_TABLE: "the table contradicts itself; see `caretaker verify`",
-    ExitCode.UNKNOWN_OUTCOME: "a commit's reply was lost: it may or may not have happened",
+    ExitCode.FAILURE: "failure; see the message",
+    ExitCode.USAGE: "usage error: invalid argument, or a table or reference that does not exist",
+    ExitCode.NOTHING_TO_DO: "nothing to do; the table is unchanged",
+    ExitCode.REFUSED: "refused: the table or store uses an unsupported feature",
+    ExitCode.CONFLICT: "concurrent commits conflicted in every attempt",
+    ExitCode.GUARD_TRIPPED: "the plan exceeds a guard",
+    ExitCode.CORRUPT_TABLE: "the table is corrupt; run `caretaker verify`",
+    ExitCode.UNKNOWN_OUTCOME: "the outcome of a commit is unknown: the reply was lost",
 }
 
 _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
@@ -73,26 +73,26 @@ _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code of a failed run; FAILURE for every error that is not one of ours."""
+    """The exit code of an error; FAILURE for errors of other libraries."""
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.FAILURE)
 
 
 class OnRefused(StrEnum):
-    """Whether a refused table makes a run over many tables fail, as the policy says."""
+    """The policy setting: does a refused table fail a run over several tables?"""
 
     SKIP = "skip"
     FAIL = "fail"
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether the error says that this version must not work on the table, however often it tries."""
+    """Whether the error is a refusal: this version does not support the table, so retries are useless."""
     return isinstance(error, UnsupportedFeature)
 
 
 def refusal_fails(on_refused: OnRefused | None, *, known: bool) -> bool:
-    """Whether a refused table makes a run over many tables fail.
+    """Whether a refused table fails a run over several tables.
 
-    Unless the policy decides, a refusal fails the run the first time, and no more once it is known.
+    Without a policy setting, only the first refusal of a table fails the run.
     """
     if on_refused is None:
         return not known
@@ -102,9 +102,9 @@ def refusal_fails(on_refused: OnRefused | None, *, known: bool) -> bool:
 def combined(codes: Iterable[ExitCode]) -> ExitCode:
     """The exit code of a run over several tables.
 
-    SUCCESS if some table succeeded and none failed, NOTHING_TO_DO if there was nothing to do
-    anywhere, the failure's own code if all failures share it, FAILURE if they differ.  Callers
-    leave out refused tables that do not count (`refusal_fails`).
+    SUCCESS if at least one table succeeded and none failed, NOTHING_TO_DO if no table had work.  The
+    common code of all failures, or FAILURE if they differ.  Callers leave out refused tables that do
+    not count (`refusal_fails`).
     """
     seen = set(codes)
     failures = seen - {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}

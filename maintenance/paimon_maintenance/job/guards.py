@@ -1,16 +1,16 @@
 """Limits on what one run may do without an explicit override.
 
-A guard never changes a plan: it lets it pass, or raises GuardTripped with figures and the flag
-that overrides it.  What a compaction rewrites is not lost, so only deletions count.
+A guard never changes a plan: the plan passes, or the guard raises GuardTripped with the numbers and
+the flag that overrides it.  Rewritten data is not lost, so only deletions count.
 
-Each plan says what is lost by kind, and of how much (`Effect.losses`).  A kind trips a guard if
+Each plan lists its losses by kind (`Effect.losses`).  A kind trips a guard if the plan deletes
 
-- more than `max_deleted_share` of it goes, and more than the small count that is always free; or
-- more than the absolute limit goes that the policy sets for it.
+- more than `max_deleted_share` of it, and more than a small number that is always allowed; or
+- more than the absolute limit that the policy sets for it.
 
-The free counts keep ordinary runs green: a young table loses most of its few files, and an hourly
-expiry leaves one snapshot of two hundred.  No flag overrides the last guard: nothing that the
-newest snapshot needs may be deleted.  Decision 0023 has the reasons.
+The allowed numbers keep ordinary runs green: a young table loses most of its few files, and an hourly
+expiry keeps one of two hundred snapshots.  No flag overrides the last guard: a plan must not delete
+files that the newest snapshot needs.  See decision 0023.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from typing import Any, Final
 
 from paimon_core.errors import GuardTripped, InvalidArgument
 from paimon_core.options import parse_memory_size
-from paimon_maintenance.job.plan import Effect, Loss, Lost, Plan, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Plan
+from paimon_maintenance.job.text import human_bytes
 
 DEFAULT_MAX_DELETED_SHARE: Final = 0.5
-FREE: Final[Mapping[Lost, int]] = {
-    Lost.FILES: 10,
-    Lost.BYTES: 128 * 1024**2,
-    Lost.METADATA: 1000,
-    Lost.SNAPSHOTS: 1000,
-    Lost.CHANGELOGS: 1000,
-    Lost.TAGS: 100,
-    Lost.BRANCHES: 10,
+FREE: Final[Mapping[LossKind, int]] = {
+    LossKind.FILES: 10,
+    LossKind.BYTES: 128 * 1024**2,
+    LossKind.METADATA: 1000,
+    LossKind.SNAPSHOTS: 1000,
+    LossKind.CHANGELOGS: 1000,
+    LossKind.TAGS: 100,
+    LossKind.BRANCHES: 10,
 }
-"""How much of a kind may go whatever its share is."""
+"""Number of each kind that a plan may delete regardless of the share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """What a run may do at most; None: no absolute limit.
+    """The limits of a run; None: no absolute limit.
 
-    `max_deleted_share` is a share (0 to 1) of each kind of thing.  `max_deleted_snapshots` holds
-    for snapshots, changelogs and tags, each by itself, `max_deleted_files` for data files and for
-    metadata files.  `max_rewrite_bytes` bounds what may be read and written again.
+    `max_deleted_share` is the maximum share (0 to 1) of each kind.  `max_deleted_snapshots` applies to
+    snapshots, changelogs and tags separately, `max_deleted_files` to data files and to metadata
+    files.  `max_rewrite_bytes` limits the bytes to rewrite.
     """
 
     max_deleted_share: float = DEFAULT_MAX_DELETED_SHARE
@@ -81,14 +82,14 @@ class Guards:
         return cls(**read)
 
     def check(self, plan: Plan, *, force: bool) -> None:
-        """Raise GuardTripped if the plan does too much and `force` is not set."""
+        """Raise GuardTripped if the plan exceeds a limit and `force` is not set."""
         _check_needed(plan)
         tripped = self.reasons(plan)
         if tripped and not force:
             raise GuardTripped("; ".join(tripped), table=plan.table)
 
     def reasons(self, plan: Plan) -> list[str]:
-        """Why the plan is too much, a sentence a guard; empty if it is not."""
+        """One sentence per exceeded guard; empty if the plan passes."""
         effect = plan.effect
         return [
             *(reason for loss in effect.losses for reason in self._of_loss(loss)),
@@ -102,22 +103,22 @@ class Guards:
             if share > self.max_deleted_share:
                 yield (
                     f"the plan deletes {part} of {_amount(loss.kind, whole)} {loss.kind} "
-                    f"({share:.0%}), more than the allowed {self.max_deleted_share:.0%} "
+                    f"({share:.0%}), above the limit of {self.max_deleted_share:.0%} "
                     f"(max_deleted_share)"
                 )
         name, limit = self._limit(loss.kind)
         if limit is not None and loss.part > limit:
             yield (
-                f"the plan deletes {part} {loss.kind}, more than the allowed "
+                f"the plan deletes {part} {loss.kind}, above the limit of "
                 f"{_amount(loss.kind, limit)} ({name})"
             )
 
-    def _limit(self, kind: Lost) -> tuple[str, int | None]:
-        if kind is Lost.BYTES:
+    def _limit(self, kind: LossKind) -> tuple[str, int | None]:
+        if kind is LossKind.BYTES:
             return "max_deleted_bytes", self.max_deleted_bytes
-        if kind in (Lost.FILES, Lost.METADATA):
+        if kind in (LossKind.FILES, LossKind.METADATA):
             return "max_deleted_files", self.max_deleted_files
-        if kind is Lost.BRANCHES:
+        if kind is LossKind.BRANCHES:
             return "", None
         return "max_deleted_snapshots", self.max_deleted_snapshots
 
@@ -125,7 +126,7 @@ class Guards:
         limit = self.max_rewrite_bytes
         if limit is not None and effect.rewritten_bytes > limit:
             yield (
-                f"the plan rewrites {human_bytes(effect.rewritten_bytes)}, more than the allowed "
+                f"the plan rewrites {human_bytes(effect.rewritten_bytes)}, above the limit of "
                 f"{human_bytes(limit)} (--max-rewrite)"
             )
 
@@ -161,18 +162,18 @@ def _read(name: str, raw: object) -> Any:
 
 
 def _check_needed(plan: Plan) -> None:
-    """GuardTripped if the plan would delete what the newest snapshot needs; `--force` is no way out."""
+    """GuardTripped if the plan deletes files of the newest snapshot; `--force` does not override it."""
     needed = plan.effect.needed
     if needed:
         raise GuardTripped(
-            f"the plan deletes {len(needed):,} files that the newest snapshot needs, the first is "
+            f"the plan deletes {len(needed):,} files that the newest snapshot needs, for example "
             f"{needed[0]}",
             table=plan.table,
             file=needed[0],
-            next_step="--force does not override this: run `caretaker verify` on the table, and "
-            "report it as a defect of Caretaker",
+            next_step="--force does not override this guard: run `caretaker verify` on the table and "
+            "report a bug in Caretaker",
         )
 
 
-def _amount(kind: Lost, number: int) -> str:
-    return human_bytes(number) if kind is Lost.BYTES else f"{number:,}"
+def _amount(kind: LossKind, number: int) -> str:
+    return human_bytes(number) if kind is LossKind.BYTES else f"{number:,}"

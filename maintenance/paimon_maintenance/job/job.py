@@ -1,18 +1,18 @@
-"""The shape of every job: a light definition, and the steps that do it.
+"""The structure of every job: a light definition, and the steps that implement it.
 
-A `Job` is what help texts, forms and registries read; it costs nothing to import.  Its `steps`
-are loaded when a plan is made or run.  The run loop alone calls them, in this order::
+Help texts, forms and the registry read the `Job`, which is cheap to import.  Its `steps` are loaded
+to plan or to run the job.  Only the run loop calls them, in this order::
 
-    inspect   read the table's metadata, once: the state that everything after it starts from
-    plan      choose what to do, from that state: pure, and cheap enough for a dry run
-    recheck   look again right before anything is changed; may drop from the plan, never add
-    batches   cut the plan into parts that are committed one by one (most jobs: one)
-    execute   do the work of a batch; writes only files with fresh names
-    commit    make the work of a batch visible, or delete what the plan says
+    inspect   read the metadata of the table once: the state for the following steps
+    plan      decide from that state what to do: pure, and cheap enough for a dry run
+    recheck   check the plan again right before the first change; may drop work, never adds any
+    batches   split the plan into parts with one commit each (most jobs have one)
+    execute   do the work of a batch; writes only new files with unique names
+    commit    commit the work of a batch, or delete the planned files
     verify    job-specific checks after the commits (the runner does the general ones)
 
-A step raises errors of `paimon_core.errors`.  After a CommitConflict from `commit` the loop makes a
-new plan if `Job.replans` is set.
+A step raises errors of `paimon_core.errors`.  After a CommitConflict from `commit` the loop plans
+again if `Job.replans` is set.
 """
 
 from __future__ import annotations
@@ -43,48 +43,48 @@ DEFAULT_MAX_ATTEMPTS: Final = 5
 
 
 class Progress(Protocol):
-    """Told how far a run is; implementations draw bars, log, or do nothing."""
+    """Receives the progress of a run; implementations draw bars, log, or do nothing."""
 
     def phase(self, name: str) -> None:
-        """A phase begins."""
+        """Start a phase."""
 
     def expect(self, units: int, size: int) -> None:
-        """So many units of so many bytes altogether will be executed."""
+        """Add to the expected work: units and bytes."""
 
     def advance(self, units: int, size: int) -> None:
-        """So much more is done.  Called from any thread."""
+        """Add to the finished work: units and bytes.  Any thread may call it."""
 
 
-class Quiet:
-    """Progress that nobody watches."""
+class NoProgress:
+    """Progress that is not shown."""
 
     def phase(self, name: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def expect(self, units: int, size: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def advance(self, units: int, size: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 def unfenced() -> None:
-    """Let a job go on that needs no lease."""
+    """The fence of a job without a lease: do nothing."""
 
 
 def unsupervised() -> None:
-    """Nobody supervises this run: it may go on."""
+    """The check of a run without a supervisor: do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What a run gives to its steps.
+    """The services and settings that a run passes to its steps.
 
-    `commit_user` is fresh for every attempt: batch commits all carry the same identifier, so the
-    user is what tells them apart (java-rules A5).  The loop checks `guards` for each plan.
-    `max_attempts` bounds the plans made when concurrent commits win.  `ledger` has what the run
-    changed so far.  `check_supervised` is called before each commit; it ends the process if the one
-    that supervises it is gone (`paimon_maintenance.engines.lifeline`).
+    `commit_user` is unique for every attempt: batch commits all have the same identifier, so only the
+    user distinguishes them (java-rules A5).  The loop checks `guards` for each plan.  `max_attempts`
+    limits the number of plans after commit conflicts.  `ledger` records the changes of the run.
+    `check_supervised` runs before each commit; it ends the process if its supervisor has ended
+    (`paimon_maintenance.engines.lifeline`).
     """
 
     run_id: str
@@ -92,27 +92,26 @@ class RunContext:
     env: Environment
     engine: Engine
     local: Engine
-    progress: Progress = field(default_factory=Quiet)
+    progress: Progress = field(default_factory=NoProgress)
     guards: Guards | None = None
     force: bool = False
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     ledger: Ledger | None = None
     first_plan: Plan | None = None
-    """The plan that the run began with, when a conflict makes another one necessary."""
+    """The first plan of the run, for a plan after a conflict."""
     lease_wait_millis: int = 0
-    """How long a job that needs the lease on the table waits for it."""
+    """How long a job waits for the lease on the table."""
     fence: Callable[[], None] = unfenced
-    """Called before each change of a job with a lease; raises LeaseLost if it must stop."""
+    """Runs before each change of a job with a lease; raises LeaseLost if the lease is gone."""
     check_supervised: Callable[[], None] = unsupervised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What a batch's commit did: snapshots made, oldest first, and what became of it.
+    """The result of committing a batch; `snapshots` are its new snapshots, oldest first.
 
-    `conflicts` names what was left out because a concurrent commit replaced it; the rest was
-    committed.  The loop makes a new plan for them.  `parts` are the steps of a job made of others, as
-    reports print them.
+    `conflicts` names the work that the commit left out because a concurrent commit replaced its input;
+    the loop plans again for it.  `parts` are the step results of a composite job, as in reports.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -126,7 +125,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(Generic[S, P, B, R]):
-    """The heavy half of a job; the module's docstring says what each step does."""
+    """The implementation of a job; the module docstring describes each step."""
 
     inspect: Callable[[FileStoreTable, Mapping[str, object], RunContext], S]
     plan: Callable[[FileStoreTable, S, Mapping[str, object], RunContext], P]
@@ -138,7 +137,7 @@ class Steps(Generic[S, P, B, R]):
 
 
 def steps_of(place: str) -> Callable[[], Steps[Any, Any, Any, Any]]:
-    """What loads the steps at a place such as "package.module:NAME", as entry points name it."""
+    """A function that loads the steps from a place such as "package.module:NAME"."""
     return partial(_load, *place.split(":"))
 
 
@@ -151,14 +150,14 @@ def _load(module: str, name: str) -> Steps[Any, Any, Any, Any]:
 class Job:
     """One job, named after Paimon's procedure.
 
-    `summary` is one line.  `changes`, `protects` and `undo` tell the operator what the job does to
-    a table, what keeps data safe, and how to go back; help texts and DAG documentation are made
-    of them.  `replans`: whether a commit conflict is answered with a new plan.
+    `summary` is one line.  `changes`, `protects` and `undo` describe to operators what the job changes,
+    what protects the data, and how to undo the job; help texts and DAG documentation use them.
+    `replans`: whether the loop plans again after a commit conflict.
 
-    `exclusive`: whether the job removes history or files, so that it needs the lease on the table.
-    `needs_line`: whether it refuses a table whose line of snapshots has a gap.
-    `by_age`: whether it deletes by age (files, snapshots, tags, partitions, rows), so that it is
-    refused where this machine's clock and the store's disagree.
+    `exclusive`: whether the job removes history or files, so it needs the lease on the table.
+    `needs_line`: whether the job refuses a table with a gap between its snapshots.
+    `by_age`: whether the job deletes by age (files, snapshots, tags, partitions, rows), so it refuses to
+    run if the clocks of this machine and of the store differ.
     `rewrites`: whether it may rewrite data files, which is work for Spark; False for a job that only
     changes metadata or deletes.
     `retry_safe`: whether a scheduler may run it again by itself after a failure, on a table that may
@@ -174,7 +173,7 @@ class Job:
     arguments: tuple[Argument, ...]
     load: Callable[[], Steps[Any, Any, Any, Any]]
     table_options: Mapping[str, str] = field(default_factory=dict)
-    """Table options that every run of this job sets, as the procedure does."""
+    """Table options that every run of this job sets, as in the procedure."""
     examples: tuple[str, ...] = ()
     replans: bool = False
     exclusive: bool = False
@@ -185,9 +184,9 @@ class Job:
     required: tuple[str, ...] = ()
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
-        """Typed values of all arguments; InvalidArgument names what is wrong."""
+        """The typed values of all arguments; InvalidArgument for an invalid one."""
         return read_arguments(self.arguments, raw)
 
     def argument(self, name: str) -> Argument:
-        """The argument of this name; KeyError if the job has none."""
+        """The argument with this name; KeyError if there is none."""
         return next(a for a in self.arguments if a.name == name)

@@ -1,8 +1,7 @@
-"""Jobs that change only metadata and delete files: one plan class and one set of steps for all.
+"""The base of jobs that change only metadata and delete files.
 
-Such a job is two functions: `make` reads the table and says what it would do, as a `MetadataPlan`
-with the job's own `work` in it; `apply` does it.  A third, `recheck`, may drop from the work what
-became protected since.
+Such a job has two functions: `make` reads the table and returns a `MetadataPlan` with the job's own
+`work`; `apply` executes it.  An optional `recheck` drops work that became protected after planning.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import Committed, RunContext, Steps
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
 
 W = TypeVar("W")
 MOST_PRINTED: Final = 20
@@ -22,41 +21,41 @@ MOST_PRINTED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that will be done, and why; `details` are for programs."""
+    """One planned action and its reason; `details` are machine-readable."""
 
     what: str
     why: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
 
     def line(self) -> str:
-        """The action for people."""
+        """The action as text."""
         return f"{self.what}: {self.why}" if self.why else self.what
 
     def to_json(self) -> dict[str, object]:
-        """The action as plans print it."""
+        """The action as JSON."""
         return {"what": self.what, "why": self.why, **self.details}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataPlan(Generic[W]):
-    """What a job will do to metadata and stored files; nothing if there are no actions."""
+    """The actions of a metadata job; the plan is empty without actions."""
 
     job: str
     table: str
     pin: SnapshotPin | None
     work: W
     actions: tuple[Action, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Retained, ...] = ()
     effect: Effect = field(default_factory=Effect)
     arguments: Mapping[str, object] = field(default_factory=dict)
     details: Mapping[str, object] = field(default_factory=dict)
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the plan has no actions."""
         return not self.actions
 
     def to_json(self) -> dict[str, object]:
@@ -74,7 +73,7 @@ class MetadataPlan(Generic[W]):
         }
 
     def lines(self) -> Iterator[str]:
-        """The plan for people."""
+        """The plan as text."""
         where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
         head = f"{self.job} {self.table} from {where}"
         yield f"{head}: nothing to do" if self.is_empty else head
@@ -94,7 +93,7 @@ Recheck = Callable[[FileStoreTable, MetadataPlan[W]], MetadataPlan[W]]
 def metadata_steps(
     make: Make[W], apply: Apply[W], *, recheck: Recheck[W] | None = None
 ) -> Steps[None, MetadataPlan[W], MetadataPlan[W], MetadataPlan[W]]:
-    """The steps of a job made of these functions: one batch, executed by the commit."""
+    """The steps of a metadata job: one batch, which the commit step executes."""
 
     def inspect(_: FileStoreTable, __: Mapping[str, object], ___: RunContext) -> None:
         return None
@@ -137,6 +136,6 @@ def metadata_steps(
 
 
 def latest_pin(table: FileStoreTable) -> SnapshotPin | None:
-    """The pin of the newest snapshot; None for an empty table."""
+    """The pin of the newest snapshot; None for a table without snapshots."""
     latest = table.snapshots.latest()
     return None if latest is None else SnapshotPin.of(latest)

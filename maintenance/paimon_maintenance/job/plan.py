@@ -1,8 +1,8 @@
-"""What every plan has: data that says what will happen, what stays and why.
+"""The interface of plans: what a job will change, what it keeps, and why.
 
-A plan is made from one snapshot and pinned to that snapshot's *content* (rollback reuses ids), is
-executed at most once, prints itself for people (`lines`) and for programs (`to_json`).  Each job
-defines its own frozen plan class; `Plan` is the protocol that runner, guards and CLI rely on.
+A plan is pinned to the *content* of one snapshot (a rollback reuses ids), runs at most once, and has a
+text form (`lines`) and a JSON form (`to_json`).  Each job defines its own frozen plan class; runner,
+guards and CLI use the protocol `Plan`.
 """
 
 from __future__ import annotations
@@ -14,30 +14,12 @@ from typing import Protocol
 
 from paimon_core.errors import StalePlan
 from paimon_core.snapshot.snapshot import Snapshot
-
-_UNIT = 1024
-_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
-
-
-def human_bytes(size: float) -> str:
-    """A size in the largest unit that keeps it at least 1: "1.5 GB", "312 B"."""
-    unit = 0
-    while abs(size) >= _UNIT and unit < len(_UNITS) - 1:
-        size /= _UNIT
-        unit += 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def counted(number: int, plural: str) -> str:
-    """The number with its noun: "1 file", "1,204 files", "1 branch"; `plural` ends with an s."""
-    if number == 1:
-        plural = plural.removesuffix("es" if plural.endswith("ches") else "s")
-    return f"{number:,} {plural}"
+from paimon_maintenance.job.text import human_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPin:
-    """Which snapshot a plan was made from: id, commit user, identifier, kind and time (ms)."""
+    """The snapshot that a plan starts from: id, commit user, identifier, kind and time (ms)."""
 
     id: int
     commit_user: str
@@ -47,7 +29,7 @@ class SnapshotPin:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotPin:
-        """The pin of this snapshot."""
+        """The pin of the snapshot."""
         return cls(
             id=snapshot.id,
             commit_user=snapshot.commit_user,
@@ -57,11 +39,11 @@ class SnapshotPin:
         )
 
     def matches(self, snapshot: Snapshot) -> bool:
-        """Whether this is still the same snapshot, and not another one that reused its id."""
+        """Whether this is the pinned snapshot, not another one with the same id."""
         return self == SnapshotPin.of(snapshot)
 
     def to_json(self) -> dict[str, object]:
-        """The pin as plans and reports print it."""
+        """The pin as JSON."""
         return {
             "id": self.id,
             "commit_user": self.commit_user,
@@ -72,10 +54,10 @@ class SnapshotPin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """Something that a plan leaves alone: how much of it, and the rule that keeps it.
+class Retained:
+    """Something that a plan keeps, and the reason.
 
-    `why` names the rule in the words of the options and arguments ("partition_idle_time",
+    `why` names the option, argument or reference ("partition_idle_time",
     "snapshot.num-retained.min", "tag X"), so that an operator knows what to change.
     """
 
@@ -85,28 +67,28 @@ class Kept:
     bytes: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The reason as plans print it."""
+        """The entry as JSON."""
         return {"what": self.what, "why": self.why, "count": self.count, "bytes": self.bytes}
 
     def line(self) -> str:
-        """The reason for people: how many, where that is not said by the name of the one."""
+        """The entry as text, with the number and the size if there are several."""
         several = self.count > 1 or (self.count == 1 and self.what.split()[0].endswith("s"))
-        told = [f"{self.count:,}"] if several else []
-        told += [human_bytes(self.bytes)] if self.bytes is not None else []
-        amount = f" ({', '.join(told)})" if told else ""
+        amounts = [f"{self.count:,}"] if several else []
+        amounts += [human_bytes(self.bytes)] if self.bytes is not None else []
+        amount = f" ({', '.join(amounts)})" if amounts else ""
         return f"keep {self.what}{amount}: {self.why}"
 
 
-def kept_files(held: Mapping[str, tuple[int, int]]) -> list[Kept]:
-    """Files that stay because a reference needs them, from its label to their number and bytes."""
+def retained_files(held: Mapping[str, tuple[int, int]]) -> list[Retained]:
+    """One entry per reference that keeps files; `held` maps its label to their number and bytes."""
     return [
-        Kept(what="files", why=label, count=count, bytes=size)
+        Retained(what="files", why=label, count=count, bytes=size)
         for label, (count, size) in held.items()
     ]
 
 
-class Lost(StrEnum):
-    """A kind of thing that a plan can take away; guards compare like with like."""
+class LossKind(StrEnum):
+    """The kind of a loss; guards check each kind separately."""
 
     FILES = "data files"
     BYTES = "bytes of data files"
@@ -119,31 +101,30 @@ class Lost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How much of one kind of thing is gone after the plan, of how much there is now.
+    """The amount of one kind that a plan deletes, and the total amount.
 
-    `whole` is None where no share means anything: an expiry frees whatever has been superseded,
-    however little of it is live.  `exact`: the share counts however few there are.
+    `whole` is None if a share means nothing: an expiry frees superseded files, regardless of how many
+    are live.  `exact`: the share counts even for small numbers.
     """
 
-    kind: Lost
+    kind: LossKind
     part: int
     whole: int | None = None
     exact: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """The loss as plans print it."""
+        """The loss as JSON."""
         return {"kind": str(self.kind), "part": self.part, "whole": self.whole}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """How much a plan touches.
+    """How much a plan changes.
 
-    Rewritten files are replaced by others with the same rows.  Deleted files are gone from storage,
-    or for readers of the newest snapshot, with nothing in their place; they are of any kind, so
-    guards look at `losses` instead.  `table_files` and `table_bytes` are the data files that the
-    newest snapshot reads.  `needed` names files that the plan would delete although the newest
-    snapshot needs them: with a sound plan there are none.
+    Rewritten files are replaced by files with the same rows.  Deleted files are removed from storage,
+    or from the newest snapshot, without a replacement.  They are of any kind, so guards check `losses`
+    instead.  `table_files` and `table_bytes` are the data files of the newest snapshot.  `needed`
+    names deleted files that the newest snapshot needs: a correct plan has none.
     """
 
     rewritten_files: int = 0
@@ -156,7 +137,7 @@ class Effect:
     needed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """The effect as plans print it."""
+        """The effect as JSON."""
         return {
             "rewritten_files": self.rewritten_files,
             "rewritten_bytes": self.rewritten_bytes,
@@ -168,10 +149,10 @@ class Effect:
         }
 
 
-class Once:
-    """The right to execute a plan, which can be taken a single time.
+class SingleUse:
+    """A permit to execute a plan once.
 
-    Two plans never compare unequal because of it, and it is no part of what a plan prints.
+    It does not affect the equality of plans and does not appear in their output.
     """
 
     __slots__ = ("_taken",)
@@ -180,55 +161,55 @@ class Once:
         self._taken = False
 
     def take(self, table: str) -> None:
-        """Use the plan up; StalePlan if that happened before."""
+        """Take the permit; StalePlan if it is already taken."""
         if self._taken:
-            raise StalePlan("this plan was executed before; a plan is used once", table=table)
+            raise StalePlan("this plan has already been executed; make a new plan", table=table)
         self._taken = True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Once)
+        return isinstance(other, SingleUse)
 
     def __hash__(self) -> int:
-        return hash(Once)
+        return hash(SingleUse)
 
 
 class Plan(Protocol):
-    """What runner, guards and CLI need to know of any job's plan."""
+    """The interface of a plan for runner, guards and CLI."""
 
     @property
     def table(self) -> str:
-        """The table: "database.table"."""
+        """The table name: "database.table"."""
 
     @property
     def pin(self) -> SnapshotPin | None:
-        """The snapshot that the plan was made from; None when the table had none."""
+        """The snapshot that the plan starts from; None for a table without snapshots."""
 
     @property
-    def once(self) -> Once:
-        """Taken right before the plan is executed."""
+    def once(self) -> SingleUse:
+        """The permit, taken right before execution."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the plan has no work."""
 
     @property
     def failure(self) -> Exception | None:
-        """Why a part of the plan could not be made; None for a plan that is made as a whole."""
+        """The error of a part that could not be planned; None for a complete plan."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether its execution makes more work due, which needs a plan of its own."""
+        """Whether executing the plan creates more work, which needs another plan."""
 
     @property
     def effect(self) -> Effect:
-        """How much the plan touches."""
+        """How much the plan changes."""
 
     @property
-    def kept(self) -> Sequence[Kept]:
-        """What stays, and why."""
+    def kept(self) -> Sequence[Retained]:
+        """What the plan keeps, and why."""
 
     def to_json(self) -> Mapping[str, object]:
-        """The whole plan as one JSON object."""
+        """The plan as one JSON object."""
 
     def lines(self) -> Iterator[str]:
-        """The plan for people, a line at a time, most important first."""
+        """The plan as text lines, most important first."""

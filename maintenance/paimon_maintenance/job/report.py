@@ -1,8 +1,7 @@
-"""What a run did to one table: sizes before and after, seconds, snapshots, findings, error.
+"""The report of a run on one table: sizes, durations, snapshots, findings and error.
 
-A report is made for every table of every run, also for those with nothing to do and for those
-that failed.  Its JSON (docs/cli.md) is what the CLI prints with `--json`, what the Spark
-application writes for each table, and what Airflow shows.
+Every run writes a report for every table, also if there is nothing to do or the run fails.  The CLI
+prints its JSON (docs/cli.md) with `--json`, the Spark application writes it, and Airflow shows it.
 """
 
 from __future__ import annotations
@@ -14,38 +13,39 @@ from enum import StrEnum
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_maintenance.job.changes import Changes, text_of
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
-from paimon_maintenance.job.plan import SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 
 MAX_PRINTED_BUCKETS = 20
 MAX_PRINTED_NAMES = 10
 STORAGE_NEXT_STEP = (
-    "see whether the storage answers and lets this user read and write there, then run again: "
-    "a second run takes up what this one began"
+    "check that the storage is reachable and that this user can read and write, then run "
+    "again: the next run continues the work"
 )
-"""What to do when a file operation failed and the job does not know why."""
+"""The next step after a failed file operation with an unknown cause."""
 
 
 class Status(StrEnum):
-    """How a run ended for one table."""
+    """The outcome of a run on one table."""
 
     SUCCESS = "success"
     NOTHING_TO_DO = "nothing_to_do"
     DRY_RUN = "dry_run"
     REFUSED = "refused"
-    """This version must not do the job on the table, or part of it; see `exit_codes.is_refusal`."""
+    """This version does not support the table for this job; see `exit_codes.is_refusal`."""
     FAILED = "failed"
 
     @classmethod
     def of(cls, error: BaseException) -> Status:
-        """How a run ended that raised this."""
+        """The outcome of a run that raised this error."""
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much there is: live data files, their bytes, physical rows, and sorted runs.
+    """A number of data files with their bytes, physical rows and sorted runs.
 
-    `sorted_runs` is None where files are not sorted runs (tables without primary key).
+    `sorted_runs` is None for tables without a primary key.
     """
 
     files: int = 0
@@ -54,7 +54,7 @@ class Size:
     sorted_runs: int | None = None
 
     def __add__(self, other: Size) -> Size:
-        """Both together; runs add up where either side knows them."""
+        """The sum; sorted runs add up if either side has them."""
         known = [r for r in (self.sorted_runs, other.sorted_runs) if r is not None]
         return Size(
             files=self.files + other.files,
@@ -64,7 +64,7 @@ class Size:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The size as reports print it."""
+        """The size as JSON."""
         return {
             "files": self.files,
             "bytes": self.bytes,
@@ -73,9 +73,9 @@ class Size:
         }
 
     def line(self) -> str:
-        """The size for people."""
+        """The size as text."""
         runs = "" if self.sorted_runs is None else f", {counted(self.sorted_runs, 'sorted runs')}"
-        # Records, since of several with one key readers see one row.
+        # Records, not rows: readers see one row for several records of a key.
         records = counted(self.rows, "records")
         return f"{counted(self.files, 'files')}, {human_bytes(self.bytes)}, {records}{runs}"
 
@@ -90,7 +90,7 @@ def total(sizes: Sequence[Size]) -> Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChange:
-    """One bucket before and after.  `partition` is its text, "" for an unpartitioned table."""
+    """The sizes of one bucket before and after.  `partition` is "" for an unpartitioned table."""
 
     partition: str
     bucket: int
@@ -98,7 +98,7 @@ class BucketChange:
     after: Size
 
     def to_json(self) -> dict[str, object]:
-        """The change as reports print it."""
+        """The change as JSON."""
         return {
             "partition": self.partition,
             "bucket": self.bucket,
@@ -108,31 +108,30 @@ class BucketChange:
 
     @property
     def label(self) -> str:
-        """Partition and bucket for people."""
+        """Partition and bucket as text."""
         return f"{self.partition or '(no partition)'} bucket {self.bucket}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedUnit:
-    """A unit of work that failed while others of the same run went through."""
+    """A unit of work that failed while other units of the run succeeded."""
 
     label: str
     error: BaseException
 
     def to_json(self) -> dict[str, object]:
-        """The failure as reports print it."""
+        """The failure as JSON."""
         return {"unit": self.label, "error": error_json(self.error)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything about one run on one table.
+    """The report of one run on one table.
 
-    `seconds` maps phases to seconds, `details` holds what only this job knows of (JSON values),
-    `parts` what each step of a job made of others did, `plan_lines` the plan for people where
-    nothing else tells of it (dry runs, nothing to do).  `changes` is what the run did to the table,
-    however it ended; None: nobody watched.
-    `before` and `after` speak of what the plan touched, not of the whole table.
+    `seconds` maps phases to durations.  `details` are job-specific JSON values.  `parts` are the step
+    results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
+    `changes` are the changes of the run to the table, however it ended; None if they were not
+    recorded.  `before` and `after` cover the files of the plan, not the whole table.
     """
 
     job: str
@@ -162,16 +161,16 @@ class Report:
 
     @property
     def done_before(self) -> str:
-        """What a run that did not end well had changed before; "" for all others."""
+        """What a failed run had already changed; "" for other runs."""
         if self.error is None or self.changes is None or self.status is Status.DRY_RUN:
             return ""
         if self.changes.is_nothing:
-            return "nothing of the table was changed"
-        return f"before that, the run changed the table: {self.changes.text()}"
+            return "the run did not change the table"
+        return f"the run had already changed the table: {self.changes.text()}"
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a process that did only this."""
+        """The exit code of a process with only this run."""
         if self.error is not None:
             return exit_code_of(self.error)
         if self.status is Status.NOTHING_TO_DO:
@@ -208,7 +207,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """The report for people."""
+        """The report as text."""
         place = self.table if self.branch in (None, "main") else f"{self.table}@{self.branch}"
         head = f"{self.job} {place}: {str(self.status).replace('_', ' ')}"
         if self.snapshots:
@@ -243,20 +242,20 @@ class Report:
 
 
 def detail_texts(details: Mapping[str, object]) -> Iterator[str]:
-    """Each detail for people: "expired snapshots 3 to 5"; what is empty or 0 is left out."""
+    """Each detail as text: "expired snapshots 3 to 5"; empty values and zeros are left out."""
     for name, value in details.items():
-        text = _told(name, value)
+        text = _value_text(name, value)
         if text and value:
             yield f"{name.replace('_', ' ')} {text}"
 
 
-def _told(name: str, value: object) -> str:
-    """A detail's value for people; long lists are cut, what was empty is ""."""
+def _value_text(name: str, value: object) -> str:
+    """The value of a detail as text; long lists are shortened, empty values are ""."""
     if isinstance(value, Mapping):
-        parts = {str(key).replace("_", " "): _told(str(key), v) for key, v in value.items()}
+        parts = {str(key).replace("_", " "): _value_text(str(key), v) for key, v in value.items()}
         nested = any(isinstance(v, Mapping) for v in value.values())
-        told = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
-        return _few(told)
+        texts = [f"{k} ({v})" if nested else f"{k} {v}".strip() for k, v in parts.items()]
+        return _few(texts)
     if isinstance(value, list | tuple):
         whole = [v for v in value if isinstance(v, int)]
         if len(whole) == len(value) > 1 and whole == list(range(whole[0], whole[-1] + 1)):
@@ -282,14 +281,14 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
         why = error.get("message")
     yield f"{text}: {why}" if why else text
     changes = part.get("changes")
-    if error and isinstance(changes, Mapping) and (told := text_of(changes)):
-        yield f"    before that: {told}"
+    if error and isinstance(changes, Mapping) and (text := text_of(changes)):
+        yield f"    changed before the failure: {text}"
     if isinstance(details, Mapping):
         yield from (f"    {text}" for text in detail_texts(details))
 
 
 def error_json(error: BaseException) -> dict[str, object]:
-    """An error as the CLI, reports and Airflow show it; missing places are None."""
+    """An error as JSON for the CLI, reports and Airflow; unknown locations are None."""
     if not isinstance(error, PaimonError):
         storage = error if isinstance(error, OSError) else None
         return {

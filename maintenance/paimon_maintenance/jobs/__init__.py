@@ -1,4 +1,4 @@
-"""One folder a job: `definition` (light: names, help, arguments), `plan`, `execute`.
+"""One folder per job: `definition` (light: name, help, arguments), and its plan and execution.
 
-`registry` lists the jobs.  They never import each other.
+`registry` lists the jobs.  Jobs never import each other.
 """

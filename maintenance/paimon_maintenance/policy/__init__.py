@@ -1,12 +1,12 @@
-"""The policy: one YAML file that says which tables get which jobs, when, and how.
+"""The policy: one YAML file that assigns jobs, schedules and options to tables.
 
 ::
 
-    load      reads and checks the file     -> Policy, or one error that names file, line and key
-    model     Policy -> TablePolicy -> JobPolicy, what holds for one table
-    place     a YAML node with its line and its path from the top
-    schedule  what a cron expression may look like
+    load       reads and checks the file     -> Policy, or one error with file, line and key
+    model      Policy -> TablePolicy -> JobPolicy, the settings for one table
+    yaml_node  a YAML node with its line and its key path
+    schedule   validates cron expressions
 
-Everything here imports the standard library, PyYAML and the definitions of jobs only: a DAG file
-may load a policy each time it is parsed.
+These modules import only the standard library, PyYAML and job definitions, because DAG files load a
+policy at every parse.
 """

@@ -1,4 +1,4 @@
-"""Reads a policy file and checks all of it: one error that names file, line and key.
+"""Reads and checks a policy file; errors name file, line and key.
 
 ::
 
@@ -7,18 +7,18 @@
       - name: everything
         tables: "*.*"                      # shell wildcards over database.table, one or a list
         excluding: ["*.tmp_*"]
-        options:                           # for tables that do not set them themselves
+        options:                           # defaults for options that a table does not set
           snapshot.time-retained: 1 d
           tag.automatic-creation: process-time
         guards: { max_deleted_share: 0.3 }
-        on_refused: skip                   # or fail; without it: fail the first time only
+        on_refused: skip                   # or fail; default: fail the first time only
         jobs:
           compact:
             schedule: "*/30 * * * *"
             arguments: { strategy: minor }
             guards: { max_rewrite: 500 gb }
           maintain: { schedule: "5 * * * *" }
-          trigger_tag_automatic_creation:  # no schedule: as a step of maintain
+          trigger_tag_automatic_creation:  # no schedule: a step of maintain
             arguments: { when_idle: latest }
       - name: archive
         tables: archive.*
@@ -38,8 +38,8 @@ from paimon_core.options import check_option, parse_memory_size, similar_option
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
-from paimon_maintenance.policy.place import Place, read_yaml
 from paimon_maintenance.policy.schedule import wrong_schedule
+from paimon_maintenance.policy.yaml_node import YamlNode, read_yaml
 from paimon_maintenance.registry import JOBS, job_named
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
@@ -67,55 +67,55 @@ _OPTIONS: Final = (
     "sink.process-time-zone",
     "sink.watermark-time-zone",
 )
-"""How the options begin that say how a table is looked after; all others say what it is."""
+"""Prefixes of maintenance options; all other options define the table itself."""
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy in this file; NotFound without one, InvalidArgument for whatever is wrong."""
+    """The policy in this file; NotFound if there is no file, InvalidArgument for invalid content."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as e:
         raise NotFound(
-            f"there is no policy file {path}", next_step="check the path, or make the file"
+            f"policy file {path} does not exist", next_step="check the path, or create the file"
         ) from e
     except (OSError, UnicodeDecodeError) as e:
         raise InvalidArgument(
             f"cannot read the policy file {path}: {e}",
             file=str(path),
-            next_step="make it a readable text file in UTF-8",
+            next_step="make sure that it is a readable UTF-8 text file",
         ) from e
     return read_policy(text, str(path))
 
 
 def read_policy(text: str, file: str) -> Policy:
-    """The policy that this YAML says; `file` is what errors call it."""
+    """The policy in this YAML text; errors name it `file`."""
     top = read_yaml(text, file)
     entries = top.entries(_TOP | {_STORAGE})
     if _STORAGE in entries:
         entries[_STORAGE].wrong(
-            "a policy does not configure the store: set options in [storage] of caretaker.toml, "
+            "a policy cannot configure the store: set options in [storage] of caretaker.toml, "
             f"or with --storage; {HOW_TO_PASS_SECRETS}"
         )
     version = entries.get("version")
     if version is None:
         top.wrong("`version: 1` is missing")
     if version.text() != _VERSION:
-        version.wrong(f"this version of Caretaker knows version {_VERSION} only")
+        version.wrong(f"this version of Caretaker supports only version {_VERSION}")
     if "rules" not in entries:
         top.wrong("`rules` is missing")
     rules = [_rule(place, i) for i, place in enumerate(entries["rules"].items())]
     names: set[str] = set()
     for rule, place in zip(rules, entries["rules"].items(), strict=True):
         if rule.name in names:
-            place.wrong(f"another rule is called {rule.name!r} too")
+            place.wrong(f"duplicate rule name {rule.name!r}")
         names.add(rule.name)
     return Policy(file=file, rules=tuple(rules))
 
 
-def _rule(place: Place, index: int) -> Rule:
+def _rule(place: YamlNode, index: int) -> Rule:
     entries = place.entries(_RULE)
     if "tables" not in entries:
-        place.wrong("`tables` is missing: which tables is this rule for?")
+        place.wrong("`tables` is missing")
     return Rule(
         name=entries["name"].text() if "name" in entries else f"rule {index + 1}",
         line=place.line,
@@ -131,29 +131,29 @@ def _rule(place: Place, index: int) -> Rule:
     )
 
 
-def _patterns(place: Place) -> tuple[str, ...]:
+def _patterns(place: YamlNode) -> tuple[str, ...]:
     patterns = place.texts()
     if not patterns:
-        place.wrong("no table is named")
+        place.wrong("the list of tables is empty")
     for pattern in patterns:
         if "." not in pattern:
-            place.wrong(f"{pattern!r} is no pattern over database.table (such as 'sales.*')")
+            place.wrong(f"{pattern!r} is not a database.table pattern (for example 'sales.*')")
     return patterns
 
 
-def _options(place: Place) -> dict[str, str]:
+def _options(place: YamlNode) -> dict[str, str]:
     found = {}
     for key, value in place.entries().items():
         if not key.startswith(_OPTIONS):
-            value.wrong(
-                f"{key!r} says what a table is, not how it is looked after: set it on the table"
-            )
+            value.wrong(f"{key!r} is not a maintenance option: set it on the table")
         found[key] = value.text()
         if secret_keys({key: found[key]}):
-            value.wrong(f"{key!r} is secret, and others can read a policy: set it on the table")
+            value.wrong(
+                f"{key!r} is secret, and other users can read a policy: set it on the table"
+            )
         near = similar_option(key)
         if near is not None:
-            value.wrong(f"no option is called {key!r}; did you mean {near}?")
+            value.wrong(f"unknown option {key!r}; did you mean {near}?")
         try:
             check_option(key, found[key])
         except InvalidArgument as e:
@@ -161,7 +161,7 @@ def _options(place: Place) -> dict[str, str]:
     return found
 
 
-def _guards(place: Place) -> GuardPolicy:
+def _guards(place: YamlNode) -> GuardPolicy:
     entries = place.entries(_GUARDS)
     share: float | None = None
     if "max_deleted_share" in entries:
@@ -169,9 +169,9 @@ def _guards(place: Place) -> GuardPolicy:
         try:
             share = float(at.text())
         except ValueError:
-            at.wrong(f"{at.text()!r} is no number")
+            at.wrong(f"{at.text()!r} is not a number")
         if not 0 <= share <= 1:
-            at.wrong(f"{at.text()} is no share between 0 and 1")
+            at.wrong(f"{at.text()} is not between 0 and 1")
     return GuardPolicy(
         max_deleted_share=share,
         max_deleted_snapshots=_number(entries, "max_deleted_snapshots"),
@@ -181,18 +181,18 @@ def _guards(place: Place) -> GuardPolicy:
     )
 
 
-def _number(entries: Mapping[str, Place], name: str) -> int | None:
+def _number(entries: Mapping[str, YamlNode], name: str) -> int | None:
     if name not in entries:
         return None
     at = entries[name]
     text = at.text()
     if not (text.isascii() and text.isdigit()):
-        at.wrong(f"{text!r} is no whole number")
+        at.wrong(f"{text!r} is not a whole number")
     return int(text)
 
 
-def _size(entries: Mapping[str, Place], name: str) -> str | None:
-    """The size as it is written, once it can be read."""
+def _size(entries: Mapping[str, YamlNode], name: str) -> str | None:
+    """The size as written, after a check that it is valid."""
     if name not in entries:
         return None
     at = entries[name]
@@ -203,20 +203,20 @@ def _size(entries: Mapping[str, Place], name: str) -> str | None:
     return at.text()
 
 
-def _on_refused(place: Place) -> OnRefused:
+def _on_refused(place: YamlNode) -> OnRefused:
     try:
         return OnRefused(place.text())
     except ValueError:
         place.wrong(f"{place.text()!r} is not one of {', '.join(OnRefused)}")
 
 
-def _job(name: str, place: Place) -> JobRule:
+def _job(name: str, place: YamlNode) -> JobRule:
     if name not in JOBS:
         try:
             job_named(name)
         except InvalidArgument as e:
             place.wrong(e.message)
-        place.wrong(f"write the job {name!r} as {job_named(name).name}")
+        place.wrong(f"use the name {job_named(name).name} instead of {name!r}")
     if place.flag is not None:
         return JobRule(job=name, enabled=place.flag)
     entries = place.entries(_JOB)
@@ -246,7 +246,7 @@ def _job(name: str, place: Place) -> JobRule:
     )
 
 
-def _arguments(job_name: str, place: Place) -> dict[str, object]:
+def _arguments(job_name: str, place: YamlNode) -> dict[str, object]:
     job = job_named(job_name)
     known = {name: a.name for a in job.arguments for name in (a.name, *a.aliases)}
     found: dict[str, object] = {}
@@ -254,7 +254,7 @@ def _arguments(job_name: str, place: Place) -> dict[str, object]:
         name = known.get(with_underscores(key))
         if name is None:
             names = ", ".join(sorted(set(known.values()))) or "none"
-            value.wrong(f"{job_name} has no argument {key!r} (known: {names})")
+            value.wrong(f"{job_name} has no argument {key!r} (known arguments: {names})")
         raw = value.plain()
         try:
             job.read_arguments({name: raw})

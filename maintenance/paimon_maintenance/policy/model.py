@@ -1,7 +1,7 @@
-"""What a policy says: rules from general to special, and what they make of one table.
+"""The model of a policy: rules, and the resulting settings of one table.
 
-All rules whose patterns match a table hold for it, in the order of the file; where two of them
-speak of the same option, argument, schedule or guard, the later one wins, key by key.
+All rules with a matching pattern apply to a table, in the order of the file.  If two rules set the same
+option, argument, schedule or guard, the later rule wins, key by key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPolicy:
-    """Limits on one run; None: what the runner has by default.
+    """Limits on one run; None means the default of the runner.
 
     `max_deleted_share` is a share (0 to 1); `max_deleted_snapshots` and `max_deleted_files` are
     numbers; `max_deleted_bytes` and `max_rewrite` are sizes such as "500 gb".
@@ -32,8 +32,8 @@ class GuardPolicy:
     max_deleted_bytes: str | None = None
     max_rewrite: str | None = None
 
-    def under(self, other: GuardPolicy) -> GuardPolicy:
-        """These guards, but what `other` says comes first."""
+    def overridden_by(self, other: GuardPolicy) -> GuardPolicy:
+        """These guards, overridden by those that `other` sets."""
         return replace(self, **cast("dict[str, Any]", other.to_json()))
 
     def to_json(self) -> dict[str, object]:
@@ -45,9 +45,9 @@ class GuardPolicy:
 class JobPolicy:
     """One job on one table.
 
-    `schedule` is a cron expression; None: it runs by hand, and as a step of `maintain`.
-    `arguments` are raw, under the job's own names, and have been checked.  `on_refused` says
-    whether a refused table makes a run over many tables fail; None: only the first time.
+    `schedule` is a cron expression; None: the job runs manually and as a step of `maintain`.
+    `arguments` are raw and checked, under the names of the job.  `on_refused`: whether a refused
+    table fails a run over several tables; None: only the first time.
     """
 
     job: str
@@ -58,7 +58,7 @@ class JobPolicy:
     on_refused: OnRefused | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The job as `caretaker policy show` prints it."""
+        """The job as JSON for `caretaker policy show`."""
         return {
             "job": self.job,
             "schedule": self.schedule,
@@ -70,7 +70,7 @@ class JobPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRule:
-    """What one rule says of one job; None: nothing."""
+    """The settings of one rule for one job; None means not set."""
 
     job: str
     enabled: bool | None = None
@@ -80,8 +80,8 @@ class JobRule:
     guards: GuardPolicy = field(default_factory=GuardPolicy)
     on_refused: OnRefused | None = None
 
-    def on(self, before: JobPolicy | None) -> JobPolicy:
-        """What holds once this rule is added to those before it."""
+    def applied_to(self, before: JobPolicy | None) -> JobPolicy:
+        """The settings after this rule is applied to those of earlier rules."""
         before = before or JobPolicy(job=self.job)
         kept = None if self.by_hand else before.schedule
         return JobPolicy(
@@ -89,17 +89,17 @@ class JobRule:
             enabled=before.enabled if self.enabled is None else self.enabled,
             schedule=kept if self.schedule is None else self.schedule,
             arguments={**before.arguments, **self.arguments},
-            guards=before.guards.under(self.guards),
+            guards=before.guards.overridden_by(self.guards),
             on_refused=self.on_refused or before.on_refused,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One entry of the file: which tables, and what for them.
+    """One rule of the file: tables and their settings.
 
-    `tables` and `excluding` are shell wildcards over "database.table".  `options` are Paimon's
-    table options, for tables that do not set them themselves.
+    `tables` and `excluding` are shell wildcards over "database.table".  `options` are defaults for
+    table options that a table does not set.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Rule:
     jobs: Mapping[str, JobRule] = field(default_factory=dict)
 
     def matches(self, table: str) -> bool:
-        """Whether the rule speaks of "database.table"."""
+        """Whether the rule applies to "database.table"."""
         return _any(self.tables, table) and not _any(self.excluding, table)
 
 
@@ -122,7 +122,7 @@ def _any(patterns: Iterable[str], table: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePolicy:
-    """What holds for one table.  `rules` name the rules that made it, in their order."""
+    """The settings for one table.  `rules` are the names of the rules that apply, in order."""
 
     table: str
     rules: tuple[str, ...] = ()
@@ -132,20 +132,20 @@ class TablePolicy:
     on_refused: OnRefused | None = None
 
     def job(self, name: str) -> JobPolicy:
-        """What holds for this job, also if the policy does not name it."""
+        """The settings for this job, also if the policy does not mention it."""
         return self.jobs.get(name) or JobPolicy(
             job=name, guards=self.guards, on_refused=self.on_refused
         )
 
     @property
     def steps_switched_off(self) -> list[str]:
-        """The steps of `maintain` that are switched off as jobs, sorted."""
+        """The steps of `maintain` that the policy disables as jobs, sorted."""
         return sorted(j.job for j in self.jobs.values() if not j.enabled and j.job in _STEPS)
 
     def arguments_of(self, name: str) -> dict[str, object]:
-        """The raw arguments of a run of this job.
+        """The raw arguments for a run of this job.
 
-        `maintain` takes those of its steps along: "expire_snapshots.retain_max" -> value.
+        For `maintain` they include those of its steps: "expire_snapshots.retain_max" -> value.
         """
         found = dict(self.job(name).arguments)
         if name == MAINTAIN:
@@ -163,7 +163,7 @@ class TablePolicy:
         return found
 
     def to_json(self) -> dict[str, object]:
-        """The policy of the table as `caretaker policy show --json` prints it."""
+        """The policy of the table as JSON for `caretaker policy show --json`."""
         return {
             "table": self.table,
             "rules": list(self.rules),
@@ -174,7 +174,7 @@ class TablePolicy:
 
 
 def _as_text(value: object) -> object:
-    """The value as one text, as arguments read it too: options "a=1,b=2", partitions "a=1;a=2"."""
+    """The value as text that arguments accept: options "a=1,b=2", partitions "a=1;a=2"."""
     if isinstance(value, Mapping):
         return ",".join(f"{k}={v}" for k, v in value.items())
     if isinstance(value, list | tuple):
@@ -191,9 +191,9 @@ def _listed(value: object) -> list[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """One DAG's worth of a policy: a job, a schedule, and the patterns whose tables may have it.
+    """The part of a policy for one DAG: a job, a schedule, and the patterns of possible tables.
 
-    A table that matches takes part only if `Policy.runs_on(table, job, schedule)`.
+    A matching table takes part only if `Policy.runs_on(table, job, schedule)`.
     """
 
     job: str
@@ -203,13 +203,13 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All of a file's rules, in their order."""
+    """All rules of a file, in order."""
 
     file: str
     rules: tuple[Rule, ...] = ()
 
     def for_table(self, table: str) -> TablePolicy:
-        """What holds for "database.table"."""
+        """The settings for "database.table"."""
         matching = [rule for rule in self.rules if rule.matches(table)]
         options: dict[str, str] = {}
         common = GuardPolicy()
@@ -217,10 +217,10 @@ class Policy:
         jobs: dict[str, JobPolicy] = {}
         for rule in matching:
             options |= rule.options
-            common = common.under(rule.guards)
+            common = common.overridden_by(rule.guards)
             on_refused = rule.on_refused or on_refused
             for name, job in rule.jobs.items():
-                jobs[name] = job.on(jobs.get(name))
+                jobs[name] = job.applied_to(jobs.get(name))
         return TablePolicy(
             table=table,
             rules=tuple(rule.name for rule in matching),
@@ -233,17 +233,19 @@ class Policy:
                     enabled=job.enabled,
                     schedule=job.schedule,
                     arguments=job.arguments,
-                    guards=common.under(job.guards),
+                    guards=common.overridden_by(job.guards),
                     on_refused=job.on_refused or on_refused,
                 )
                 for name, job in jobs.items()
             },
         )
 
-    def says_of(self, job: str, argument: str) -> tuple[tuple[tuple[str, ...], object], ...]:
-        """What the rules say of an argument of the job: (patterns of tables, raw value), in order.
+    def argument_values(
+        self, job: str, argument: str
+    ) -> tuple[tuple[tuple[str, ...], object], ...]:
+        """The values that rules set for a job argument: (table patterns, raw value), in order.
 
-        Of the steps of `maintain`, the arguments of those jobs count as its step arguments.
+        For `maintain`, the arguments of its steps count as its step arguments.
         """
         found: list[tuple[tuple[str, ...], object]] = []
         for rule in self.rules:
@@ -264,10 +266,10 @@ class Policy:
         return tuple(found)
 
     def schedules(self) -> tuple[Scheduled, ...]:
-        """Every job and schedule that some rule names, with the patterns of all rules on the job.
+        """Every job and schedule in the rules, with the patterns of all rules for the job.
 
-        A rule without a schedule can still put a job on an earlier rule's tables, so its patterns
-        count as well; a DAG run asks `runs_on` for each table.
+        A rule without a schedule can enable the job for tables of an earlier rule, so its patterns
+        count too.  A DAG run checks each table with `runs_on`.
         """
         found: dict[tuple[str, str], None] = {}
         patterns: dict[str, dict[str, None]] = {}
@@ -282,6 +284,6 @@ class Policy:
         )
 
     def runs_on(self, table: str, job: str, schedule: str) -> bool:
-        """Whether the job is due on the table whenever this schedule fires."""
+        """Whether the job runs on the table with this schedule."""
         found = self.for_table(table).jobs.get(job)
         return found is not None and found.enabled and found.schedule == schedule

@@ -1,16 +1,16 @@
-"""What one run of a job on one table is given, and whose word counts.  Decided here and nowhere else.
+"""Resolves the arguments and guards of a run from all sources.
 
-From the strongest to the weakest::
+The precedence, highest first::
 
-    typed      by a person or a program: the command line, the trigger form, `conf` of the REST API
+    typed      the command line, the trigger form, `conf` of the REST API
     policy     the arguments and guards of the policy for this table
     defaults   those of a DAG: its page, and `defaults` in caretaker.toml
-    table      the table's own options: jobs read them where no argument is given
-    options    those of the policy, for what the table does not set
-    job        the default of the job's argument
+    table      the options of the table: jobs read them if an argument is not set
+    options    the options of the policy, for options that the table does not set
+    job        the default of the argument
 
-None, a blank text, an empty list and an empty object mean "not typed" in each of them.  Arguments
-that hold key=value pairs are merged key by key: typing one key leaves the policy's others in force.
+None, blank text, an empty list and an empty object mean "not set" in each source.  Arguments with
+key=value pairs are merged key by key: setting one key keeps the other keys of the policy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_LIMITS = GuardPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What a run is given.
+    """The resolved settings of a run.
 
     `raw` are the arguments that somebody gave, as JSON values under the job's own names; `arguments`
     are the typed values of all of them.
@@ -84,16 +84,16 @@ def resolve(
     limits: GuardPolicy = _NO_LIMITS,
     default_limits: GuardPolicy = _NO_LIMITS,
 ) -> Resolved:
-    """What a run of the job is given on the table that the policy speaks of.
+    """The settings for a run of the job on the table of the policy.
 
-    `typed` and `defaults` are raw values under the job's own names, `limits` and `default_limits`
-    the guards to them.  InvalidArgument for an argument that the job does not have or cannot read.
+    `typed` and `defaults` are raw values under the names of the job; `limits` and `default_limits` are
+    their guards.  InvalidArgument for an unknown argument or an invalid value.
     """
     own = policy.job(job.name)
     raw = merged(job, defaults, policy.arguments_of(job.name), typed)
     if job.name == MAINTAIN:
         raw["without"] = _left_out(job, policy, raw, typed)
-    limits = default_limits.under(own.guards).under(limits)
+    limits = default_limits.overridden_by(own.guards).overridden_by(limits)
     return Resolved(
         job=job,
         raw=raw,
@@ -105,14 +105,14 @@ def resolve(
 
 
 def is_given(value: object) -> bool:
-    """Whether the value says something; what is blank or empty counts as not typed."""
+    """Whether the value is set; blank and empty values count as not set."""
     if isinstance(value, str):
         return bool(value.strip())
     return value is not None and value not in ([], (), {})
 
 
 def merged(job: Job, *layers: Mapping[str, object]) -> dict[str, object]:
-    """The raw arguments of all layers, of which the later ones are the stronger."""
+    """The raw arguments of all layers; later layers win."""
     pairs = {a.name: a for a in job.arguments if a.kind is Kind.OPTIONS}
     found: dict[str, object] = {}
     for layer in layers:
@@ -132,7 +132,7 @@ def merged(job: Job, *layers: Mapping[str, object]) -> dict[str, object]:
 
 
 def _step_key(key: str) -> str:
-    """STEP.ARGUMENT in the jobs' own spelling, so that two spellings of one are one key."""
+    """STEP.ARGUMENT in canonical spelling, so that different spellings are one key."""
     step, dot, argument = key.partition(".")
     step = step.replace("-", "_")
     wanted = with_underscores(argument)
@@ -145,10 +145,9 @@ def _step_key(key: str) -> str:
 def _left_out(
     job: Job, policy: TablePolicy, raw: Mapping[str, object], typed: Mapping[str, object]
 ) -> list[str]:
-    """The steps of `maintain` to leave out.
+    """The steps of `maintain` to skip.
 
-    A job that the policy switches off stays off whatever else is typed, unless just that step is
-    asked for.
+    A job that the policy disables stays disabled, unless the step is requested explicitly.
     """
     asked_for = set(_texts(job, "also", typed))
     compact = typed.get("compact")

@@ -1,4 +1,4 @@
-"""Which schedules a policy may name: cron expressions of five fields, and their short names."""
+"""Validates schedules: cron expressions with five fields, and their presets."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _PART: Final = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?$")
 
 
 def wrong_schedule(text: str) -> str | None:
-    """What is wrong with a cron expression; None if it is one."""
+    """The error in a cron expression; None for a valid one."""
     if text in _NAMED:
         return None
     parts = text.split()
     if len(parts) != len(_FIELDS):
         return (
-            f"{text!r} is no cron expression of five fields (such as '*/30 * * * *'), "
-            f"nor one of {', '.join(sorted(_NAMED))}"
+            f"{text!r} is not a cron expression with five fields (for example '*/30 * * * *') "
+            f"or one of {', '.join(sorted(_NAMED))}"
         )
     for part, (name, least, most, words) in zip(parts, _FIELDS, strict=True):
         for piece in part.split(","):
             if not _is_piece(piece.lower(), least, most, words):
-                return f"{piece!r} in {text!r} is no {name} ({least} to {most})"
+                return f"{piece!r} in {text!r} is not a {name} ({least} to {most})"
     return None
 
 

@@ -1,1 +1,1 @@
-"""Rules that jobs share: retention, partition times, tag periods, and how they read names and times."""
+"""Rules that several jobs share: retention, partition times, tag periods, table names and times."""

@@ -1,16 +1,16 @@
 """Reads times as Java's `java.time.format.DateTimeFormatter` does (Java 9 and later).
 
-A formatter is a sequence of parsers; each takes characters from a position on and notes fields.
-Three rules of Java decide which texts are a time, and none of them fits a regular expression:
+A formatter is a sequence of parsers.  Each parser consumes characters from a position and records
+fields.  Three rules of Java decide which texts are valid; a regular expression cannot express them:
 
-- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and day.  A part in
-  brackets is not adjacent to what stands before it: `yyyyMMdd[HH]` does not read `2024013107`.
-- *Signs*: `y` and `yyyy` take a minus sign, `yyyy` takes more than four digits only with a plus.
-- *Resolution*: `y` is the year of an era, so 0 is no year.  By the smart style, which
-  `ofPattern` gives, day 31 of a shorter month is its last day and 24:00 is the next day's start;
-  the lenient style lets every field overflow into the next larger one.
+- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and day.  An optional
+  section is not adjacent to the value before it: `yyyyMMdd[HH]` does not match `2024013107`.
+- *Signs*: `y` and `yyyy` accept a minus sign; `yyyy` accepts more than four digits only with a plus.
+- *Resolution*: `y` is the year of an era, so year 0 is invalid.  The smart style of `ofPattern` maps
+  day 31 of a shorter month to its last day, and 24:00 to the start of the next day.  The lenient style
+  lets every field overflow into the next larger one.
 
-Not read, and refused by name: all letters but y u M d D H m s S, and months in full (`MMMM`).
+Supported letters: y u M d D H m s S, and MMM.  Other letters raise InvalidArgument.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_DIGITS: Final = 19
 _LONG: Final = 2**63
 _LAST_YEAR: Final = 999_999_999
 _REDUCED_FROM: Final = 2000
-"""What two letters of a year count from."""
+"""The base year of two-digit years."""
 _MONTHS: Final = (
     *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
@@ -37,7 +37,7 @@ _MONTHS: Final = (
 
 
 class Field(StrEnum):
-    """The fields of `ChronoField` that are known here."""
+    """The supported fields of `ChronoField`."""
 
     YEAR_OF_ERA = "year of era"
     YEAR = "year"
@@ -74,11 +74,11 @@ _LETTERS: Final = {
     "S": Field.NANO,
 }
 _MOST_LETTERS: Final = {"y": 19, "u": 19, "M": 3, "D": 3, "S": 9}
-"""How often a letter may be repeated; the others twice."""
+"""How often a letter may be repeated; the default is twice."""
 
 
 class Sign(Enum):
-    """Java's `SignStyle`: which signs a number may have."""
+    """The accepted signs of a number (Java: `SignStyle`)."""
 
     NORMAL = "minus"
     NOT_NEGATIVE = "none"
@@ -86,14 +86,14 @@ class Sign(Enum):
 
 
 class _NoTime(Exception):
-    """The text is no time by this formatter."""
+    """The text does not match the formatter."""
 
 
 Fields = dict[Field, int]
 
 
 def _note(fields: Fields, name: Field, value: int) -> bool:
-    """Keep the value; False if the field has another one already."""
+    """Record the value; False if the field already has a different one."""
     return fields.setdefault(name, value) == value
 
 
@@ -102,7 +102,7 @@ def _note(fields: Fields, name: Field, value: int) -> bool:
 
 class Parser(Protocol):
     def parse(self, text: str, at: int, fields: Fields) -> int | None:
-        """Where the rest begins, with the fields noted; None if the text does not fit."""
+        """The position after the match, with the fields recorded; None without a match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class MonthName:
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """Digits of a second (Java: `FractionPrinterParser`), after a point or not."""
+    """A fraction of a second, with or without a decimal point (Java: `FractionPrinterParser`)."""
 
     least: int
     most: int
@@ -145,9 +145,9 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Digits with a sign (Java: `NumberPrinterParser`, and `ReducedPrinterParser` if `reduced`).
+    """A signed number (Java: `NumberPrinterParser`, and `ReducedPrinterParser` if `reduced`).
 
-    `adjacent` is how many digits the values right behind this one take, which it leaves to them.
+    `adjacent` is the number of digits to leave to the adjacent values that follow.
     """
 
     name: Field
@@ -184,7 +184,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """What may be missing: all of it, or none of it."""
+    """An optional section: it matches as a whole or not at all."""
 
     parsers: tuple[Parser, ...]
 
@@ -210,7 +210,7 @@ _DIGITS: Final = re.compile(r"\d*", re.ASCII)
 
 
 def _digits(text: str, at: int, most: int) -> int:
-    """How many digits stand there, at most so many."""
+    """The number of digits at the position, at most `most`."""
     match = _DIGITS.match(text, at, at + most)
     return 0 if match is None else match.end() - at
 
@@ -220,23 +220,22 @@ def _digits(text: str, at: int, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DateTimeFormat:
-    """A compiled formatter; lenient or, as `DateTimeFormatter.ofPattern` makes them, smart."""
+    """A compiled formatter, lenient or smart (as from `DateTimeFormatter.ofPattern`)."""
 
     parsers: tuple[Parser, ...]
     lenient: bool = False
 
     @classmethod
     def of(cls, formatter: str) -> DateTimeFormat:
-        """The formatter in Java's letters; InvalidArgument where Java refuses, or for letters that
-        are not known here.
+        """The formatter of a Java pattern; InvalidArgument if Java rejects the pattern or it uses
+        unsupported letters.
         """
         return cls(_compile(formatter))
 
     def millis(self, text: str) -> int | None:
-        """The wall-clock time in the text, milliseconds since 1970; None if Java reads none.
+        """The wall-clock time in the text, milliseconds since 1970; None if Java cannot parse it.
 
-        A text that says a day and no hour stands for the day's start.  Digits beyond the
-        milliseconds are cut off.
+        A day without an hour means the start of the day.  Digits beyond milliseconds are cut off.
         """
         fields: Fields = {}
         if _parse_all(self.parsers, text, 0, fields) != len(text):
@@ -248,7 +247,7 @@ class DateTimeFormat:
         return None if days is None else days * MILLIS_OF_DAY + nanos // 1_000_000
 
     def _date(self, fields: Fields) -> int | None:
-        """Days since 1970, None if the fields say no whole date (`IsoChronology.resolveDate`)."""
+        """Days since 1970; None without a complete date (`IsoChronology.resolveDate`)."""
         of_era = fields.pop(Field.YEAR_OF_ERA, None)
         if of_era is not None:
             self._check(Field.YEAR_OF_ERA, of_era)
@@ -271,7 +270,7 @@ class DateTimeFormat:
                 raise _NoTime
         else:
             return None
-        # What was not needed has to agree, however lenient the style.
+        # The remaining fields must agree, even in the lenient style.
         found_year, found_month, found_day = civil_from_days(days)
         found = {
             Field.MONTH: found_month,
@@ -297,10 +296,10 @@ class DateTimeFormat:
         return start + min(day, end - start) - 1
 
     def _nanos(self, fields: Fields) -> int:
-        """Nanoseconds since the day's start (`Parsed.resolveTimeLenient`).
+        """Nanoseconds since the start of the day (`Parsed.resolveTimeLenient`).
 
-        A gap, such as seconds without minutes, makes no time: only the date counts then, and what
-        stands behind the hour is not even checked.
+        With a gap, such as seconds without minutes, only the date counts; Java does not check the
+        fields after the hour.
         """
         present = [k in fields for k in _TIME_FIELDS]
         values = [fields.get(k, 0) for k in _TIME_FIELDS]
@@ -332,8 +331,8 @@ _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
 
 
 class _Sequence:
-    """Parsers in the making (Java: `DateTimeFormatterBuilder`), with the value that leaves digits
-    to the values right behind it.
+    """A sequence of parsers under construction (Java: `DateTimeFormatterBuilder`), with the open value
+    that leaves digits to adjacent values.
     """
 
     def __init__(self) -> None:
@@ -341,15 +340,15 @@ class _Sequence:
         self._open: int | None = None
 
     def add(self, parser: Parser) -> None:
-        """Append what is no value: nothing behind it is adjacent to what is before it."""
+        """Append a parser other than a value; it ends adjacency."""
         self.parsers.append(parser)
         self._open = None
 
     def add_value(self, value: Number | Fraction, *, fixed: bool) -> None:
-        """Append a value; one of fixed width takes its digits from the open one."""
+        """Append a value; a value of fixed width takes its digits from the open value."""
         if self._open is not None:
             base = cast("Number | Fraction", self.parsers[self._open])
-            # A value of any width that follows takes back what the fixed ones before it got.
+            # A following value of variable width cancels the digits of the fixed ones before it.
             adjacent = base.adjacent + value.most if fixed else 0
             self.parsers[self._open] = replace(base, adjacent=adjacent)
         if self._open is None or not fixed:
@@ -357,7 +356,7 @@ class _Sequence:
         self.parsers.append(value)
 
     def close(self) -> None:
-        """A part in brackets begins, even if nothing is in it."""
+        """End adjacency at the start of an optional section, even of an empty one."""
         self._open = None
 
 
@@ -374,14 +373,14 @@ def _compile(formatter: str) -> tuple[Parser, ...]:
             current = _Sequence()
         elif part == "]":
             if not outer:
-                raise _refused(formatter, "it closes a bracket that is not open")
+                raise _refused(formatter, "unmatched closing bracket")
             current = _leave(outer, current)
         elif part[0] == "'":
             if len(part) == 1:
-                raise _refused(formatter, "it ends inside quotes")
+                raise _refused(formatter, "unterminated quote")
             current.add(Literal(part[1:-1].replace("''", "'") or "'"))
         elif part in "{}#":
-            raise _refused(formatter, f"{part!r} is reserved; put it in quotes")
+            raise _refused(formatter, f"{part!r} is reserved; quote it")
         else:
             current.add(Literal(part))
     while outer:  # as in Java, brackets need not be closed
@@ -400,7 +399,7 @@ def _add_letters(current: _Sequence, part: str, formatter: str) -> None:
     letter, count = part[0], len(part)
     name = _LETTERS.get(letter)
     if name is None or count > _MOST_LETTERS.get(letter, 2):
-        raise _refused(formatter, f"{part!r} is not supported (known: y u M d D H m s S, MMM)")
+        raise _refused(formatter, f"{part!r} is not supported (supported: y u M d D H m s S, MMM)")
     if letter == "S":
         current.add_value(Fraction(count, count), fixed=True)
     elif letter in "yu" and count == 2:

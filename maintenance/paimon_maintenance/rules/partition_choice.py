@@ -1,4 +1,4 @@
-"""Which partitions a job is about, as its arguments say: by values, or by a condition."""
+"""Selects partitions by the arguments of a job: by values or by a condition."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from paimon_core.types.text import parse_partition_text
 def partition_predicate(
     table: FileStoreTable, specs: Sequence[Mapping[str, str]], where: str | None
 ) -> Predicate | None:
-    """The condition that a partition has to meet; None if every partition does.
+    """The predicate on partitions; None selects all partitions.
 
-    InvalidArgument if both ways are used, the table has no partitions, or a column is no
+    InvalidArgument if both arguments are set, the table is not partitioned, or a column is not a
     partition key.
     """
     if specs and where:
@@ -33,7 +33,7 @@ def partition_predicate(
         return None
     if not table.schema.partition_keys:
         raise InvalidArgument(
-            f"table {table.name} is not partitioned, so partitions cannot be chosen",
+            f"table {table.name} is not partitioned, so partition and where do not apply",
             table=table.name,
         )
     if where:
@@ -54,7 +54,7 @@ def _equals(table: FileStoreTable, key: str, text: str) -> Predicate:
 
 
 def partition_value(table: FileStoreTable, key: str, text: str) -> Any:
-    """The internal value that a partition's text stands for; None for the default name.
+    """The internal value of a partition value in text form; None for the default name.
 
     InvalidArgument names the key and the table.
     """
@@ -62,7 +62,9 @@ def partition_value(table: FileStoreTable, key: str, text: str) -> Any:
         return None
     field = table.schema.partition_type.get(key)
     if field is None:
-        raise InvalidArgument(f"{key} is no partition key of table {table.name}", table=table.name)
+        raise InvalidArgument(
+            f"{key} is not a partition key of table {table.name}", table=table.name
+        )
     try:
         return parse_partition_text(text, field.type)
     except InvalidArgument as e:
@@ -76,7 +78,7 @@ def _only_partition_keys(table: FileStoreTable, names: Iterable[str]) -> None:
     unknown = sorted(set(names) - set(keys))
     if unknown:
         raise InvalidArgument(
-            f"only partition keys can be asked for: {', '.join(unknown)} of table {table.name} "
-            f"{'is' if len(unknown) == 1 else 'are'} none (partition keys: {', '.join(keys)})",
+            f"only partition keys are allowed, not {', '.join(unknown)} of table {table.name} "
+            f"(partition keys: {', '.join(keys)})",
             table=table.name,
         )

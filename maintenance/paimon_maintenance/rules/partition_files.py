@@ -1,4 +1,4 @@
-"""The newest snapshot by partition: what jobs that rewrite whole partitions begin with."""
+"""The files of the newest snapshot by partition, for jobs that rewrite whole partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paimon_maintenance.rules.partition_choice import partition_predicate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """One partition: its stored row, its path as text, its live files and the index files."""
+    """One partition: its stored row, its path, its live data files and its index files."""
 
     row: bytes
     name: str
@@ -39,7 +39,7 @@ class PartitionFiles:
 
     @property
     def label(self) -> str:
-        """The partition for people."""
+        """The partition as text."""
         return self.name or "the table"
 
 
@@ -47,8 +47,8 @@ P = TypeVar("P", bound=PartitionFiles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Generic[P]):
-    """The partitions of one snapshot by name; `chosen` are rows, `others` whether any were left."""
+class PartitionScan(Generic[P]):
+    """The partitions of one snapshot by name; `chosen` are rows, `others`: whether some are not chosen."""
 
     snapshot: Snapshot | None
     partitions: tuple[P, ...]
@@ -62,11 +62,11 @@ def read_partitions(
     make: Callable[..., P],
     *,
     postponed: bool = True,
-) -> Found[P]:
-    """The partitions of the newest snapshot, each made by `make`, and those that are chosen.
+) -> PartitionScan[P]:
+    """The partitions of the newest snapshot, each created by `make`, and the chosen ones.
 
-    `arguments` hold `partitions` and `where`.  Without `postponed`, files that wait in no bucket
-    are left out.  UnsupportedFeature for a snapshot that cannot be read.
+    `arguments` hold `partitions` and `where`.  Without `postponed`, files of the postpone bucket are
+    left out.  UnsupportedFeature for a snapshot that this version cannot read.
     """
     specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
     predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
@@ -90,7 +90,7 @@ def read_partitions(
         for row, found in entries.items()
     )
     passes = partition_filter(table, predicate)
-    return Found(
+    return PartitionScan(
         snapshot=snapshot,
         partitions=tuple(sorted(partitions, key=lambda p: p.name)),
         chosen=frozenset(row for row in entries if passes is None or passes(row)),

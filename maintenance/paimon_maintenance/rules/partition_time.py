@@ -1,8 +1,7 @@
-"""The time that a partition's values stand for (Java: `partition/PartitionTimeExtractor`).
+"""The time that partition values represent (Java: `partition/PartitionTimeExtractor`).
 
-A *pattern* puts the values together ("$dt $hour:00:00", default: the first value); a *formatter*,
-in the letters of Java's DateTimeFormatter, reads the result.  Times are milliseconds of a wall
-clock without zone.
+A *pattern* combines the values ("$dt $hour:00:00", default: the first value).  A *formatter* (Java:
+DateTimeFormatter) parses the result.  Times are milliseconds of a wall clock without a zone.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ DEFAULT_FORMAT: Final = DateTimeFormat(
     ),
     lenient=True,
 )
-"""`yyyy-MM-dd` with or without `HH:mm:ss` and a fraction: digits may be missing, days and months may
-overflow into the next.
+"""`yyyy-MM-dd` with or without `HH:mm:ss` and a fraction.  Digits may be missing; days and months may
+overflow.
 """
 
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def put_together(pattern: str | None, values: Mapping[str, str]) -> str | None:
-    """The text that is read as a time: the pattern with $key replaced, or the first value.
+    """The text to parse: the pattern with each $key replaced, or the first value.
 
-    None where Java's `replaceAll` fails on a value with `$`, or with a backslash at its end; a
-    backslash elsewhere escapes the character behind it, and vanishes.
+    None if Java's `replaceAll` fails on a value with `$` or a trailing backslash.  Another backslash
+    escapes the next character and is removed.
     """
     if pattern is None:
         return next(iter(values.values()))

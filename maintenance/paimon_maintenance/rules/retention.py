@@ -1,14 +1,14 @@
-"""Which snapshots, or changelogs, are beyond their retention (Java: `ExpireSnapshotsImpl`).
+"""Which snapshots or changelogs exceed the retention (Java: `ExpireSnapshotsImpl`).
 
-Pure, given the clock.  All of `[earliest, end)` goes, where `end` is as large as these allow::
+A pure function of the clock.  `[earliest, end)` expires, where `end` is the minimum of::
 
-    latest - num_retained_min + 1       at least so many stay
+    latest - num_retained_min + 1       the minimum number of snapshots to retain
     the smallest next snapshot of the consumers
-    earliest + limit                    at most so many in one run
-    the first that is too young         among those that num_retained_max does not cut anyway
+    earliest + limit                    the maximum number per run
+    the first snapshot that is too young, unless it exceeds num_retained_max
 
-A snapshot is old enough when its *successor* is (2.0's rule; 1.4.2 looks at its own age): until
-the successor came, it was the newest, and a reader may have begun with it.
+A snapshot is old enough if its *successor* is (the rule of 2.0; 1.4.2 uses the age of the snapshot).
+Until its successor existed it was the newest, and a reader may have started with it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument
 
-_CORRECT: Final = "correct the argument, or the table's option, and run again"
+_CORRECT: Final = "correct the argument or the table option, then run again"
 
 
 class Keep(StrEnum):
-    """What stops an expiry: the option to change for it to go further."""
+    """The rule that ends the expired range, named after its option."""
 
     MIN_RETAINED = "num-retained.min"
     TOO_YOUNG = "time-retained"
@@ -35,7 +35,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many stay at least and at most, for how long (older than a time goes), and the limit."""
+    """The minimum and maximum number to retain, the time before which versions expire, and the limit."""
 
     num_min: int
     num_max: int
@@ -43,29 +43,29 @@ class Retention:
     limit: int
 
     def check(self) -> None:
-        """InvalidArgument for a retention that contradicts itself or would keep nothing."""
+        """InvalidArgument for a contradictory retention, or one that retains nothing."""
         if self.num_min < 1:
             raise InvalidArgument(
-                f"at least one must be retained, not {self.num_min} (retain_min, num-retained.min)",
+                f"the minimum to retain must be at least 1, got {self.num_min} (retain_min, num-retained.min)",
                 next_step=_CORRECT,
             )
         if self.num_max < self.num_min:
             raise InvalidArgument(
-                f"the most to retain, {self.num_max} (retain_max, num-retained.max), is less than "
-                f"the least, {self.num_min} (retain_min, num-retained.min)",
+                f"the maximum to retain, {self.num_max} (retain_max, num-retained.max), is less than "
+                f"the minimum, {self.num_min} (retain_min, num-retained.min)",
                 next_step=_CORRECT,
             )
         if self.limit < 0:
             raise InvalidArgument(
-                f"at most {self.limit} in one run (max_deletes, expire.limit) is no number to "
-                "expire",
+                f"the limit per run must be at least 1, got {self.limit} (max_deletes, "
+                "expire.limit)",
                 next_step=_CORRECT,
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRange:
-    """`[earliest, end)` goes, `stopped_by` says why it ends there."""
+    """`[earliest, end)` expires; `stopped_by` is the rule that sets the end."""
 
     earliest: int
     end: int
@@ -83,9 +83,9 @@ def choose_range(
     time_of: Callable[[int], int | None],
     next_consumed: int | None,
 ) -> ExpiryRange:
-    """The range that goes.  `ids` are those that exist, sorted, not empty; gaps are passed over.
+    """The range to expire.  `ids` are the existing ids, sorted and not empty; gaps are skipped.
 
-    `time_of` gives a commit time in milliseconds, None for one that vanished meanwhile.
+    `time_of` returns a commit time in milliseconds, or None if the snapshot no longer exists.
     """
     retention.check()
     earliest = ids[0]

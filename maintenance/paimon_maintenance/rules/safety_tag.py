@@ -1,4 +1,4 @@
-"""Tags with a time to live that a job makes before it changes what cannot be changed back."""
+"""Tags with a time to live that a job creates before it makes irreversible changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 
 _NANOS_OF_MILLI = 1_000_000
 BEFORE_ROLLBACK: Final = "before-rollback-"
@@ -23,12 +23,12 @@ _PREFIXES: Final = (BEFORE_ROLLBACK, BEFORE_RESCALE, BEFORE_FAST_FORWARD)
 
 
 def is_safety_tag(name: str) -> bool:
-    """Whether a job made this tag, to keep what it was about to change."""
+    """Whether a job created this tag for safety."""
     return name.startswith(_PREFIXES)
 
 
 def make_safety_tag(table: FileStoreTable, tag: Tag) -> None:
-    """Make the tag, unless an interrupted run has made it; NotFound if its snapshot is gone."""
+    """Create the tag unless an interrupted run created it; NotFound if its snapshot is gone."""
     there = table.tags.get_or_none(tag.name)
     if there is None or there.snapshot.identity != tag.snapshot.identity:
         create_kept(table, tag)
@@ -44,19 +44,19 @@ def safety_tag(
     name: str,
     retained_millis: int | None,
     env: Environment,
-    kept: list[Kept],
+    kept: list[Retained],
     interrupted: Iterable[Reference] = (),
 ) -> Tag | None:
-    """The tag to make, or the one of an interrupted run; None (and why, in `kept`) for no tag.
+    """The tag to create, or the tag of an interrupted run; None without one, with the reason in `kept`.
 
-    `prefix` is the job's; `name` follows it.  `interrupted`: what interrupted runs let go.  If
-    `latest` is among it, the tag is one of what was newest before.
+    `prefix` identifies the job; `name` follows it.  `interrupted` are the references that interrupted
+    runs removed.  If `latest` is one of them, their tag protects the snapshot that was newest before.
     """
     if not retained_millis:
         return None
     if not table.options.value(WRITE_ONLY):
-        why = "the table is not write-only: expiry by its writers could misread such a tag"
-        kept.append(Kept(what="no safety tag", why=why, count=0))
+        why = "the table is not write-only: expiry by its writers can misinterpret the tag"
+        kept.append(Retained(what="no safety tag", why=why, count=0))
         return None
     begun = {r.snapshot.identity for r in interrupted if r.kind is RefKind.SNAPSHOT}
     same = begun if latest.identity in begun else {latest.identity}

@@ -1,6 +1,6 @@
-"""Which tables a command means: one by name, or many by pattern.
+"""Selects the tables of a command: one by name, or several by pattern.
 
-`db.orders` is one table, `db.*` a database, `*.*` everything; `*`, `?` and `[...]` are shell
+`db.orders` is one table, `db.*` a database, `*.*` all tables; `*`, `?` and `[...]` are shell
 wildcards over "database.table".  Including and excluding patterns are regular expressions over
 the whole "database.table", as in Paimon's `compact_database`.
 """
@@ -17,7 +17,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 def is_pattern(name: str) -> bool:
-    """Whether the name stands for any number of tables."""
+    """Whether the name is a pattern."""
     return any(c in _WILDCARDS for c in name)
 
 
@@ -30,20 +30,20 @@ def select_tables(
     file_io_options: Mapping[str, str] | None = None,
     may_be_none: bool = False,
 ) -> list[str]:
-    """The tables meant, sorted.  A plain name is returned as it is, whether or not it exists.
+    """The selected tables, sorted.  A plain name is returned as is, without a check that it exists.
 
-    A table matches if any including pattern does (or there is none) and no excluding one does.
-    InvalidArgument for a broken pattern, or when nothing matches unless there `may_be_none`.
+    A table is selected if it matches an including pattern (or there is none) and no excluding one.
+    InvalidArgument for an invalid pattern, or if no table matches, unless `may_be_none`.
     """
     included, excluded = _compiled(including), _compiled(excluding)
     if "." not in name:
         raise InvalidArgument(
-            f"{name!r} is no table name",
+            f"{name!r} is not a table name",
             next_step="write database.table, or 'database.*' for a whole database",
         )
     if not is_pattern(name):
         if not _passes(name, included, excluded):
-            raise InvalidArgument(f"{name!r} is excluded by the including and excluding patterns")
+            raise InvalidArgument(f"the including and excluding patterns exclude {name!r}")
         return [name]
     from paimon_core.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - pyarrow
 
@@ -64,9 +64,9 @@ def select_tables(
         raise InvalidArgument(
             f"no table of warehouse {warehouse} matches {name!r}"
             + (" and the including and excluding patterns" if included or excluded else ""),
-            next_step=f"there are {len(found)} tables in the databases that match"
+            next_step=f"the matching databases have {len(found)} tables"
             if found
-            else "check the warehouse and the database's name",
+            else "check the warehouse and the name of the database",
         )
     return chosen
 

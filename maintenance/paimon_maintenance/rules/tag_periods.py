@@ -1,7 +1,7 @@
 """When automatic tags are due (Java: `tag/TagAutoCreation`).
 
-All times are milliseconds of a wall clock; `paimon_core.refs.tag_period` says what periods are and
-how their tags are called.
+All times are milliseconds of a wall clock.  `paimon_core.refs.tag_period` defines periods and the names
+of their tags.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TaggedSnapshot(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A snapshot by id, and its time (process time or watermark); None: it has no watermark."""
+    """A snapshot id and its time (process time or watermark); None without a watermark."""
 
     snapshot_id: int
     time: int | None
@@ -29,7 +29,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TagSchedule:
-    """What automatic creation does: tags to create and delete, and which period is next."""
+    """The result of automatic creation: tags to create and delete, and the next period."""
 
     create: tuple[TaggedSnapshot, ...]
     delete: tuple[str, ...]
@@ -37,7 +37,7 @@ class TagSchedule:
 
 
 def automatic_tags(tags: Iterable[tuple[str, int]], period: TagPeriod) -> list[TaggedSnapshot]:
-    """Those of the tags (name, snapshot id) that automatic creation made, by snapshot and time."""
+    """The automatic tags among these (name, snapshot id), by snapshot and time."""
     found = [TaggedSnapshot(n, i) for n, i in tags if period.time_of(n) is not None]
     return sorted(found, key=lambda t: (t.snapshot_id, period.time_of(t.name)))
 
@@ -50,13 +50,13 @@ def schedule_tags(
     retained_max: int | None = None,
     completion: bool = False,
 ) -> TagSchedule:
-    """What is due (Java: `TagAutoCreation`).
+    """The tags that are due (Java: `TagAutoCreation`).
 
-    `existing` are the automatic tags as `automatic_tags` gives them, `moments` the snapshots after
-    the last of them, oldest first.  The first tag of a table names the period before its
-    snapshot's; later ones wait for the next period and the delay.  One tag a snapshot: with
-    `completion`, missed periods are made up for one by one.  Tags beyond `retained_max` go also
-    when none is made (Java waits for the next one): a run that was interrupted left them.
+    `existing` are the automatic tags from `automatic_tags`.  `moments` are the snapshots after the
+    last of them, oldest first.  The first tag of a table names the period before that of its snapshot;
+    later tags wait for the next period and the delay.  A snapshot gets one tag; with `completion`,
+    later snapshots fill missed periods one by one.  Tags beyond `retained_max` are deleted even if no
+    tag is due, because an interrupted run may have left them (Java waits for the next tag).
     """
     tags = list(existing)
     created: list[TaggedSnapshot] = []

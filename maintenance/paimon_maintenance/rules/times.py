@@ -1,4 +1,4 @@
-"""Points in time as operators write them: the wall clock of the configured zone."""
+"""Parses points in time in the wall clock of the configured zone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
 def machine_zone() -> tzinfo:
-    """The zone of this machine: $TZ, else what /etc/localtime is; at the least, its offset now."""
+    """The time zone of this machine: $TZ, else /etc/localtime, else its current offset."""
     name = os.environ.get("TZ", "").removeprefix(":") or str(_LOCAL_TIME.resolve())
     try:
         return ZoneInfo(name.rpartition("zoneinfo/")[2])
@@ -29,10 +29,10 @@ def machine_zone() -> tzinfo:
 
 
 def parse_instant(text: str, env: Environment) -> int:
-    """Milliseconds since the epoch of a wall clock time, or of a number of milliseconds.
+    """Milliseconds since the epoch, from a wall clock time or a number of milliseconds.
 
-    "2024-01-31", "2024-01-31 12:00:00" or with a fraction, as Paimon's procedures take it; with
-    "Z" or an offset after it, it is no time of the configured zone.
+    Accepts "2024-01-31" and "2024-01-31 12:00:00" with or without a fraction, as Paimon's procedures
+    do.  A "Z" or an offset at the end overrides the configured zone.
     """
     if text.strip().isdigit():
         return int(text)
@@ -40,7 +40,7 @@ def parse_instant(text: str, env: Environment) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as e:
         raise InvalidArgument(
-            f"argument --timestamp: not a time: {text!r} (expected for example '2024-01-31 12:00:00')"
+            f"argument --timestamp: invalid time {text!r} (expected for example '2024-01-31 12:00:00')"
         ) from e
     if moment.tzinfo is not None:
         return round(moment.timestamp() * 1000)
@@ -48,20 +48,20 @@ def parse_instant(text: str, env: Environment) -> int:
 
 
 def parse_older_than(text: str, env: Environment) -> int:
-    """Milliseconds since the epoch of a point in time, or of an age before now such as "1 d"."""
+    """Milliseconds since the epoch, from a point in time or an age such as "1 d"."""
     if _AGE.fullmatch(text.strip()):
         return env.now_millis() - parse_duration_millis(text.strip())
     try:
         return parse_instant(text, env)
     except InvalidArgument as e:
         raise InvalidArgument(
-            f"argument --older-than: not an age or a time: {text!r} "
+            f"argument --older-than: invalid age or time {text!r} "
             "(expected for example '1 d', '90 min' or '2024-01-31 12:00:00')"
         ) from e
 
 
 def local_clock(millis: int, env: Environment) -> int:
-    """The wall clock of the configured zone at an instant, as milliseconds as if it were UTC."""
+    """The wall clock of the configured zone at an instant, as milliseconds as if in UTC."""
     if env.local_at is not None:
         try:
             return env.local_at(millis)
@@ -71,10 +71,10 @@ def local_clock(millis: int, env: Environment) -> int:
 
 
 def _instant_of(local: int, env: Environment) -> int:
-    """The instant at which the wall clock shows this.
+    """The instant at which the wall clock shows this time.
 
-    The first of two when the clock is put back; as if it had not been yet, where it is put
-    forward (Java: `LocalDateTime.atZone`).
+    The earlier of two instants if the clock is set back.  In a gap, the offset before the gap applies
+    (Java: `LocalDateTime.atZone`).
     """
     before = local - _offset(local - _DAY, env)
     after = local - _offset(local + _DAY, env)
@@ -86,7 +86,7 @@ def _offset(millis: int, env: Environment) -> int:
 
 
 def wall_clock_text(local_millis: int) -> str:
-    """A wall clock time for people: "2024-01-31 12:00:00"; of any year."""
+    """A wall clock time as text, for any year: "2024-01-31 12:00:00"."""
     days, seconds = divmod(local_millis // 1000, 86_400)
     year, month, day = civil_from_days(days)
     minutes, second = divmod(seconds, 60)

@@ -1,4 +1,4 @@
-"""The real clocks, ids and waiting (see `paimon_core.environment`)."""
+"""The system clock, ids and sleep (see `paimon_core.environment`)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _sleep_millis(millis: int) -> None:
 def system_environment(
     zone: str | None = None, *, clock: Callable[[], int] = _now_millis
 ) -> Environment:
-    """The machine's own clock and ids; `zone` (an IANA name) stands in for the process's zone.
+    """The environment of this machine; `zone` (an IANA name) replaces the zone of the process.
 
-    `clock` is the machine's, in milliseconds since the epoch.  The environment can be pickled, so
-    that Spark executors use the same zone as the driver.
+    `clock` returns milliseconds since the epoch.  The environment is picklable, so Spark executors use
+    the same zone as the driver.
     """
     return Environment(
         now_millis=clock,

@@ -24,8 +24,9 @@ from paimon_core.snapshot.line import unbroken_ids
 from paimon_maintenance.job.commit_user import commit_user
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Committed, Job, RunContext, Steps, unfenced
-from paimon_maintenance.job.plan import Plan, counted
+from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Status
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.storage.clock import check_clock
 from paimon_maintenance.storage.lease import Holder, Lease, hold_lease, is_held
 

@@ -1,4 +1,4 @@
-"""Counters of the runs in one process, printed in Prometheus' text format.
+"""Counters of the runs in one process, in the Prometheus text format.
 
     >>> metrics = Metrics()
     >>> metrics.add(RUNS, 1, job="compact", table="db.t", outcome="success")
@@ -7,8 +7,8 @@
     # TYPE paimon_maintenance_runs_total counter
     paimon_maintenance_runs_total{job="compact",outcome="success",table="db.t"} 1
 
-The CLI writes them with `--metrics-file`, for the node exporter's textfile collector.  Few names,
-labelled; what a single run did in detail stands in its report.
+The CLI writes them with `--metrics-file`, for the textfile collector of the node exporter.  Details of a
+single run are in its report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_maintenance.job.report import Report, Status
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A name, what it counts, and whether it only grows."""
+    """A metric: name, help text and type."""
 
     name: str
     help: str
@@ -46,17 +46,18 @@ BYTES_WRITTEN: Final = Metric(
 )
 BYTES_RECLAIMED: Final = Metric(
     "paimon_maintenance_bytes_reclaimed_total",
-    "Bytes by which the data a run rewrote shrank, or that it deleted from storage.",
+    "Bytes saved by rewriting data or deleted from storage.",
 )
 DURATION: Final = Metric(
     "paimon_maintenance_duration_seconds", "Seconds spent, by phase.", "counter"
 )
 COMMIT_RETRIES: Final = Metric(
-    "paimon_maintenance_commit_retries_total", "New plans made because a concurrent commit won."
+    "paimon_maintenance_commit_retries_total",
+    "New plans after a conflict with a concurrent commit.",
 )
 LAST_SUCCESS: Final = Metric(
     "paimon_maintenance_last_success_timestamp_seconds",
-    "When a run last ended well (also with nothing to do).",
+    "Time of the last successful run, including runs with nothing to do.",
     "gauge",
 )
 
@@ -67,7 +68,7 @@ def _escaped(value: str) -> str:
 
 @dataclass(slots=True)
 class Metrics:
-    """A set of labelled numbers; not thread-safe, one a process."""
+    """A set of labelled numbers, one per process; not thread-safe."""
 
     _values: dict[Metric, dict[tuple[tuple[str, str], ...], float]] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ class Metrics:
         self._values.setdefault(metric, {})[tuple(sorted(labels.items()))] = value
 
     def record(self, report: Report, *, now_millis: int) -> None:
-        """Count everything that a report says."""
+        """Count everything in a report."""
         job, table = report.job, report.table
         self.add(RUNS, 1, job=job, table=table, outcome=str(report.status))
         for phase, seconds in report.seconds.items():
@@ -100,11 +101,11 @@ class Metrics:
             self.add(BYTES_RECLAIMED, max(0, shrunk), job=job, table=table)
         self._stored(job, table, report.details)
         for part in report.parts:
-            # A step of a job made of others counts as the job that it is.
+            # A step of a composite job counts as its own job.
             self._stored(str(part.get("job")), table, part.get("details"))
 
     def _stored(self, job: str, table: str, details: object) -> None:
-        """Count what the details say was deleted from storage, by an interrupted run before, too."""
+        """Count the files deleted from storage, including those of a finished interrupted run."""
         if not isinstance(details, Mapping):
             return
         files, size = details.get("deleted_files"), details.get("deleted_bytes")
@@ -126,13 +127,13 @@ class Metrics:
         return "".join(line + "\n" for line in lines)
 
     def write(self, path: str) -> None:
-        """Write `to_text` to a local file, replacing it as a whole (collectors read any time)."""
+        """Write `to_text` to a local file atomically, because collectors read it at any time."""
         target = Path(path)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as out:
                 out.write(self.to_text())
-            # mkstemp makes files that only their owner reads; a collector is another user.
+            # Only the owner can read a file from mkstemp, but the collector is another user.
             Path(temporary).chmod(0o644)
             Path(temporary).replace(target)
         except BaseException:

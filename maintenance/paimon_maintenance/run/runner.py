@@ -1,8 +1,7 @@
-"""Runs one job on one table: the run loop, with history, metrics and the report around it.
+"""Runs one job on one table: the run loop with history, metrics and report.
 
-No job can forget a dry run, a guard, a metric or a report: they are here and in
-`paimon_maintenance.run.loop`.  `plan_table` stops after the plan; `run_table` goes all the way and always
-returns a report, whatever happened.
+Dry runs, guards, metrics and reports are implemented here and in `paimon_maintenance.run.loop`, not in
+the jobs.  `plan_table` stops after the plan; `run_table` runs the job and always returns a report.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from paimon_maintenance.history.entry import (
     entry_of_plan,
     entry_of_start,
 )
-from paimon_maintenance.history.lost_runs import settle_lost_runs
+from paimon_maintenance.history.lost_runs import close_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.job.job import (
+    NoProgress,
     Progress,
-    Quiet,
     RunContext,
     unsupervised,
 )
@@ -49,22 +48,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunServices:
-    """What runs of one process share: where units run, clocks and ids, progress, counters.
+    """The services that the runs of a process share: engines, environment, progress and metrics.
 
-    Every plan, start, run and skip goes to `history`; None: they are not recorded.
-    `check_supervised` is called before each commit (see `RunContext`).
+    `history` records every plan, start, run and skip; None disables it.  `check_supervised` runs
+    before each commit (see `RunContext`).
     """
 
     engine: Engine = field(default_factory=LocalEngine)
     env: Environment = field(default_factory=system_environment)
-    progress: Progress = field(default_factory=Quiet)
+    progress: Progress = field(default_factory=NoProgress)
     metrics: Metrics = field(default_factory=Metrics)
     history: History | None = None
     check_supervised: Callable[[], None] = unsupervised
 
 
 def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan:
-    """The plan that a run would start from; nothing is changed and no engine is started."""
+    """The plan of a run.  Changes nothing and starts no engine."""
     run = _Run(request, services or RunServices())
     outcome = run.go(dry_run=True)
     error = outcome.failure()
@@ -80,7 +79,7 @@ def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan
 
 
 def run_table(request: RunRequest, services: RunServices | None = None) -> Report:
-    """The report of the whole run.  Errors are in it; only the end of the process is raised."""
+    """Run the job and return its report.  The report contains errors; only SystemExit is raised."""
     services = services or RunServices()
     run = _Run(request, services)
     outcome = run.go(dry_run=request.dry_run)
@@ -100,7 +99,7 @@ def run_table(request: RunRequest, services: RunServices | None = None) -> Repor
 
 
 def _recorded(report: Report, services: RunServices) -> Report:
-    """The report, with a warning if it could not be put into the history."""
+    """The report, with a warning if the history does not accept it."""
     if services.history is None:
         return report
     entries = entries_of_report(
@@ -111,7 +110,7 @@ def _recorded(report: Report, services: RunServices) -> Report:
 
 
 def _record_plan(run: _Run, found: Plan | Exception, outcome: Outcome) -> None:
-    """Put a plan, or why there is none, into the history; what goes wrong there is logged."""
+    """Record a plan, or the error instead of one; failures of the history are logged."""
     request, services = run.request, run.services
     if services.history is None:
         return
@@ -132,18 +131,18 @@ def _record_plan(run: _Run, found: Plan | Exception, outcome: Outcome) -> None:
 
 
 class _Run:
-    """One run in progress: its table and ledger, and what it writes into the history."""
+    """One run in progress: its table, its ledger and its history entries."""
 
     def __init__(self, request: RunRequest, services: RunServices) -> None:
         self.request = request
         self.services = services
         self.run_id = request.run_id or services.env.new_uuid()
-        self.has_settled = False
+        self.lost_runs_closed = False
         self.ledger = Ledger()
         self.findings: list[Finding] = []
 
     def go(self, *, dry_run: bool) -> Outcome:
-        """The outcome of the run loop."""
+        """Run the loop and return the outcome."""
         return run_job(
             self.request.table,
             self.open,
@@ -156,10 +155,10 @@ class _Run:
         )
 
     def open(self) -> FileStoreTable:
-        """The table as it is now; the first time, earlier runs that were lost are settled."""
+        """The current table; the first call closes earlier lost runs in the history."""
         table = self.request.open(self.ledger)
-        if not self.has_settled and self.services.history is not None:
-            settle_lost_runs(
+        if not self.lost_runs_closed and self.services.history is not None:
+            close_lost_runs(
                 self.services.history,
                 table,
                 warehouse=self.request.warehouse,
@@ -167,11 +166,11 @@ class _Run:
                 at_millis=self.services.env.now_millis(),
                 actor=Actor.here(),
             )
-        self.has_settled = True
+        self.lost_runs_closed = True
         return table
 
     def context(self) -> RunContext:
-        """What the steps are given; the loop adds a commit user and a fence."""
+        """The context for the steps; the loop adds a commit user and a fence."""
         return RunContext(
             run_id=self.run_id,
             commit_user="",
@@ -188,7 +187,7 @@ class _Run:
         )
 
     def record_start(self, plan: Plan) -> None:
-        """Write into the history, before the first change, that this run may make changes."""
+        """Record the start of the run in the history, before its first change."""
         if self.services.history is None:
             return
         entry = entry_of_start(
@@ -205,33 +204,33 @@ class _Run:
         self.services.history.record([entry])
 
     def check_commits(self, table: FileStoreTable, snapshots: frozenset[int]) -> None:
-        """CorruptTable if something is missing that these snapshots refer to."""
+        """CorruptTable if a file that these snapshots refer to is missing."""
         if not self.request.verify:
             return
         self.findings = check_table(table, Scope.of_snapshots(snapshots)).findings
         errors = [f for f in self.findings if f.severity is Severity.ERROR]
         if errors:
             raise CorruptTable(
-                f"verification after the commit found {len(errors)} errors, first: "
+                f"verification after the commit found {len(errors)} errors, the first is: "
                 f"{errors[0].message}",
                 table=table.name,
                 snapshot=errors[0].snapshot,
                 file=errors[0].file,
-                next_step="what was committed is there; run `caretaker verify` on the table: it "
-                "names the snapshots that miss it, and what repairs it",
+                next_step="the commit is visible; run `caretaker verify` on the table to see the "
+                "affected snapshots and the repair",
             )
 
     def complete(self, error: BaseException | None) -> None:
-        """Add to the error the table's name, and whether the history knows the refusal."""
+        """Add the table name to the error, and whether the history already has the refusal."""
         if isinstance(error, PaimonError):
             error.table = error.table or self.request.table
             self.look_up(error)
         elif error is not None:
-            # The report says what failed; the trace is for those who asked for a log.
-            logger.info("unexpected failure", exc_info=error)
+            # The report has the error; the stack trace goes to the log.
+            logger.info("unexpected error", exc_info=error)
 
     def look_up(self, error: BaseException) -> None:
-        """Note on a refusal whether the history knows it already."""
+        """Record on a refusal whether the history already has it."""
         if isinstance(error, UnsupportedFeature) and self.services.history is not None:
             request = self.request
             error.known = self.services.history.knows_refusal(
@@ -239,7 +238,7 @@ class _Run:
             )
 
     def changes(self, outcome: Outcome) -> Changes:
-        """What the run changed, with the commits whose reply was lost but that were found again."""
+        """The changes of the run, including commits whose reply was lost but that were found later."""
         seen = self.ledger.changes()
         snapshots = tuple(dict.fromkeys((*outcome.snapshots, *seen.snapshots)))
         found = {f"snapshot {number}" for number in snapshots}
@@ -247,7 +246,7 @@ class _Run:
         return replace(seen, snapshots=snapshots, unsure=unsure)
 
     def report(self, outcome: Outcome) -> Report:
-        """The outcome as a report."""
+        """The report of the outcome."""
         status, plan, committed = outcome.status, outcome.first_plan, outcome.committed
         changes = _merged([change for c in committed for change in c.changes])
         details: dict[str, object] = {}
@@ -269,7 +268,7 @@ class _Run:
             if plan and status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
             else (),
             pin=plan.pin if plan else None,
-            # Of a run that failed, also what a job committed before it raised.
+            # For a failed run, include the commits before the error.
             snapshots=outcome.snapshots if outcome.error is None else done.snapshots,
             attempts=outcome.attempts,
             before=total([c.before for c in changes]),
@@ -286,7 +285,7 @@ class _Run:
 
 
 def _joined(so_far: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
-    """Details of several batches: what is counted within one is added, else the later word holds."""
+    """The merged details of several batches: numbers add up, else the later value wins."""
     joined = dict(so_far)
     for name, value in more.items():
         there = so_far.get(name)
@@ -304,7 +303,7 @@ def _summed(one: object, other: object) -> object:
 
 
 def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:
-    """One change a bucket: a bucket that was committed twice went from its first to its last."""
+    """One change per bucket: from its first size before to its last size after."""
     by_bucket: dict[tuple[str, int], BucketChange] = {}
     for change in changes:
         key = (change.partition, change.bucket)

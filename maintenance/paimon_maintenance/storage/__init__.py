@@ -1,1 +1,1 @@
-"""A table's storage as a run uses it: the lease, the ledger, the clock, requests in bulk."""
+"""The storage of a table during a run: lease, change ledger, clock check, bulk requests."""

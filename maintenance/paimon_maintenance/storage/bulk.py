@@ -1,8 +1,8 @@
-"""Listing folders and deleting files: from this process, or on the engine where there are very many.
+"""Lists folders and deletes files, in this process or, for very many paths, on the engine.
 
-Threads of one process do some hundred requests at a time, which is enough for nearly all tables.
-Beyond the numbers below the requests go to the engine's workers, in units of paths.  A unit that is
-done twice, because a worker was lost, lists again or finds files deleted.
+The threads of one process send a few hundred requests at a time, which is enough for nearly all
+tables.  Above the limits below, the workers of the engine send the requests, in units of paths.  A
+unit may run twice if a worker is lost: it lists again, or finds files already deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FROM_FOLDERS: Final = 5_000
 FROM_FILES: Final = 50_000
 _PATHS_A_UNIT: Final = 500
 _PATHS_A_FENCE: Final = 1_000
-"""So many files are deleted between two looks at the lease."""
+"""Number of files to delete between two checks of the lease."""
 
 T = TypeVar("T")
 
@@ -32,9 +32,9 @@ T = TypeVar("T")
 def list_folders(
     table: FileStoreTable, folders: Sequence[str], context: RunContext
 ) -> list[list[FileStat]]:
-    """What each folder holds, in the order of the folders (see `FileIO.list_dir`).
+    """The content of each folder, in the order of the folders (see `FileIO.list_dir`).
 
-    The first failure is raised: OSError, or what the engine says of a lost worker.
+    Raises the first failure: OSError, or the engine's error for a lost worker.
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
         return _list_here(table, folders)
@@ -44,7 +44,7 @@ def list_folders(
 
 
 def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContext) -> list[bool]:
-    """Whether each file was there to be deleted (see `FileIO.delete`); failures as above."""
+    """Delete the files; for each, whether it existed (see `FileIO.delete`).  Raises as above."""
     if len(paths) < FROM_FILES or not context.engine.is_parallel:
         deleted: list[bool] = []
         for start in range(0, len(paths), _PATHS_A_FENCE):
@@ -54,7 +54,7 @@ def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContex
     context.fence()
     found: list[bool] = []
     try:
-        # Executors know no ledger, so it learns from here what they deleted.
+        # Executors have no ledger, so their deletions are recorded here.
         direct = replace(table, io=without_ledger(table.io))
         _on_engine(direct, paths, _delete_here, "delete files", context, found)
     finally:
@@ -79,12 +79,12 @@ def _on_engine(
     context: RunContext,
     found: list[T],
 ) -> None:
-    """Add the results of all units that went through to `found`, then raise the first failure."""
+    """Add the results of all successful units to `found`, then raise the first failure."""
     pieces = [paths[i : i + _PATHS_A_UNIT] for i in range(0, len(paths), _PATHS_A_UNIT)]
     units = [
         WorkUnit(
             payload=pickle.dumps(piece),
-            # Requests, not bytes, take the time: a unit is worth a task.
+            # Requests, not bytes, take the time: each unit gets its own task.
             expected_bytes=SMALLEST_TASK_BYTES,
             label=f"{table.name}: {what}, part {i + 1} of {len(pieces)}",
         )

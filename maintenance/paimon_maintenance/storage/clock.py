@@ -1,12 +1,12 @@
-"""Compares this machine's clock with the store's, before a job decides by age what to delete.
+"""Compares the clock of this machine with that of the store, before a job deletes by age.
 
-Files carry the store's time, snapshots their writer's.  A job on a machine whose clock is two days
-ahead takes the file that a writer made three minutes ago for old enough to delete.  So a small file
-is written below the table's root, and its time says what the store's clock shows.
+Files have the time of the store, snapshots that of their writer.  If the clock of this machine is two
+days ahead, a job considers a file from three minutes ago old enough to delete.  So the check writes a
+small file below the root of the table and reads its time, which is the time of the store.
 
-Beyond `MOST_SKEW_MILLIS` the job is refused.  Counting by the store's clock instead would only move
-the question: the ages of snapshots, tags and partitions, and the time that our own commits carry,
-are from the clocks of machines that are kept together by NTP, which this one then is not.
+Above `MOST_SKEW_MILLIS` the job is refused.  Using the clock of the store instead does not help: the
+ages of snapshots, tags and partitions, and the times of our own commits, come from machines that NTP
+synchronizes, and this machine is not one of them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MOST_SKEW_MILLIS: Final = 60_000
 
 
 def check_clock(table: FileStoreTable, env: Environment) -> None:
-    """ClockSkew if the clocks of this machine and of the table's store are too far apart.
+    """ClockSkew if the clocks of this machine and of the store differ too much.
 
-    Nothing is compared if `env` has no machine's clock.  OSError if the store does not answer,
-    UnsupportedFeature if it does not say when a file was changed.
+    Does nothing if `env` has no machine clock.  OSError if the store does not answer,
+    UnsupportedFeature if it does not report modification times.
     """
     clock = env.machine_millis
     if clock is None:
         return
-    # The name of a temporary file: remove_orphan_files takes away what a crash leaves behind.
+    # A temporary file name: remove_orphan_files deletes the file if a crash leaves it behind.
     path = f"{table.root}/{CARETAKER_DIR}/.clock.{env.new_uuid()}.tmp"
     before = clock()
     table.io.write_bytes(path, b"What time is it?\n")
@@ -43,10 +43,10 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
         delete_abandoned(table.io, [path])
     if store == 0:
         raise UnsupportedFeature(
-            "ages on a store that does not say when a file was changed",
+            "ages on a store that does not report modification times",
             table=table.name,
             file=path,
-            next_step="jobs that delete by age cannot run on this store",
+            next_step="jobs that delete by age do not support this store",
         )
     ahead = before - store if store < before else min(after - store, 0)
     if abs(ahead) > MOST_SKEW_MILLIS:
@@ -56,11 +56,10 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
 def _skewed(table: FileStoreTable, *, here: int, store: int, ahead: int) -> ClockSkew:
     side = "ahead of" if ahead > 0 else "behind"
     return ClockSkew(
-        f"this machine's clock is {_span(abs(ahead))} {side} the store's: {_time(here)} here, "
-        f"{_time(store)} at {table.root}; the job decides by age what to delete, and nothing was "
-        "changed",
+        f"the clock of this machine is {_span(abs(ahead))} {side} that of the store: {_time(here)} "
+        f"here, {_time(store)} at {table.root}; the job deletes by age, so it changed nothing",
         table=table.name,
-        next_step="set the clock that is wrong (NTP): this machine's, or the store's; then run again",
+        next_step="correct the clock of this machine or of the store (NTP), then run again",
     )
 
 

@@ -1,19 +1,19 @@
-"""A lease on a table, so that our own jobs that remove history or files run one after the other.
+"""A lease on a table: jobs that remove history or files run one at a time.
 
 ::
 
     caretaker/leases/0191...c7.json    {"job": "rollback", "run_id": ..., "host": ..., "pid": ...}
 
-A job makes a file of its own and then lists the folder: it holds the lease if no other live file is
-there.  Of two jobs that do this at once, at least one sees the other, and both withdraw if both do.
-A holder renews its file; one that was not renewed for `LIFETIME_MILLIS` is stale, and so is one
-whose process has ended on this host.  Whoever finds a stale file deletes it, and a job that comes
-back after a long stall finds its own file gone: `Lease.check`, called before each change, stops it.
+A job creates its own file and then lists the folder: it holds the lease if there is no other live
+file.  If two jobs do this at the same time, at least one sees the other; if both do, both withdraw.
+A holder renews its file.  A file is stale if it was not renewed for `LIFETIME_MILLIS`, or if its
+process on this host has ended.  A job that finds a stale file deletes it.  A job that continues after
+a long pause finds its own file missing: `Lease.check`, called before each change, stops it.
 
-Ages are differences between times of files, which one clock made: the store's.
+Ages are differences between file times, which all come from the clock of the store.
 
-Java and Flink do not know this lease.  It comes on top of the proofs in `paimon_core`, which hold
-without it (docs/decisions/0022-shortening-history.md).
+Java and Flink do not use this lease.  It is an addition to the checks in `paimon_core`, which are
+sufficient without it (docs/decisions/0022-shortening-history.md).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _LEAST_WAIT_MILLIS: Final = 50
 _MOST_WAIT_MILLIS: Final = 2_000
 
 _held: set[str] = set()
-"""The files that this process holds: its other files are left over from a run that failed."""
+"""The lease files that this process holds; its other files are left over from failed runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease; `process` tells a process from a later one with its number."""
+    """The holder of a lease; `process` distinguishes processes that have the same pid."""
 
     job: str
     run_id: str
@@ -60,13 +60,13 @@ class Holder:
 
     @property
     def label(self) -> str:
-        """For people: "rollback (run 0191..., process 12 on host a)"."""
+        """As text: "rollback (run 0191..., process 12 on host a)"."""
         return f"{self.job} (run {self.run_id}, process {self.pid} on {self.host})"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLease:
-    """A lease file as it was found; `holder` is None if it cannot be read."""
+    """A lease file in storage; `holder` is None if the file is unreadable."""
 
     stat: FileStat
     holder: Holder | None
@@ -75,7 +75,7 @@ class FoundLease:
 
 @dataclass(slots=True)
 class Lease:
-    """A lease that this process holds, until it is released or lost."""
+    """A lease that this process holds until it releases or loses it."""
 
     io: FileIO
     path: str
@@ -85,11 +85,11 @@ class Lease:
     _thread: threading.Thread | None = None
 
     def check(self) -> None:
-        """LeaseLost unless the lease is still held: the job must not change anything more."""
+        """LeaseLost if the lease is no longer held: the job must stop."""
         if not self.io.exists(self.path):
             raise LeaseLost(
-                f"the lease on table {self.table} was taken over, because it was not renewed for "
-                f"{LIFETIME_MILLIS // 1000} s",
+                f"another job took over the lease on table {self.table}, because it was not renewed "
+                f"for {LIFETIME_MILLIS // 1000} s",
                 table=self.table,
                 file=self.path,
             )
@@ -102,15 +102,15 @@ class Lease:
     def _renew(self) -> None:
         while not self._stop.wait(_RENEW_SECONDS):
             try:
-                # A file that is gone was taken over: writing it would take the lease back.
+                # Another job took over the lease if the file is gone: do not write it again.
                 if not self.io.exists(self.path):
                     return
                 self.io.overwrite(self.path, self.content)
             except OSError as e:
-                log.warning("table=%s lease not renewed: %s", self.table, e)
+                log.warning("table=%s cannot renew the lease: %s", self.table, e)
 
     def release(self) -> None:
-        """Give the lease up; what cannot be deleted becomes stale."""
+        """Release the lease; a file that cannot be deleted becomes stale."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -118,7 +118,7 @@ class Lease:
         try:
             self.io.delete(self.path)
         except OSError as e:
-            log.warning("table=%s lease file=%s left behind: %s", self.table, self.path, e)
+            log.warning("table=%s cannot delete lease file=%s: %s", self.table, self.path, e)
 
 
 @contextmanager
@@ -131,9 +131,9 @@ def hold_lease(
     wait_millis: int,
     waiting: Callable[[Holder | None], None] = lambda _: None,
 ) -> Iterator[tuple[Lease, bool]]:
-    """The lease on the table, and whether another job held it before: then a plan is out of date.
+    """The lease on the table, and whether another job held it first: then a plan is out of date.
 
-    `waiting` is told once who holds it.  LeaseHeld if that goes on for `wait_millis`.
+    Calls `waiting` once with the holder.  LeaseHeld if another job still holds it after `wait_millis`.
     """
     lease, waited = _acquire(table, job, run_id, env, wait_millis, waiting)
     lease.keep()
@@ -146,8 +146,8 @@ def hold_lease(
 def leases_of(table: FileStoreTable, *, now: FileStat | None = None) -> list[FoundLease]:
     """The lease files of a table, oldest first.
 
-    `now`: a file that was just written, against whose time the others are held; without it only
-    those are called stale whose process has ended.
+    `now` is a file just written, as the reference for ages.  Without it, only leases of ended processes
+    count as stale.
     """
     listed = table.io.list_dir(f"{table.root}/{LEASES}")
     found: list[FoundLease] = []
@@ -199,7 +199,7 @@ def _acquire(
         if waited >= wait_millis:
             who = "another job" if other.holder is None else other.holder.label
             raise LeaseHeld(
-                f"table {table.name} is in the hands of {who}, which removes history or files too",
+                f"table {table.name} is leased by {who}, which also removes history or files",
                 table=table.name,
                 file=other.stat.path,
             )
@@ -213,9 +213,9 @@ def _acquire(
 
 
 def _other_holder(table: FileStoreTable, own: FileStat) -> FoundLease | None:
-    """The live lease of somebody else; stale ones are deleted on the way."""
+    """The live lease of another job; deletes stale leases."""
     for file in table.io.list_dir(parent(own.path)):
-        # Half-written files of processes that were killed.
+        # Partial files of killed processes.
         aged = own.modified_millis - file.modified_millis > LIFETIME_MILLIS
         if aged and not file.name.endswith(_SUFFIX):
             table.io.delete(file.path)
@@ -225,7 +225,7 @@ def _other_holder(table: FileStoreTable, own: FileStat) -> FoundLease | None:
         if not found.stale:
             return found
         who = "unknown" if found.holder is None else found.holder.label
-        log.warning("table=%s stale lease of %s taken over", table.name, who)
+        log.warning("table=%s took over the stale lease of %s", table.name, who)
         table.io.delete(found.stat.path)
     return None
 
@@ -252,7 +252,7 @@ def _parsed(content: bytes) -> Holder | None:
 
 
 def _has_ended(holder: Holder, path: str) -> bool:
-    """Whether the holder is certainly gone: its process ran here, and has ended."""
+    """Whether the process of the holder ran on this host and has ended."""
     own = process_identity(os.getpid())
     if holder.pid == os.getpid() and own and holder.process == own:
         return holder.host == socket.gethostname() and path not in _held
@@ -260,5 +260,5 @@ def _has_ended(holder: Holder, path: str) -> bool:
 
 
 def is_held(table: FileStoreTable) -> bool:
-    """Whether a job that removes history or files is at work, as far as its lease tells."""
+    """Whether a job that removes history or files holds a lease."""
     return any(not found.stale for found in leases_of(table))

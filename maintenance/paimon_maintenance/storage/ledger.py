@@ -1,10 +1,9 @@
-"""What a run has changed so far, seen where every change must pass: at the table's storage.
+"""Records the changes of a run at the storage of the table, which every change passes.
 
-A run that fails has to say what it did before.  No job can be relied on for that, since a job that
-raises returns nothing; so the runner opens the table on a `LedgerFileIO`, which keeps a ledger of
-each file that is made, replaced, moved or deleted.  The ledger knows net effects: what the run made
-and took back is no change, nor are new files that nothing refers to (data files and manifests before
-their commit), hints, and journals.
+The report of a failed run lists the changes before the failure.  A job that raises returns nothing, so
+the runner opens the table on a `LedgerFileIO`, which records each file that is created, replaced,
+moved or deleted.  The ledger keeps net changes.  It ignores files that the run created and deleted
+again, unreferenced new files (data files and manifests before their commit), hints and journals.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _HINT: Final = re.compile(
     r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog)/(?:LATEST|EARLIEST)|caretaker/(?!quarantine/).*"
 )
 _CERTAIN: Final = (FileNotFoundError, FileExistsError, NotADirectoryError)
-"""Failures after which it is known that nothing was changed."""
+"""Errors after which the change certainly did not happen."""
 
 
 class Ledger:
-    """The changes of one run so far.  Safe for the threads of a run."""
+    """The changes of one run.  Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +53,7 @@ class Ledger:
         self._unsure: dict[str, str] = {}
 
     def watch(self, io: FileIO, root: str, branch: str | None) -> FileIO:
-        """The storage of the table in `root`, every change of which is kept here."""
+        """The storage of the table in `root`; the ledger records every change to it."""
         self._root = root
         self._branch = "" if branch in (None, "main") else f"branch/branch-{branch}/"
         return LedgerFileIO(io, self)
@@ -71,11 +70,11 @@ class Ledger:
                 unsure=tuple(dict.fromkeys(self._unsure.values())),
             )
 
-    # --- what the storage did -------------------------------------------------------------------
+    # --- storage operations ---------------------------------------------------------------------
 
     @contextmanager
     def attempt(self, *paths: str) -> Iterator[None]:
-        """A change of these paths; unless it fails for certain, a failure leaves them unsure."""
+        """A change of these paths; after an error with an unknown outcome they are unsure."""
         try:
             yield
         except _CERTAIN:
@@ -89,7 +88,7 @@ class Ledger:
                 self._unsure.pop(path, None)
 
     def written(self, path: str, content: bytes | None = None) -> None:
-        """A file that readers see from now on; `content` if this call alone made it."""
+        """Record a file that is visible to readers; `content` if this call created it."""
         with self._lock:
             if self._is_hint(path):
                 return
@@ -101,12 +100,12 @@ class Ledger:
                 self._made[path] = self._name(path)
 
     def fresh(self, path: str) -> None:
-        """A new file that nothing refers to yet."""
+        """Record a new file without references."""
         with self._lock:
             self._fresh.add(path)
 
     def deleted(self, path: str) -> None:
-        """A file that was there is gone."""
+        """Record a deleted file."""
         with self._lock:
             if self._is_hint(path) or self._taken_back(path):
                 return
@@ -116,21 +115,21 @@ class Ledger:
                 self._deleted += 1
 
     def deleted_elsewhere(self, number: int, *, unsure: bool) -> None:
-        """So many files were deleted on executors; `unsure` if there may be more."""
+        """Record files deleted on executors; `unsure` if there may be more."""
         with self._lock:
             self._deleted += number
             if unsure:
-                self._unsure["executors"] = "files that executors were to delete"
+                self._unsure["executors"] = "files that executors were deleting"
 
     def deleted_folder(self, path: str) -> None:
-        """A folder with all that it held is gone."""
+        """Record a deleted folder with its content."""
         with self._lock:
             for gone in [p for p in self._made if p.startswith(f"{path}/")]:
                 del self._made[gone]
             self._removed[path] = self._name(path)
 
     def moved(self, source: str, target: str) -> None:
-        """A file or folder has another path."""
+        """Record a moved file or folder."""
         with self._lock:
             names = self._relative(source), self._relative(target)
             if any(_REFERENCE.fullmatch(n) or _BRANCH.fullmatch(n) for n in names):
@@ -142,7 +141,7 @@ class Ledger:
                 self._moved += 1
 
     def read(self, path: str, content: bytes) -> None:
-        """A file was read: a commit of this run that another writer replaced is none of ours."""
+        """Check a file that was read: drop a commit of this run if another writer replaced it."""
         with self._lock:
             commit = self._commits.get(path)
             if commit is not None and commit[1] != content:
@@ -163,7 +162,7 @@ class Ledger:
         return _HINT.fullmatch(self._relative(path)) is not None
 
     def _commit_number(self, path: str) -> int | None:
-        """The snapshot's number if this is the path of one of the run's branch."""
+        """The id if this is the path of a snapshot in the branch of the run."""
         name = self._relative(path).removeprefix(f"{self._branch}snapshot/snapshot-")
         return int(name) if name.isdigit() else None
 
@@ -172,11 +171,11 @@ class Ledger:
         found = _REFERENCE.fullmatch(relative)
         if found is not None:
             branch = found["branch"]
-            told = f"{found['folder']} {found['name']}"
+            name = f"{found['folder']} {found['name']}"
             return (
-                told
+                name
                 if branch is None or f"branch/branch-{branch}/" == self._branch
-                else (f"{told} of branch {branch}")
+                else (f"{name} of branch {branch}")
             )
         folder = _FOLDER.fullmatch(relative)
         if folder is not None:
@@ -186,10 +185,10 @@ class Ledger:
 
 
 class LedgerFileIO:
-    """A storage whose changes are kept in a ledger; everything else is the storage's own.
+    """A storage that records its changes in a ledger.
 
-    Pickled, for executors, it is the storage alone: what they write is fresh, and what they delete
-    the driver is told.
+    Pickling for executors drops the ledger: executors write only new files, and the driver records
+    their deletions.
     """
 
     def __init__(self, io: FileIO, ledger: Ledger) -> None:
@@ -273,7 +272,7 @@ def _itself(io: FileIO) -> FileIO:
 
 
 def without_ledger(io: FileIO) -> FileIO:
-    """The storage without the ledger, for changes that are none of the table's; still confined."""
+    """The storage without the ledger, for changes outside the table data; paths stay confined."""
     if isinstance(io, ConfinedFileIO):
         return replace(io, inner=without_ledger(io.inner))
     return io.unrecorded if isinstance(io, LedgerFileIO) else io

@@ -1,10 +1,10 @@
-"""Options of the object store: which of them are secret, and where secret ones come from.
+"""Object store options: which ones are secret, and where secrets come from.
 
-A configuration file is reviewed, copied and serialised into DAGs, and an argument stands in the
-process list of its machine.  So neither may hold a secret.  Secrets come from the environment, from
-an Airflow connection, or from the store's own means (instance roles, workload identity).
+Configuration files are reviewed, copied and serialized into DAGs, and arguments are visible in the
+process list.  So neither may contain secrets.  Secrets come from the environment, an Airflow connection
+or the store itself (instance roles, workload identity).
 
-Nothing heavy is imported here: the DAG processor checks its settings with it.
+The DAG processor uses this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from paimon_core.errors import InvalidArgument
 
 STORAGE_VARIABLE: Final = "CARETAKER_STORAGE"
-"""An environment variable with options as one JSON object; secret options are welcome there."""
+"""An environment variable with options as one JSON object; it may contain secrets."""
 
 HOW_TO_PASS_SECRETS: Final = (
     "pass secrets in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any options "
@@ -33,9 +33,9 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(
-    # The name of a file, a class or a switch, not the secret itself.
+    # The name of a file, a class or a flag, not the secret itself.
     r"(provider|providers|path|file|enabled|class|type|endpoint|location)$"
-    # Secrets of Kubernetes that Spark mounts or turns into environment variables.
+    # Kubernetes secrets that Spark mounts or exposes as environment variables.
     r"|^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.",
     re.IGNORECASE,
 )
@@ -43,7 +43,7 @@ _LOGIN_IN_URL: Final = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 
 
 def secret_keys(options: Mapping[str, object]) -> list[str]:
-    """The keys, sorted, whose values are secret by their names, or are URLs with a password."""
+    """The sorted keys of options with a secret name, or with a URL that contains a password."""
     return sorted(
         key
         for key, value in options.items()
@@ -52,17 +52,17 @@ def secret_keys(options: Mapping[str, object]) -> list[str]:
 
 
 def refuse_secrets(options: Mapping[str, object], where: str) -> None:
-    """InvalidArgument if an option is secret; `where` names the place it must not stand in."""
+    """InvalidArgument if an option is secret; `where` names its location for the message."""
     found = secret_keys(options)
     if found:
         raise InvalidArgument(
-            f"{where}: {', '.join(found)} must not be set here, because others can read it",
+            f"{where}: {', '.join(found)} must not be set here, because other users can read it",
             next_step=HOW_TO_PASS_SECRETS,
         )
 
 
 def options_of_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The options in CARETAKER_STORAGE; InvalidArgument, without the value, if it is no object."""
+    """The options in CARETAKER_STORAGE; InvalidArgument, without the value, if it is not a JSON object."""
     text = environ.get(STORAGE_VARIABLE)
     if not text:
         return {}
@@ -71,9 +71,9 @@ def options_of_environment(environ: Mapping[str, str] = os.environ) -> dict[str,
     except ValueError:
         options = None
     if not isinstance(options, dict):
-        # The value may hold secrets: neither it nor the parser's message is shown.
+        # The value may contain secrets: do not show it or the message of the parser.
         raise InvalidArgument(
             f"the environment variable {STORAGE_VARIABLE} is not a JSON object",
-            next_step=f"""set it to options, as in {STORAGE_VARIABLE}='{{"s3.region": "..."}}'""",
+            next_step=f"""set it to options, for example {STORAGE_VARIABLE}='{{"s3.region": "..."}}'""",
         ) from None
     return {str(key): str(value) for key, value in options.items()}

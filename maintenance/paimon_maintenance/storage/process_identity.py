@@ -1,4 +1,4 @@
-"""Which process it is: told apart from all others, also from a later one with the same number."""
+"""The identity of a process, different from that of a later process with the same pid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _ENDED: Final = "ZX"
-"""States of a process that has ended, though its parent did not ask how."""
+"""States of a process that has ended but was not reaped by its parent."""
 
 
 def process_identity(pid: int) -> str:
@@ -24,15 +24,15 @@ def process_identity(pid: int) -> str:
 
 
 def this_process() -> dict[str, object]:
-    """Host, number and identity of this process, as others can ask `has_ended` about it."""
+    """Host, number and identity of this process, for a later `has_ended`."""
     pid = os.getpid()
     return {"host": socket.gethostname(), "pid": pid, "identity": process_identity(pid)}
 
 
 def has_ended(*, host: str, pid: int, identity: str) -> bool | None:
-    """Whether the process has ended; None if that cannot be seen from here.
+    """Whether the process has ended; None if this host cannot tell.
 
-    On another machine, after another boot or in another container, its number means nothing.
+    A pid means nothing on another machine, after a reboot or in another container.
     """
     if not identity or host != socket.gethostname():
         return None

@@ -1,1 +1,1 @@
-"""Verification: whether everything a table refers to is there and fits together."""
+"""Verification: checks that all files of a table exist and are consistent."""

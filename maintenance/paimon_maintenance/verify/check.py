@@ -1,13 +1,13 @@
-"""Verification of a table: does everything that is referred to exist, and does it fit together?
+"""Verifies a table: all referenced files exist and are consistent.
 
 1. Walk the references (snapshots, tags, changelogs of every branch) and their metadata files.
-2. Note the data, changelog and index files that they need.  A full list is merged for each
-   branch's newest snapshot, for tags, and where no older snapshot is next to one; in between,
-   what each snapshot added.  Statistics of some files of the newest are held against their rows.
+2. Collect the data, changelog and index files that they need.  The newest snapshot of each branch,
+   tags, and snapshots without a direct predecessor are read in full; for other snapshots, only the
+   added files.  For a sample of the newest files, compare statistics with rows.
 3. List the folders of these files and compare names and sizes; count rows from footers.
-4. Drop findings about references that expired while we looked.
+4. Drop findings about references that expired during the check.
 
-Only metadata is interpreted, so tables with features that cannot be read are verified as well.
+The checks interpret only metadata, so they also work on tables with unsupported features.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_maintenance.job.job import Progress, Quiet
+from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
@@ -34,8 +34,8 @@ from paimon_maintenance.verify.invariants import (
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.keys import check_keys
 from paimon_maintenance.verify.metadata import Metadata
-from paimon_maintenance.verify.needed import NeededFiles
 from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
+from paimon_maintenance.verify.required_files import RequiredFiles
 from paimon_maintenance.verify.statistics import check_statistics, sample
 
 _REFERENCES_AT_ONCE = 64
@@ -43,12 +43,12 @@ _REFERENCES_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What to look at.
+    """The scope of a verification.
 
-    `snapshots`: only these of the table's own branch, and only what they added; None: all
+    `snapshots`: check only the files that these snapshots of the own branch added; None: check all
     references of all branches.  `rows`: open every data file to count its rows.  `deep`: decode
-    every page of every data file, with so many threads, and hold the statistics of all live files
-    against their rows.  `keys`: read the keys of tables with dynamic buckets.
+    every data file with this number of threads, and compare the statistics of all live files with
+    their rows.  `keys`: read the keys of tables with dynamic buckets.
     """
 
     snapshots: frozenset[int] | None = None
@@ -59,24 +59,24 @@ class Scope:
 
     @classmethod
     def of_snapshots(cls, ids: Iterable[int]) -> Scope:
-        """What to look at right after a run committed these snapshots."""
+        """The scope for a check right after a run committed these snapshots."""
         return cls(snapshots=frozenset(ids), rows=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found, worst first, and how much was looked at, by kind."""
+    """The findings, most severe first, and the number of checked items by kind."""
 
     findings: list[Finding]
     checked: Mapping[str, int]
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is wrong: no finding is an error."""
+        """Whether no finding is an error."""
         return not any(f.severity is Severity.ERROR for f in self.findings)
 
     def to_json(self) -> dict[str, object]:
-        """The result as `caretaker verify --json` prints it."""
+        """The result as JSON for `caretaker verify --json`."""
         return {
             "clean": self.clean,
             "checked": dict(self.checked),
@@ -88,10 +88,9 @@ class Verification:
 def check_table(
     table: FileStoreTable, scope: Scope | None = None, progress: Progress | None = None
 ) -> Verification:
-    """The verification of the table within the scope; the whole table by default.
+    """Verify the table within the scope, by default the whole table.
 
-    Nothing is changed.  Errors are those of the store; whatever the table's own files do wrong is
-    a finding.
+    Changes nothing.  Raises only errors of the store; problems of the files are findings.
     """
     scope = scope or Scope()
     walk = _Walk(table, samples=scope.rows, keys=scope.keys, deep=scope.deep)
@@ -105,28 +104,28 @@ def check_table(
         walk.some_snapshots(table, scope.snapshots)
     walk.files.look(count=scope.rows)
     if scope.deep:
-        walk.files.decode(scope.parallelism, progress or Quiet())
+        walk.files.decode(scope.parallelism, progress or NoProgress())
     return Verification(findings=walk.collector.final(), checked=walk.collector.checked)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """A verification under way."""
+    """A verification in progress."""
 
     table: FileStoreTable
     collector: Collector = field(default_factory=Collector)
     metadata: Metadata = field(init=False)
-    files: NeededFiles = field(init=False)
+    files: RequiredFiles = field(init=False)
     samples: bool = False
     keys: bool = False
     deep: bool = False
     newest: set[str] = field(default_factory=set)
-    """The newest snapshot of each branch, whose files are not only looked for but read."""
+    """The newest snapshot of each branch; for its files, content is checked too."""
 
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
         self.metadata = Metadata(io, self.collector, inventory)
-        self.files = NeededFiles(io, self.collector, inventory)
+        self.files = RequiredFiles(io, self.collector, inventory)
 
     def branch(self, branch: FileStoreTable) -> None:
         """Check all references of one branch."""
@@ -145,7 +144,7 @@ class _Walk:
             r.label
             for r in references
             if (r.kind is RefKind.TAG and r.snapshot.identity not in alive)
-            # What a snapshot took over is covered by the one before it, if that is there.
+            # The snapshot before, if it exists, covers the files that this one took over.
             or (
                 r.kind is RefKind.SNAPSHOT
                 and (r.snapshot.id == max(ids) or r.snapshot.id - 1 not in ids)
@@ -167,7 +166,7 @@ class _Walk:
         self.collector.extend(check_consumers(branch, sorted(ids)))
 
     def some_snapshots(self, table: FileStoreTable, ids: Iterable[int]) -> None:
-        """Check these snapshots, their own changes only."""
+        """Check only the changes of these snapshots."""
         first = table.snapshots.earliest_id()
         for snapshot_id in sorted(ids):
             snapshot = table.snapshots.get_or_none(snapshot_id)
@@ -184,7 +183,7 @@ class _Walk:
                 )
 
     def reference(self, reference: Reference, *, whole: bool, first: int | None) -> None:
-        """Check one reference's metadata, and note the files that it needs.
+        """Check the metadata of one reference and collect the files that it needs.
 
         `first` is the oldest snapshot of the branch.
         """
@@ -200,7 +199,7 @@ class _Walk:
             self.snapshot(reference, whole=whole, first=snapshot.id == first)
 
     def snapshot(self, reference: Reference, *, whole: bool, first: bool) -> None:
-        """Check a snapshot or tag: its manifests, live files, changelog, index, statistics."""
+        """Check a snapshot or tag: manifests, live files, changelog, index and statistics."""
         paths, snapshot, metadata = reference.table.paths, reference.snapshot, self.metadata
         live: Sequence[ManifestEntry] | None = None
         base = metadata.manifests_of(
@@ -226,7 +225,7 @@ class _Walk:
     def live(
         self, reference: Reference, entries: Sequence[ManifestEntry]
     ) -> Sequence[ManifestEntry] | None:
-        """All live files of a snapshot, checked and noted; None if they cannot be told."""
+        """Check and collect all live files of a snapshot; None if its manifests are unreadable."""
         try:
             live = live_entries(entries)
         except CorruptTable as e:
@@ -248,14 +247,14 @@ class _Walk:
     def added(
         self, reference: Reference, entries: Sequence[ManifestEntry]
     ) -> Sequence[ManifestEntry]:
-        """What a snapshot added, noted: what it only took over was added by an older one."""
+        """Collect the files that a snapshot added; older snapshots added the others."""
         gone = {e.identity for e in entries if e.kind is FileKind.DELETE}
         added = [e for e in entries if e.kind is FileKind.ADD and e.identity not in gone]
         self.need(reference, added)
         return added
 
     def changelog(self, reference: Reference) -> None:
-        """Check a changelog that outlived its snapshot (java-rules H4)."""
+        """Check a long-lived changelog (java-rules H4)."""
         snapshot = reference.snapshot
         if snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)
@@ -263,7 +262,7 @@ class _Walk:
         producer = changelog_producer_of(reference.table.options)
         if producer.has_changelog or snapshot.commit_kind is CommitKind.COMPACT:
             return
-        # Without changelog files, the rows that writers appended are the changelog.
+        # Without changelog files, the appended rows are the changelog.
         entries = self.entries_of_list(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
@@ -271,11 +270,11 @@ class _Walk:
         self.need(reference, appended)
 
     def lost_changelog(self, reference: Reference) -> bool:
-        """Whether the changelog manifest list of a branch's first snapshot is gone, which is noted.
+        """Whether the first snapshot of a branch lacks its changelog manifest list; adds a finding.
 
-        Java leaves a snapshot so when it makes it from a tag: going back to a tag whose snapshot
-        has expired, or when the snapshot from which a branch begins expires.  The rows are all
-        there, and the changelog of an expired snapshot is nobody's to read.
+        Java creates such a snapshot from a tag, in a rollback to a tag whose snapshot has expired, or
+        when the first snapshot of a branch expires.  All rows exist, and readers do not need the
+        changelog of an expired snapshot.
         """
         name = reference.snapshot.changelog_manifest_list
         if name is None:
@@ -284,14 +283,14 @@ class _Walk:
         if self.metadata.inventory.size(path) is not None:
             return False
         message = (
-            f"the changelog of {reference.label}, the first of its branch, is gone: it was made from "
-            "a tag, and the snapshot of the tag has expired; only a stream that begins there fails"
+            f"the changelog of {reference.label}, the first of its branch, is missing: it was created "
+            "from a tag whose snapshot has expired; only streaming reads that start there fail"
         )
         self.collector.note(reference, Problem.LOST_CHANGELOG, message, file=path)
         return True
 
     def changelog_files(self, reference: Reference) -> None:
-        """Check the changelog manifests, and note the changelog files."""
+        """Check the changelog manifests and collect the changelog files."""
         snapshot = reference.snapshot
         if snapshot.changelog_manifest_list is not None:
             entries = self.entries_of_list(
@@ -304,7 +303,7 @@ class _Walk:
     def entries_of_list(
         self, reference: Reference, name: str, size: int | None
     ) -> list[ManifestEntry]:
-        """The ADD entries of all manifests of a list; none, and findings, if one is broken."""
+        """The ADD entries of all manifests of a list; empty, with findings, if one is broken."""
         metas = self.metadata.manifests_of(reference, name, size) or []
         for meta in metas:
             path = reference.table.paths.manifest(meta.file_name)
@@ -313,7 +312,7 @@ class _Walk:
         return [e for e in entries if e.kind is FileKind.ADD]
 
     def index(self, reference: Reference, name: str, live: Sequence[ManifestEntry] | None) -> None:
-        """Check the index manifest and note its index files."""
+        """Check the index manifest and collect its index files."""
         entries = self.metadata.index_entries(reference, name)
         for entry in entries or ():
             self.files.note_index(reference, entry)
@@ -327,7 +326,7 @@ class _Walk:
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> None:
-        """Note files, and that their schemas are needed."""
+        """Collect files and the schemas that they need."""
         for entry in entries:
             if self.files.note(reference, entry, missing=missing):
                 self.metadata.schema(reference, entry.file.schema_id)

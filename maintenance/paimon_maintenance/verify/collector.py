@@ -1,4 +1,4 @@
-"""Gathers findings and counts while a verification walks the table."""
+"""Collects findings and counts during a verification."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from paimon_maintenance.verify.references import Reference, RefKind
 
 @dataclass(slots=True)
 class Collector:
-    """What was found so far, how much was looked at, and the references findings speak of."""
+    """The findings, the number of checked items, and the references that findings concern."""
 
     findings: list[Finding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
     _references: dict[str, Reference] = field(default_factory=dict)
 
     def begin(self, reference: Reference) -> None:
-        """Note that a reference is being looked at."""
+        """Register a reference before checking it."""
         self._references[reference.label] = reference
         self.checked[f"{reference.kind}s"] += 1
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Take findings as they are."""
+        """Add findings."""
         self.findings += findings
 
     def error(
@@ -39,7 +39,7 @@ class Collector:
         partition: str | None = None,
         bucket: int | None = None,
     ) -> None:
-        """Note an error about a reference, or about a file that it needs."""
+        """Add an error about a reference or a file that it needs."""
         self.findings.append(
             Finding(
                 problem=problem,
@@ -56,7 +56,7 @@ class Collector:
         )
 
     def note(self, reference: Reference, problem: Problem, message: str, *, file: str) -> None:
-        """Note something about a reference that hurts no reader of its rows, and needs no repair."""
+        """Add an informational finding about a reference."""
         self.findings.append(
             Finding(
                 problem=problem,
@@ -70,7 +70,7 @@ class Collector:
         )
 
     def unreadable_reference(self, branch: FileStoreTable, error: CorruptTable) -> None:
-        """Note a snapshot, tag or changelog file that cannot be read itself."""
+        """Add an error for an unreadable snapshot, tag or changelog file."""
         self.findings.append(
             Finding(
                 problem=Problem.UNREADABLE,
@@ -84,12 +84,12 @@ class Collector:
         )
 
     def broken_branch(self, branch: str, error: PaimonError) -> None:
-        """Note a branch whose schema is missing or cannot be read."""
+        """Add an error for a branch with a missing or unreadable schema."""
         self.findings.append(
             Finding(
                 problem=Problem.MISSING_SCHEMA,
                 severity=Severity.ERROR,
-                message=f"{error.message}; whatever deletes files stops until the branch is whole "
+                message=f"{error.message}; jobs that delete files fail until the branch is repaired "
                 f"or deleted (delete_branch)",
                 branch=branch,
                 file=error.file,
@@ -97,20 +97,20 @@ class Collector:
         )
 
     def unfinished_branch(self, branch: FileStoreTable, tag: str) -> None:
-        """Note a branch whose creation was interrupted; `tag` is "" for one that begins empty."""
+        """Add a finding for an interrupted branch creation; `tag` is "" for an empty branch."""
         start = f"at tag {tag!r}" if tag else "empty"
         self.findings.append(
             Finding(
                 problem=Problem.UNFINISHED_BRANCH,
                 severity=Severity.WARNING,
-                message=f"branch {branch.branch} was begun {start} and not finished: run "
+                message=f"the creation of branch {branch.branch} ({start}) was interrupted: run "
                 "create_branch again with the same arguments, or delete_branch",
                 branch=branch.branch,
             )
         )
 
     def final(self) -> list[Finding]:
-        """The findings, worst first, without those about references that expired meanwhile."""
+        """The findings, most severe first, without those about references that have expired since."""
         gone = {
             label
             for label in {f.reference for f in self.findings if f.severity is Severity.ERROR}
@@ -124,7 +124,7 @@ class Collector:
 
 
 def _repair_of(reference: Reference, problem: Problem) -> Repair:
-    """What a broken reference can do for itself: lose the file, go, or be gone back behind."""
+    """The possible repair of a broken reference: remove the file, delete it, or roll back."""
     if problem is Problem.MISSING_DATA_FILE:
         return Repair.REMOVE_UNEXISTING_FILES
     return Repair.ROLL_BACK if reference.kind is RefKind.SNAPSHOT else Repair.DELETE_REFERENCE

@@ -1,6 +1,6 @@
-"""Data files read as a whole: pages, checksums, indexes beside them (`verify --deep`).
+"""Decodes whole data files: pages, checksums and file indexes (`verify --deep`).
 
-Several files are decoded at a time, each in batches, so memory is bounded by the number of threads.
+Threads decode files in batches, so the number of threads limits the memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.decode_all import decode_whole
@@ -16,30 +16,28 @@ from paimon_core.index.file_index.container import decode_indexes
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import read_whole
 from paimon_core.scan.file_index import INDEX_SUFFIX
-
-if TYPE_CHECKING:
-    from paimon_maintenance.job.job import Progress
-    from paimon_maintenance.verify.needed import Needed
+from paimon_maintenance.job.job import Progress
+from paimon_maintenance.verify.required_file import RequiredFile
 
 _MOST_THREADS: Final = 16
 
 
 def default_parallelism() -> int:
-    """Threads that decode at a time: one a core, as decoding is work for the processor."""
+    """The default number of threads: one per core, because decoding is CPU-bound."""
     return min(os.cpu_count() or 1, _MOST_THREADS)
 
 
 def broken_files(
-    io: FileIO, needs: Sequence[Needed], *, parallelism: int, progress: Progress
-) -> list[tuple[Needed, str]]:
-    """The files that cannot be decoded as a whole, each with what is wrong, in their order.
+    io: FileIO, needs: Sequence[RequiredFile], *, parallelism: int, progress: Progress
+) -> list[tuple[RequiredFile, str]]:
+    """The files that cannot be decoded, each with its problem, in order.
 
-    A file that is gone is passed over: its reference has expired.  Errors of the store are raised.
+    Skips missing files, because their reference has expired.  Raises errors of the store.
     """
     progress.phase("decode")
     progress.expect(len(needs), sum(n.size or 0 for n in needs))
 
-    def look(need: Needed) -> str | None:
+    def look(need: RequiredFile) -> str | None:
         try:
             return _problem(io, need)
         finally:
@@ -47,10 +45,12 @@ def broken_files(
 
     with ThreadPoolExecutor(parallelism, thread_name_prefix="deep") as pool:
         found = list(pool.map(look, needs))
-    return [(need, told) for need, told in zip(needs, found, strict=True) if told is not None]
+    return [
+        (need, problem) for need, problem in zip(needs, found, strict=True) if problem is not None
+    ]
 
 
-def _problem(io: FileIO, need: Needed) -> str | None:
+def _problem(io: FileIO, need: RequiredFile) -> str | None:
     try:
         if need.rows is None:
             if need.path.endswith(INDEX_SUFFIX):
@@ -60,9 +60,9 @@ def _problem(io: FileIO, need: Needed) -> str | None:
     except FileNotFoundError:
         return None
     except UnsupportedFeature:
-        return None  # a format or an index of a newer version tells nothing about damage
+        return None  # a newer format or index version is not a corruption
     except CorruptTable as e:
         return e.message
     if rows != need.rows:
-        return f"its pages hold {rows:,} rows, the manifest says {need.rows:,}"
+        return f"its pages contain {rows:,} rows, but the manifest says {need.rows:,}"
     return None

@@ -1,6 +1,6 @@
-"""What verification finds: a kind, how bad it is, where, and what could repair it.
+"""The findings of a verification: problem, severity, location and possible repair.
 
-Kinds are an interface: repairs (and tests) go by them, never by the message.
+Problem names are a public interface: repairs and tests use them, not the message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: somebody cannot read, or reads wrong.  WARNING: will bite.  INFO: good to know."""
+    """ERROR: reads fail or return wrong rows.  WARNING: can cause errors later.  INFO: harmless."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -50,7 +50,7 @@ class Problem(StrEnum):
 
 
 class Repair(StrEnum):
-    """What could put a finding right; the jobs that do it plan first, like all others."""
+    """The possible repair of a finding."""
 
     REWRITE_HINT = "rewrite_hint"
     CORRECT_SIZES = "correct_sizes"
@@ -67,10 +67,10 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, or odd.
+    """One problem.
 
-    `reference` names what leads there, for people: "snapshot 12", "tag t1 of branch b".
-    `snapshot` is its id where it has one; `file` a path or a name.
+    `reference` is a label such as "snapshot 12" or "tag t1 of branch b".  `snapshot` is its snapshot id
+    if it has one; `file` is a path or a name.
     """
 
     problem: Problem
@@ -85,7 +85,7 @@ class Finding:
     repair: Repair | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The finding as `caretaker verify --json` prints it."""
+        """The finding as JSON for `caretaker verify --json`."""
         return {
             "problem": str(self.problem),
             "severity": str(self.severity),
@@ -100,6 +100,6 @@ class Finding:
         }
 
     def line(self) -> str:
-        """The finding for people."""
+        """The finding as text."""
         end = "" if self.repair is None else f" [repair: {self.repair}]"
         return f"{self.severity.upper():7} {self.problem}: {self.message}{end}"

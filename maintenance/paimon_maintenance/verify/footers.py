@@ -1,4 +1,4 @@
-"""How many rows a data file holds, from its footer or block headers, without decoding a row."""
+"""Counts the rows of a data file from its footer or block headers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from paimon_core.io.file_io import FileIO
 
 
 def count_rows(io: FileIO, path: str) -> int | None:
-    """The rows in the file; None for a format that has no cheap count.
+    """The number of rows in the file; None for a format without a cheap count.
 
-    FileNotFoundError if it is gone, CorruptTable if it is not a file of its format.
+    FileNotFoundError if it does not exist, CorruptTable if it is not valid in its format.
     """
     extension = path.rpartition(".")[2].removeprefix("cc-")
     if extension not in ("parquet", "orc", "avro"):

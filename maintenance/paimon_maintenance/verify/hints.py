@@ -1,4 +1,4 @@
-"""Hints, gaps and consumers of one branch: what readers go by besides the snapshots themselves."""
+"""Checks hints, gaps and consumers of one branch."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severit
 from paimon_maintenance.verify.references import RefKind
 
 _LONGEST: Final = 100
-"""Bytes of a hint that are looked at: a number has at most 19."""
+"""Maximum number of bytes to read from a hint: a number has at most 19 digits."""
 
 Wrong = tuple[Severity, str, Repair | None]
-"""How bad a hint is, what is wrong with it, and the repair if one is certain."""
+"""Severity and problem of a hint, and the repair if it is safe."""
 
 
 def check_hints(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:
-    """Findings about LATEST, EARLIEST and missing numbers; `ids` are the snapshots there are."""
+    """Findings about LATEST, EARLIEST and missing ids; `ids` are the existing snapshots."""
     yield from _wrong_hints(table, RefKind.SNAPSHOT, ids)
     yield from _wrong_hints(table, RefKind.CHANGELOG, table.changelogs.ids())
-    # A listing beside deletions may show a gap that never was.
+    # A listing during deletions may show a gap that never existed.
     for gap in gaps_in(table.snapshots.ids()) if gaps_in(ids) else ():
         yield Finding(
             problem=Problem.SNAPSHOT_GAP,
             severity=Severity.ERROR,
             message=f"snapshots {gap.before + 1} to {gap.after - 1} are missing: {gap.after} was "
-            f"committed on top of a snapshot that was rolled back; the next commits take the "
-            f"missing numbers, and are lost when they reach {gap.after}",
+            f"committed on top of a snapshot that was rolled back; the next commits use the "
+            f"missing ids and are lost when they reach {gap.after}",
             reference=f"snapshot {gap.after}",
             branch=table.branch,
             snapshot=gap.after,
@@ -45,7 +45,7 @@ def _wrong_hints(table: FileStoreTable, kind: RefKind, ids: Sequence[int]) -> It
         text = _hint(table, kind, name)
         if text is None or check(kind, text, ids) is None:
             continue
-        # Files and hints change one after the other: both are read again before they are compared.
+        # Files and hints do not change atomically: read both again before comparing them.
         store = table.snapshots if kind is RefKind.SNAPSHOT else table.changelogs
         ids, text = store.ids(), _hint(table, kind, name)
         wrong = None if text is None else check(kind, text, ids)
@@ -71,7 +71,7 @@ def _path(table: FileStoreTable, kind: RefKind, name: str) -> str:
 
 
 def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
-    """The start of the hint's text; None if there is none: then readers list the folder."""
+    """The start of the hint text; None without a hint, in which case readers list the folder."""
     try:
         content = table.io.read_bytes(_path(table, kind, name))
     except FileNotFoundError:
@@ -84,43 +84,43 @@ def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
 def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
     """What is wrong with LATEST (Java: `HintFileUtils.findLatest`).
 
-    Java takes LATEST for true unless the next number exists.  It does not look whether the file of
-    that number exists, so a hint beyond the newest snapshot makes the table unreadable.
+    Java trusts LATEST unless the next id exists.  It does not check that the file of LATEST exists, so
+    a hint beyond the newest snapshot makes the table unreadable.
     """
     newest = max(ids, default=None)
     if newest is not None and text == str(newest):
         return None
-    told = f"hint LATEST says {text!r}, " + (
+    message = f"hint LATEST says {text!r}, " + (
         f"there is no {kind}" if newest is None else f"the latest {kind} is {newest}"
     )
     number = file_number(text) or 0
     if number == 0 or number + 1 in ids:
-        # Readers notice, and list the folder.
-        return None if newest is None else (Severity.WARNING, told, Repair.REWRITE_HINT)
+        # Readers detect this and list the folder.
+        return None if newest is None else (Severity.WARNING, message, Repair.REWRITE_HINT)
     if number in ids:
-        # Only a gap hides the newer ones.  Which side of it is the table, a hint cannot decide.
-        told += f": readers stop at {number}, since {number + 1} is missing"
-        return Severity.WARNING, told, None
+        # A gap hides the newer snapshots.  A hint cannot decide which side of the gap is correct.
+        message += f": readers stop at {number}, since {number + 1} is missing"
+        return Severity.WARNING, message, None
     if kind is RefKind.SNAPSHOT:
-        told += ": Java readers and writers fail"
-        return Severity.ERROR, told, Repair.REWRITE_HINT
-    return Severity.WARNING, told, Repair.REWRITE_HINT
+        message += ": Java readers and writers fail"
+        return Severity.ERROR, message, Repair.REWRITE_HINT
+    return Severity.WARNING, message, Repair.REWRITE_HINT
 
 
 def _wrong_earliest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
     """What is wrong with EARLIEST (Java: `HintFileUtils.findEarliest`).
 
-    Java believes it if its file exists: what is older is then never read and never expires.
+    Java trusts it if its file exists: older snapshots are then never read and never expire.
     """
     oldest = min(ids, default=None)
     if oldest is None or text == str(oldest):
         return None
-    told = f"hint EARLIEST says {text!r}, the earliest {kind} is {oldest}"
-    return Severity.WARNING, told, Repair.REWRITE_HINT
+    message = f"hint EARLIEST says {text!r}, the earliest {kind} is {oldest}"
+    return Severity.WARNING, message, Repair.REWRITE_HINT
 
 
 def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Finding]:
-    """Findings about consumers that stand outside the snapshots (and changelogs) there are."""
+    """Findings about consumers outside the range of existing snapshots and changelogs."""
     if not ids:
         return
     changelogs = table.changelogs.ids()
@@ -134,8 +134,8 @@ def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Findi
             yield Finding(
                 problem=Problem.UNREADABLE,
                 severity=Severity.ERROR,
-                message=f"{e.message}; no snapshot expires while nobody can tell what it wants: "
-                f"reset_consumer gives it a position, or deletes it",
+                message=f"{e.message}; no snapshot expires while its position is unknown: "
+                f"use reset_consumer to set its position or to delete it",
                 branch=table.branch,
                 reference=f"consumer {consumer_id}",
                 file=e.file,
@@ -146,7 +146,7 @@ def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Findi
                 problem=Problem.STALE_CONSUMER,
                 severity=Severity.WARNING,
                 message=f"consumer {consumer.id} waits for snapshot {consumer.next_snapshot}, "
-                f"which expired; the earliest is {earliest}",
+                f"which has expired; the earliest is {earliest}",
                 branch=table.branch,
                 reference=f"consumer {consumer.id}",
                 snapshot=consumer.next_snapshot,
@@ -157,7 +157,7 @@ def check_consumers(table: FileStoreTable, ids: Sequence[int]) -> Iterator[Findi
                 problem=Problem.CONSUMER_AHEAD,
                 severity=Severity.WARNING,
                 message=f"consumer {consumer.id} waits for snapshot {consumer.next_snapshot}, but "
-                f"the latest is {latest}: it will miss what is committed until then",
+                f"the latest is {latest}: it will skip all commits until then",
                 branch=table.branch,
                 reference=f"consumer {consumer.id}",
                 snapshot=consumer.next_snapshot,

@@ -1,4 +1,4 @@
-"""What index files hold, against what index manifests and data files say."""
+"""Compares the content of index files with index manifests and data files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from paimon_core.manifest.data_file import IndexFileMeta
 def wrong_index(
     io: FileIO, path: str, file: IndexFileMeta, rows: Mapping[str, int | None]
 ) -> str | None:
-    """What is wrong with an index file; None if nothing is.
+    """The problem of an index file, or None.
 
-    `rows` says how many rows the data files of its bucket have, as far as that is known.  Every
-    vector is decoded: checksums, cardinalities, and that it deletes only rows that there are.
-    CorruptTable if it cannot be read, FileNotFoundError if it is gone.
+    `rows` are the row counts of the data files in its bucket, as far as known.  Decodes every vector
+    to check checksum, cardinality and row positions.  CorruptTable if the file is unreadable,
+    FileNotFoundError if it does not exist.
     """
     if file.index_type == HASH_INDEX:
         read_hash_index(io, path, file)
@@ -27,7 +27,7 @@ def wrong_index(
         return None
     ranges = file.dv_ranges or ()
     if file.row_count != len(ranges):
-        return f"it names {len(ranges):,} deletion vectors and counts {file.row_count:,}"
+        return f"it lists {len(ranges):,} deletion vectors, but its row count is {file.row_count:,}"
     try:
         vectors = read_deletion_vectors(io, path, file)
     except CorruptTable as e:

@@ -1,4 +1,4 @@
-"""What must hold among the live files of one snapshot (java-rules A2, A9, D4)."""
+"""Invariants of the live files of one snapshot (java-rules A2, A9, D4)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import pairwise
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key_order
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severity
 from paimon_maintenance.verify.references import Reference
 
 
 def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Findings about levels, bucket numbers and totals of one snapshot's live files."""
+    """Findings about levels, bucket numbers and totals of the live files of one snapshot."""
     if reference.table.has_primary_key:
         yield from key_overlaps(reference, entries)
     yield from mixed_buckets(reference, entries)
@@ -23,7 +23,7 @@ def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> 
 
 
 def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Files of one bucket and level >= 1 whose key ranges overlap; touching counts."""
+    """Findings about overlapping key ranges in one bucket and level >= 1; touching ranges overlap."""
     table = reference.table
     order = stored_key_order(table.schema.key_type)
     runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
@@ -40,8 +40,8 @@ def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
                 yield Finding(
                     problem=Problem.KEY_OVERLAP,
                     severity=Severity.ERROR,
-                    message=f"files {left} and {right} of level {level} hold overlapping keys: "
-                    f"readers take the level for one sorted run",
+                    message=f"files {left} and {right} of level {level} have overlapping keys, "
+                    f"but readers treat the level as one sorted run",
                     reference=reference.label,
                     branch=table.branch,
                     snapshot=reference.snapshot.id,
@@ -55,7 +55,7 @@ def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
 def hidden_files(
     reference: Reference, entries: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
 ) -> Iterator[Finding]:
-    """Live files that Java takes for deleted: it applies deletions to additions in any order."""
+    """Findings about live files that Java treats as deleted, because it ignores the order of entries."""
     table = reference.table
     deleted = {e.identity for e in entries if e.kind is FileKind.DELETE}
     for entry in live:
@@ -63,8 +63,8 @@ def hidden_files(
             yield Finding(
                 problem=Problem.HIDDEN_FILE,
                 severity=Severity.ERROR,
-                message=f"file {entry.file.file_name} was deleted and added again, with both in "
-                f"the manifests of {reference.label}: Java readers do not see it",
+                message=f"file {entry.file.file_name} was deleted and added again, and both entries "
+                f"are in the manifests of {reference.label}: Java readers do not see it",
                 reference=reference.label,
                 branch=table.branch,
                 snapshot=reference.snapshot.id,
@@ -76,7 +76,7 @@ def hidden_files(
 
 
 def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Partitions whose files were written for different numbers of buckets."""
+    """Findings about partitions with files for different numbers of buckets."""
     table = reference.table
     totals: dict[bytes, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for entry in entries:
@@ -91,8 +91,8 @@ def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Ite
             yield Finding(
                 problem=Problem.MIXED_BUCKETS,
                 severity=Severity.ERROR,
-                message=f"a partition holds files for {found}: rows of one key may lie in two "
-                f"buckets, since a writer went on with the old number after a rescale",
+                message=f"a partition has files for {found}: a key may be in two buckets, because "
+                f"a writer continued with the old number after a rescale",
                 reference=reference.label,
                 branch=table.branch,
                 snapshot=reference.snapshot.id,
@@ -102,15 +102,15 @@ def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Ite
 
 
 def record_total(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """A snapshot whose count of physical rows is not that of its files."""
+    """A finding if the record count of a snapshot differs from that of its files."""
     snapshot = reference.snapshot
     rows = sum(e.file.row_count for e in entries)
     if snapshot.total_record_count is not None and snapshot.total_record_count != rows:
         yield Finding(
             problem=Problem.WRONG_RECORD_TOTAL,
             severity=Severity.WARNING,
-            message=f"{reference.label} says {snapshot.total_record_count:,} records, its files "
-            f"hold {rows:,}",
+            message=f"{reference.label} says {snapshot.total_record_count:,} records, but its files "
+            f"contain {rows:,}",
             reference=reference.label,
             branch=reference.table.branch,
             snapshot=snapshot.id,
@@ -120,7 +120,7 @@ def record_total(reference: Reference, entries: Sequence[ManifestEntry]) -> Iter
 def vectors_without_file(
     reference: Reference, index: Iterable[IndexManifestEntry], live: Iterable[ManifestEntry]
 ) -> Iterator[Finding]:
-    """Deletion vectors of data files that are no longer live in their bucket."""
+    """Findings about deletion vectors of data files that are not live in their bucket."""
     files = {(e.partition, e.bucket, e.file.file_name) for e in live}
     for entry in index:
         for vector in entry.index_file.dv_ranges or ():
@@ -128,8 +128,8 @@ def vectors_without_file(
                 yield Finding(
                     problem=Problem.VECTOR_WITHOUT_FILE,
                     severity=Severity.WARNING,
-                    message=f"index file {entry.index_file.file_name} holds a deletion vector of "
-                    f"{vector.data_file}, which is no longer live",
+                    message=f"index file {entry.index_file.file_name} has a deletion vector for "
+                    f"{vector.data_file}, which is not live",
                     reference=reference.label,
                     branch=reference.table.branch,
                     snapshot=reference.snapshot.id,
@@ -141,5 +141,5 @@ def vectors_without_file(
 
 
 def partition_text(table: FileStoreTable, partition: bytes) -> str:
-    """The partition for people: "dt=1/hh=2", "" for an unpartitioned table."""
+    """The partition path: "dt=1/hh=2", "" for an unpartitioned table."""
     return table.paths.partition_path(partition)

@@ -1,6 +1,6 @@
-"""What lies in the folders of a table: each folder listed once, many at a time.
+"""Lists the folders of a table, each once and several in parallel.
 
-Asking for every file by itself costs a request a file; a listing answers for a whole bucket.
+One listing covers a whole bucket, while a check per file costs one request per file.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from paimon_core.io.file_io import FileIO, map_parallel, parent
 
 @dataclass(slots=True)
 class Inventory:
-    """Names and sizes (bytes) of the files in folders, as of when each was first asked for."""
+    """Names and sizes (bytes) of the files in each folder, at the time of its first use."""
 
     io: FileIO
     _folders: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def prefetch(self, paths: Iterable[str]) -> None:
-        """List the folders of these files concurrently, those not listed yet."""
+        """List the folders of these files in parallel, except those already listed."""
         missing = sorted({parent(p) for p in paths} - self._folders.keys())
         self._folders.update(zip(missing, map_parallel(self.io, self._list, missing), strict=True))
 
     def listed(self, path: str) -> bool:
-        """Whether the folder's listing names the file."""
+        """Whether the listing of the folder contains the file."""
         return path.rpartition("/")[2] in self._folder(parent(path))
 
     def size(self, path: str) -> int | None:
-        """The size of the file at this path, or None if it is not there.
+        """The size of the file at this path; None if it does not exist.
 
-        Absence is confirmed by a request of its own, since a listing may be too old for it.
+        A separate request confirms a missing file, because the listing may be outdated.
         """
         listed = self._folder(parent(path))
         size = listed.get(path.rpartition("/")[2])
@@ -48,5 +48,5 @@ class Inventory:
         return listed
 
     def _list(self, folder: str) -> dict[str, int]:
-        # A listing that fails raises: nothing may be called missing because of it.
+        # A failed listing raises: it must not make files count as missing.
         return {s.name: s.size for s in self.io.list_dir(folder) if not s.is_dir}

@@ -1,14 +1,14 @@
-"""Keys that lie in two buckets of a table with dynamic buckets, or of a cross-partition table.
+"""Finds keys in two buckets of a table with dynamic buckets, or of a cross-partition table.
 
-Buckets are merged each by itself, so such a key is read twice, and a delete in one bucket leaves
-the row in the other.  No metadata shows it: the keys have to be read.  It happens when two writers
-assign buckets at the same time, or when rows move to other buckets while a writer runs that
-remembers where its keys were.
+Readers merge each bucket separately, so they return such a key twice, and a delete in one bucket leaves
+the row in the other.  Metadata does not show this: the check reads the keys.  The cause is two writers
+that assign buckets at the same time, or a move of rows to other buckets while a running writer has
+cached their old buckets.
 
-1. Each bucket is read and merged; of each key a 64-bit hash and the number of its bucket are kept,
-   dealt out to *piles* by the hash.  Piles that grow wait on local disk.
-2. Each pile is sorted: equal hashes with different buckets are suspects.
-3. The buckets of some suspects are read again and the keys themselves compared.
+1. Read and merge each bucket.  Write a 64-bit hash of each key and its bucket number to one of several
+   *spill files*, chosen by the hash.  Large spill files are on local disk.
+2. Sort each spill file: equal hashes with different buckets are suspects.
+3. Read the buckets of some suspects again and compare the keys.
 """
 
 from __future__ import annotations
@@ -34,49 +34,49 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.data_types import RowType
 from paimon_core.types.row_hash import wide_hash_rows
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.references import Reference
 
-_KEYS_OF_A_PILE: Final = 2_000_000
-_MOST_PILES: Final = 256
-_PILE_BYTES_IN_MEMORY: Final = 1024**2
+_KEYS_PER_SPILL_FILE: Final = 2_000_000
+_MAX_SPILL_FILES: Final = 256
+_SPILL_THRESHOLD_BYTES: Final = 1024**2
 _MOST_COMPARED: Final = 1000
-"""Suspects whose keys are compared; the hashes of the others are taken for proof enough."""
+"""Number of suspects whose keys are compared; for the others, the hash is sufficient."""
 _EXAMPLES: Final = 3
 _ENTRY: Final = np.dtype([("hash", "<u8"), ("place", "<u4")])
 
 Hashes = npt.NDArray[np.uint64]
-Place = tuple[bytes, int]
+Bucket = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
-Buckets = dict[Place, list[ManifestEntry]]
+Buckets = dict[Bucket, list[ManifestEntry]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What comparing the keys of a snapshot found, and how many were read."""
+class KeyCheck:
+    """The findings about the keys of a snapshot, and the number of keys read."""
 
     findings: tuple[Finding, ...] = ()
     keys: int = 0
 
 
-def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compared:
-    """Findings about keys of a snapshot that lie in two buckets; `entries` are its live files.
+def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> KeyCheck:
+    """Findings about keys of a snapshot in two buckets; `entries` are its live files.
 
-    Nothing is read of tables where a key's hash gives its bucket, and of partitions with a single
-    bucket.  Nothing is said of tables that cannot be read, and of partitions with files that are
-    missing or unreadable: other checks say so.  Other errors are those of the store.
+    Skips tables with hash buckets and partitions with a single bucket.  Also skips unsupported tables
+    and partitions with missing or unreadable files, which other checks report.  Raises errors of the
+    store.
     """
     table = reference.table
     crossing = table.bucket_mode is BucketMode.CROSS_PARTITION
     if not crossing and table.bucket_mode is not BucketMode.DYNAMIC:
-        return Compared()
+        return KeyCheck()
     try:
         check_readable(table)
         vectors = vector_files(table, reference.snapshot)
     except (UnsupportedFeature, CorruptTable):
-        return Compared()
-    # Within a partition the rest of the key is enough.
+        return KeyCheck()
+    # Within a partition, the rest of the key is sufficient.
     names = table.schema.primary_keys if crossing else table.schema.trimmed_primary_keys
     key_type = table.schema.row_type.project(names)
     groups: dict[bytes, Buckets] = defaultdict(lambda: defaultdict(list))
@@ -102,17 +102,17 @@ def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> Compar
             findings += _compare(reader, suspects)
         except (CorruptTable, FileNotFoundError):
             continue
-    return Compared(tuple(findings), keys)
+    return KeyCheck(tuple(findings), keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyReader:
-    """Reads the keys of buckets within which each key should be once."""
+    """Reads the keys of buckets among which each key must be unique."""
 
     reference: Reference
     buckets: Buckets
     key_type: RowType
-    vectors: Mapping[Place, Sequence[IndexFileMeta]]
+    vectors: Mapping[Bucket, Sequence[IndexFileMeta]]
     crossing: bool
 
     @property
@@ -120,11 +120,11 @@ class _KeyReader:
         return self.reference.table
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Bucket]:
         return list(self.buckets)
 
-    def columns(self, place: Place) -> Iterator[list[pa.Array]]:
-        """The key columns of the rows of a bucket, some rows at a time, deleted ones left out."""
+    def columns(self, place: Bucket) -> Iterator[list[pa.Array]]:
+        """The key columns of a bucket in batches, without deleted rows."""
         table = self.table
         vectors = bucket_vectors(table, place, self.vectors.get(place, ()))
         names = self.key_type.names
@@ -137,25 +137,25 @@ class _KeyReader:
 
 
 def _suspects(reader: _KeyReader) -> dict[int, set[int]]:
-    """Hash -> numbers of the places that hold it, for hashes in more than one place."""
+    """Hash -> numbers of the buckets that contain it, for hashes in more than one bucket."""
     rows = sum(e.file.row_count for files in reader.buckets.values() for e in files)
-    count = min(_MOST_PILES, 1 + rows // _KEYS_OF_A_PILE)
+    count = min(_MAX_SPILL_FILES, 1 + rows // _KEYS_PER_SPILL_FILE)
     found: dict[int, set[int]] = defaultdict(set)
     with ExitStack() as stack:
-        piles = [
-            stack.enter_context(SpooledTemporaryFile(max_size=_PILE_BYTES_IN_MEMORY))
+        spills = [
+            stack.enter_context(SpooledTemporaryFile(max_size=_SPILL_THRESHOLD_BYTES))
             for _ in range(count)
         ]
         for number, place in enumerate(reader.places):
             for columns in reader.columns(place):
                 hashes = reader.hashes(columns)
-                pile_of = hashes % np.uint64(count)
-                for pile, file in enumerate(piles):
-                    mine = hashes[pile_of == pile]
+                spill_of = hashes % np.uint64(count)
+                for spill, file in enumerate(spills):
+                    mine = hashes[spill_of == spill]
                     entries = np.empty(len(mine), _ENTRY)
                     entries["hash"], entries["place"] = mine, number
                     file.write(entries.tobytes())
-        for file in piles:
+        for file in spills:
             file.seek(0)
             for value, places in _in_several_places(np.frombuffer(file.read(), _ENTRY)):
                 found[value] |= places
@@ -172,7 +172,7 @@ def _in_several_places(entries: npt.NDArray[np.void]) -> Iterator[tuple[int, set
 
 
 def _compare(reader: _KeyReader, suspects: dict[int, set[int]]) -> Iterable[Finding]:
-    """The finding about keys in two places, if the keys of the suspects are the same."""
+    """The finding about keys in two buckets, if the keys of suspects are equal."""
     if not suspects:
         return []
     chosen = dict(list(suspects.items())[:_MOST_COMPARED])
@@ -198,11 +198,11 @@ def _compare(reader: _KeyReader, suspects: dict[int, set[int]]) -> Iterable[Find
     return [_finding(reader, len(same) + len(suspects) - len(chosen), sorted(same)[:_EXAMPLES])]
 
 
-def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Place]]]) -> Finding:
+def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Bucket]]]) -> Finding:
     reference, paths = reader.reference, reader.table.paths
     partition = None if reader.crossing else paths.partition_path(examples[0][1][0][0])
 
-    def named(place: Place) -> str:
+    def named(place: Bucket) -> str:
         folder = paths.partition_path(place[0]) if reader.crossing else ""
         return f"{folder}/{bucket_name(place[1])}" if folder else bucket_name(place[1])
 
@@ -211,9 +211,9 @@ def _finding(reader: _KeyReader, count: int, examples: list[tuple[str, list[Plac
     return Finding(
         problem=Problem.KEY_IN_TWO_BUCKETS,
         severity=Severity.ERROR,
-        message=f"{counted(count, 'keys')}{where} lie in more than one bucket ({shown}): readers "
-        "return each of their rows. Stop the writers; roll back to a snapshot from before, or "
-        "overwrite the partition with the right rows. A rewrite would make it permanent",
+        message=f"{counted(count, 'keys')}{where} are in more than one bucket ({shown}): readers "
+        "return duplicate rows. Stop the writers, then roll back to an earlier snapshot or "
+        "overwrite the partition with correct rows. A rewrite makes the duplicates permanent",
         reference=reference.label,
         branch=reader.table.branch,
         snapshot=reference.snapshot.id,

@@ -1,4 +1,4 @@
-"""The metadata files of references: looked for, read, and read ahead, in bounded memory."""
+"""Reads the metadata files of references, with read-ahead and bounded memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Metadata:
-    """Reads lists and manifests of one table; what cannot be had becomes a finding.
+    """Reads manifest lists and manifests of one table; missing and unreadable files become findings.
 
-    `read_ahead` fetches what some references need concurrently and forgets what was fetched
-    before, so that ten thousand snapshots are never in memory at once.
+    `read_ahead` fetches the files of some references in parallel and drops the files fetched before,
+    so that memory is bounded even with ten thousand snapshots.
     """
 
     io: FileIO
@@ -37,7 +37,7 @@ class Metadata:
     _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
 
     def read_ahead(self, references: Sequence[Reference]) -> None:
-        """Fetch the lists of these references, and the manifests of what they changed."""
+        """Fetch the manifest lists of these references, and the manifests of their changes."""
         self._lists.clear()
         self._manifests.clear()
         if self.io.parallelism <= 1:
@@ -62,7 +62,7 @@ class Metadata:
         self._manifests.update(self._fetched(changed, lambda p: read_manifest(self.io, p)))
 
     def _fetched(self, paths: Iterable[str], read: Callable[[str], T]) -> dict[str, T]:
-        """What could be read; the rest is found wanting when it is asked for."""
+        """The readable files; a later read reports the other files."""
 
         def attempt(path: str) -> tuple[str, T] | None:
             try:
@@ -81,7 +81,7 @@ class Metadata:
         *,
         problem: Problem = Problem.MISSING_MANIFEST,
     ) -> bool:
-        """Whether a file is there; a finding if it is not, or has not the size that was noted."""
+        """Whether a file exists; adds a finding if it is missing or has an unexpected size."""
         self.collector.checked["metadata files"] += 1
         found = self.inventory.size(path)
         if found is None:
@@ -89,23 +89,23 @@ class Metadata:
             self.collector.error(reference, problem, message, file=path)
             return False
         if size is not None and found != size:
-            message = f"{path} has {found:,} bytes, {reference.label} says {size:,}"
+            message = f"{path} has {found:,} bytes, but {reference.label} says {size:,}"
             self.collector.error(reference, Problem.WRONG_SIZE, message, file=path)
         return True
 
     def schema(self, reference: Reference, schema_id: int) -> None:
-        """Check that a schema is there and can be read.
+        """Check that a schema exists and is readable, once per branch.
 
-        It is looked at once a branch.  One that cannot be had is a finding about the first snapshot
-        and the first changelog that need it, and about each such tag: tags go one by one.
+        A broken schema is a finding about the first snapshot and the first changelog that need it, and
+        about each tag, because tags are deleted one by one.
         """
         path = reference.table.paths.schema(schema_id)
         whose = reference.label if reference.kind is RefKind.TAG else str(reference.kind)
-        told = self._missing_schemas.get(path)
-        if told is None and path in self._schemas:
+        affected = self._missing_schemas.get(path)
+        if affected is None and path in self._schemas:
             return
         self._schemas.add(path)
-        if told is not None and whose in told:
+        if affected is not None and whose in affected:
             return
         found = None
         if self.present(reference, path, None, problem=Problem.MISSING_SCHEMA):
@@ -116,7 +116,7 @@ class Metadata:
     def manifests_of(
         self, reference: Reference, name: str, size: int | None
     ) -> list[ManifestFileMeta] | None:
-        """The manifests of a manifest list; None, and a finding, if it cannot be had."""
+        """The manifests of a manifest list; None, with a finding, if it is missing or unreadable."""
         path = reference.table.paths.manifest(name)
         if not self.present(reference, path, size, problem=Problem.MISSING_MANIFEST_LIST):
             return None
@@ -130,7 +130,7 @@ class Metadata:
     def entries(
         self, reference: Reference, metas: Iterable[ManifestFileMeta]
     ) -> list[ManifestEntry] | None:
-        """The entries of these manifests in order; None, and findings, if one cannot be had."""
+        """The entries of these manifests in order; None, with findings, if one is missing or unreadable."""
         result: list[ManifestEntry] = []
         complete = True
         for meta in metas:
@@ -155,7 +155,7 @@ class Metadata:
         return known
 
     def index_entries(self, reference: Reference, name: str) -> list[IndexManifestEntry] | None:
-        """The entries of an index manifest; None, and a finding, if it cannot be had."""
+        """The entries of an index manifest; None, with a finding, if it is missing or unreadable."""
         path = reference.table.paths.manifest(name)
         if not self.present(reference, path, None, problem=Problem.MISSING_INDEX_MANIFEST):
             return None

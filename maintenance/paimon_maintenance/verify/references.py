@@ -1,6 +1,6 @@
-"""The references of a table as far as they can be read, and the errors of those that cannot.
+"""The readable references of a table, and the errors of the unreadable ones.
 
-What deletes files goes by `paimon_core.reachability.references`, which stops at the first error.
+Jobs that delete files use `paimon_core.reachability.references`, which raises the first error.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ T = TypeVar("T", int, str)
 
 
 def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
-    """The table's handle on every branch that has a schema, main first; each under its newest."""
+    """A handle on every branch with a schema, main first, each with its newest schema."""
     return [b for _, b in each_branch(table) if isinstance(b, FileStoreTable)]
 
 
 def each_branch(table: FileStoreTable) -> Iterator[tuple[str, FileStoreTable | PaimonError]]:
-    """Name and handle of every branch, main first; the error of one without readable schema."""
+    """Name and handle of every branch, main first; an error instead of a handle for a broken schema."""
     for branch in (MAIN_BRANCH, *table.branches.names()):
         try:
             yield branch, open_table_at(table.io, table.root, table.name, branch=branch)
@@ -35,9 +35,9 @@ def each_branch(table: FileStoreTable) -> Iterator[tuple[str, FileStoreTable | P
 
 
 def references_of(branch: FileStoreTable) -> Iterator[Reference | CorruptTable]:
-    """Snapshots oldest first, then tags, then changelogs of one branch.
+    """Snapshots (oldest first), tags and changelogs of one branch.
 
-    In place of one that cannot be read comes its error; one that expires meanwhile is skipped.
+    Yields the error of an unreadable reference; skips references that expire during the check.
     """
     yield from _read(branch, RefKind.SNAPSHOT, branch.snapshots.ids(), branch.snapshots.get_or_none)
     yield from _read(branch, RefKind.TAG, branch.tags.names(), lambda n: _tagged(branch, n))

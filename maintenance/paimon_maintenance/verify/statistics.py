@@ -1,7 +1,7 @@
-"""Whether the statistics in manifests are those of the files, on a sample.
+"""Compares the statistics in manifests with the rows of a sample of files.
 
-Readers skip a file whose statistics rule it out, so bounds that are too narrow lose rows.  Bounds
-may be wider than the values: texts are truncated.
+Readers skip files by their statistics, so bounds that are too narrow lose rows.  Bounds may be wider
+than the values, because long strings are truncated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.references import Reference
 
 FILES: Final = 20
-"""Files whose statistics are compared, in each branch."""
+"""Sample size per branch."""
 _MOST_BYTES: Final = 64 * 1024**2
-"""Larger files are left out: the sample should be quick."""
+"""Maximum size of a sample file, to keep the check fast."""
 
 
 def sample(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """Some of the files, spread evenly, the same ones each time."""
+    """A sample of the files, evenly spread and deterministic."""
     fitting = sorted(
         (e for e in entries if e.file.file_size <= _MOST_BYTES), key=lambda e: e.file.file_name
     )
@@ -39,10 +39,9 @@ def sample(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def check_statistics(reference: Reference, chosen: Sequence[ManifestEntry]) -> list[Finding]:
-    """Findings about statistics, and first and last keys, that do not hold for the rows.
+    """Findings about statistics and key bounds that contradict the rows.
 
-    Nothing is said of tables that cannot be read, and of files that are missing or unreadable:
-    others say so.
+    Skips unsupported tables and missing or unreadable files, which other checks report.
     """
     table = reference.table
     try:
@@ -54,8 +53,8 @@ def check_statistics(reference: Reference, chosen: Sequence[ManifestEntry]) -> l
         Finding(
             problem=Problem.WRONG_STATISTICS,
             severity=Severity.ERROR,
-            message=f"the statistics of {entry.file.file_name} do not hold: {reason}; "
-            "readers may skip rows that match",
+            message=f"the statistics of {entry.file.file_name} are wrong: {reason}; "
+            "readers may skip matching rows",
             reference=reference.label,
             branch=table.branch,
             snapshot=reference.snapshot.id,
@@ -78,8 +77,8 @@ def _wrong(table: FileStoreTable, entry: ManifestEntry) -> list[str]:
 def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
     file = entry.file
     written = table.schema_of(file.schema_id)
-    told = column_stats(file, written)
-    fields = [f for f in written.fields if f.name in told]
+    recorded = column_stats(file, written)
+    fields = [f for f in written.fields if f.name in recorded]
     keys = written.key_type.fields if table.has_primary_key else ()
     wanted = {f.name: f for f in (*fields, *(_value_field(written.fields, k) for k in keys))}
     read_type = RowType(fields=tuple(wanted.values()))
@@ -106,11 +105,11 @@ def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
             first = view.at(0) if first is None else first
             last = view.at(batch.num_rows - 1)
     for field, real in zip(fields, seen.results(), strict=True):
-        yield from _compare(field, told[field.name], real)
+        yield from _compare(field, recorded[field.name], real)
     if first is not None and last is not None:
         ends = (stored_key(file.min_key, key_type), stored_key(file.max_key, key_type))
         if ends != (first, last):
-            yield f"its keys are {first} to {last}, not {ends[0]} to {ends[1]}"
+            yield f"its keys range from {first} to {last}, not {ends[0]} to {ends[1]}"
 
 
 def _value_field(fields: Sequence[DataField], key: DataField) -> DataField:
@@ -119,7 +118,7 @@ def _value_field(fields: Sequence[DataField], key: DataField) -> DataField:
 
 
 def _format(name: str) -> str:
-    # Timestamps beyond microseconds have bounds in ORC only; whatever the file says is compared.
+    # Only ORC has bounds for timestamps beyond microseconds; compare what the file has.
     return "orc" if ".orc" in name else "parquet"
 
 
@@ -128,18 +127,18 @@ def _trimmed(value: object) -> object:
 
 
 def _compare(
-    field: DataField, told: tuple[object, object, int | None], real: ColumnStats
+    field: DataField, recorded: tuple[object, object, int | None], real: ColumnStats
 ) -> Iterator[str]:
-    low, high, nulls = told
+    low, high, nulls = recorded
     least, most = real.minimum, real.maximum
     if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
-        # Java's ORC writer fills the bounds up with blanks, which its reader takes off the values.
+        # Java's ORC writer pads the bounds with blanks; its reader trims the values.
         low, high, least, most = (_trimmed(v) for v in (low, high, least, most))
     if nulls is not None and real.null_count is not None and nulls != real.null_count:
         yield f"column {field.name} has {real.null_count:,} nulls, not {nulls:,}"
     if any(isinstance(v, float) and math.isnan(v) for v in (low, high, least, most)):
         return  # Java's bounds of a column with NaN depend on the order of the rows
     if low is not None and least is not None and sorts_before(least, low):
-        yield f"column {field.name} goes down to {least!r}, not {low!r}"
+        yield f"column {field.name} has minimum {least!r}, not {low!r}"
     if high is not None and most is not None and sorts_before(high, most):
-        yield f"column {field.name} goes up to {most!r}, not {high!r}"
+        yield f"column {field.name} has maximum {most!r}, not {high!r}"

@@ -20,12 +20,11 @@ from paimon_core.io.json_text import parse_json
 from paimon_core.io.local import LocalFileIO
 from paimon_core.snapshot.numbered_files import NumberedFiles
 
-RAW = ("Errno", "please report", "embedded null", "Traceback")
+RAW = ("Errno", "report this bug", "embedded null", "Traceback")
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, tmp_path: Path) -> Lake:
     lake.primary_key(buckets=2)
     lake.fill(3)
     assert caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local").code == 0
@@ -292,4 +291,4 @@ def test_a_package_that_is_not_installed(lake: Lake, package: str, extra: str, w
     assert done.returncode == 2, done.stderr
     assert f"pip install 'paimon-caretaker[{extra}]'" in done.stderr
     assert package in done.stderr
-    assert "please report" not in done.stderr
+    assert "report this bug" not in done.stderr

@@ -15,9 +15,8 @@ EXPIRE = ("--retain-max", "1", "--retain-min", "1")
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake, tmp_path: Path) -> Lake:
     """Tag t1 of snapshot 1, which has expired; 3 is the newest."""
-    lake = Lake(tmp_path)
     lake.primary_key()
     lake.fill(1)
     assert caretaker("run", "create_tag", "db.t", "-w", tmp_path, "--tag", "t1").code == 0

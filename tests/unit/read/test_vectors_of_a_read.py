@@ -15,9 +15,8 @@ from paimon_maintenance.job.exit_codes import ExitCode
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake) -> Lake:
     """Two days of ten rows, two rows of each marked as deleted."""
-    lake = Lake(tmp_path)
     lake.log(partitioned=True, **{"deletion-vectors.enabled": "true"})
     lake.fill(1)
     assert delete_rows(lake.table(), {0, 1, 2, 3}) == 4

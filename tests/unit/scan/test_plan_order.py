@@ -14,8 +14,7 @@ DAYS = ["d3", "d10", "d1", "d2", "d11"]
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.log(partitioned=True)
     for k, day in enumerate(DAYS):
         lake.append({"k": [k], "v": ["x"], "dt": [day]})

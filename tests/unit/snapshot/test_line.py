@@ -15,8 +15,7 @@ from paimon_core.snapshot.store import SnapshotStore
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.fill(6)
     return lake

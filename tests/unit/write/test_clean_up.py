@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from failing_io import FailingFileIO, Injected, Trigger, When
@@ -21,8 +19,7 @@ def failing(lake: Lake, trigger: Trigger) -> FileStoreTable:
 
 
 @pytest.fixture(params=["primary key", "append", "indexed"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, request: pytest.FixtureRequest) -> Lake:
     if request.param == "primary key":
         lake.primary_key(buckets=4)
     else:

@@ -1,1 +1,1 @@
-"""Statistics of a table and its columns, for the planners of query engines (ANALYZE TABLE)."""
+"""Collects statistics of a table and its columns for query planners (ANALYZE TABLE)."""

@@ -1,4 +1,4 @@
-"""What Spark's ANALYZE TABLE gathers of a column (Spark: `CommandUtils.statExprs`)."""
+"""The column statistics of Spark's ANALYZE TABLE (Spark: `CommandUtils.statExprs`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIZES: Final = {
     TypeRoot.TIMESTAMP: 8,
     TypeRoot.TIMESTAMP_LTZ: 8,
 }
-"""Bytes of a value, as Spark counts them."""
+"""Size of a value in bytes, as Spark counts it."""
 _TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BYTES: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _SIZE_OF_NO_TEXT: Final = 20
@@ -35,14 +35,14 @@ _SMALL_DECIMAL: Final = 18
 
 
 def can_be_analyzed(data_type: DataType) -> bool:
-    """Whether Spark gathers statistics of such columns."""
+    """Whether Spark collects statistics for columns of this type."""
     root = data_type.root
     return root in _SIZES or root in _TEXTS or root in _BYTES or root is TypeRoot.DECIMAL
 
 
 @dataclass(slots=True)
-class ColumnGatherer:
-    """What is known of one column so far; those of parts of the data can be merged and pickled."""
+class ColumnStatisticsCollector:
+    """Collects the statistics of one column; collectors are picklable and can be merged."""
 
     data_type: DataType
     distinct: DistinctCounter = field(default_factory=DistinctCounter)
@@ -58,7 +58,7 @@ class ColumnGatherer:
         return self.data_type.root in _TEXTS or self.data_type.root in _BYTES
 
     def add(self, array: pa.Array, bounds: ColumnStats) -> None:
-        """Take in the next rows, whose least and greatest values are known."""
+        """Add rows with known minimum and maximum."""
         self.rows += len(array)
         self.nulls += array.null_count
         if array.null_count == len(array):
@@ -72,8 +72,8 @@ class ColumnGatherer:
         else:
             self._widen(bounds.minimum, bounds.maximum)
 
-    def merge(self, other: ColumnGatherer) -> None:
-        """Take in what another one gathered of the same column."""
+    def merge(self, other: ColumnStatisticsCollector) -> None:
+        """Add the statistics of another collector for the same column."""
         self.distinct.merge(other.distinct)
         self.rows += other.rows
         self.nulls += other.nulls
@@ -88,7 +88,7 @@ class ColumnGatherer:
             self.maximum = high
 
     def result(self, column_id: int) -> ColumnStatistics:
-        """The statistics of all rows."""
+        """The statistics of all added rows."""
         values = self.rows - self.nulls
         average, longest = self._lengths(values)
         return ColumnStatistics(
@@ -115,21 +115,21 @@ class ColumnGatherer:
         return size, size
 
 
-class Gatherer:
-    """All columns of a part of the data."""
+class StatisticsCollector:
+    """Collects the statistics of all columns."""
 
     def __init__(self, fields: Sequence[DataField]) -> None:
         self.rows = 0
-        self.columns = {f.name: ColumnGatherer(f.type) for f in fields}
+        self.columns = {f.name: ColumnStatisticsCollector(f.type) for f in fields}
         self._row_type = RowType(fields=tuple(fields))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in the rows of a batch that has these columns."""
+        """Add the rows of a batch with these columns."""
         self.rows += batch.num_rows
         if not self.columns or not batch.num_rows:
             return
         arrays = [batch.column(name) for name in self.columns]
-        # As of an ORC file, which knows the bounds of every timestamp.
+        # As for an ORC file, which has bounds for every timestamp.
         bounds = StatsCollector(self._row_type, [Detail.FULL] * len(arrays), "orc")
         bounds.update(arrays)
         for gatherer, array, found in zip(
@@ -137,8 +137,8 @@ class Gatherer:
         ):
             gatherer.add(array, found)
 
-    def merge(self, other: Gatherer) -> None:
-        """Take in another part's rows."""
+    def merge(self, other: StatisticsCollector) -> None:
+        """Add the statistics of another collector."""
         self.rows += other.rows
         for name, gatherer in self.columns.items():
             gatherer.merge(other.columns[name])

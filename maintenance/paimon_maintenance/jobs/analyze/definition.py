@@ -1,4 +1,4 @@
-"""What `analyze` is called, takes and promises; nothing heavy is imported here."""
+"""The definition of `analyze`: name, arguments and help.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ COLUMNS: Final = Argument(
     aliases=("column",),
     kind=Kind.TEXTS,
     default=(),
-    help="columns to gather statistics of, given again or joined by commas",
+    help="columns to analyze, separated by commas; repeatable",
     example="id,amount",
 )
 ALL_COLUMNS: Final = Argument(
     name="all_columns",
     kind=Kind.BOOLEAN,
     default=False,
-    help="gather statistics of all columns whose type allows it",
+    help="analyze all columns with a supported type",
 )
 
 
 ANALYZE: Final = Job(
     name="analyze",
-    summary="gather statistics of a table and its columns, as ANALYZE TABLE does",
+    summary="collect table and column statistics, like ANALYZE TABLE",
     changes=(
-        "Reads the newest snapshot and commits one snapshot of kind ANALYZE that names a "
-        "statistics file: rows after merging, bytes, and of each column the distinct values "
-        "(exact up to 65,536, then estimated to about 2 %), nulls, lengths, minimum and maximum. "
-        "Statistics of other columns are kept."
+        "Reads the newest snapshot and commits one ANALYZE snapshot with a statistics file: merged "
+        "rows, bytes, and for each column distinct values (exact up to 65,536, then estimated with "
+        "an error of about 2 %), nulls, lengths, minimum and maximum. Keeps the statistics of other "
+        "columns."
     ),
-    protects="No data is changed. Statistics only guide the planners of query engines.",
-    undo="None is needed; analyze again, or let the schema change, which drops the statistics.",
+    protects="No data changes. Query engines use statistics only for planning.",
+    undo="Not needed. To replace the statistics, run analyze again; a schema change drops them.",
     arguments=(COLUMNS, ALL_COLUMNS, OPTIONS),
     examples=(
         "caretaker run analyze db.orders -w /lake --all-columns",

@@ -1,8 +1,8 @@
-"""How many distinct values there are, in bounded memory: exact while they are few.
+"""Counts distinct values in bounded memory, exactly if there are few.
 
-Values are 64-bit hashes.  Up to `EXACT` distinct ones are kept as they are; beyond that a
-HyperLogLog of 4,096 registers remembers, for each of 4,096 groups of hashes, the longest run of
-leading zeros (standard error 1.6 %).  Counters of parts of the data can be merged.
+Values are 64-bit hashes.  A set stores up to `EXACT` distinct hashes.  Beyond that, a HyperLogLog with
+4,096 registers stores the maximum number of leading zeros for each group of hashes (standard error
+1.6 %).  Counters can be merged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DistinctCounter:
     _registers: npt.NDArray[np.uint8] | None = None
 
     def add(self, hashes: Words) -> None:
-        """Take in these hashes."""
+        """Add these hashes."""
         if self._registers is not None:
             _raise(self._registers, hashes)
             return
@@ -51,7 +51,7 @@ class DistinctCounter:
         self._exact = _no_words()
 
     def merge(self, other: DistinctCounter) -> None:
-        """Take in all that another counter saw."""
+        """Add the hashes of another counter."""
         if other._registers is None:
             self.add(other._exact)
             return
@@ -62,7 +62,7 @@ class DistinctCounter:
         np.maximum(self._registers, other._registers, out=self._registers)
 
     def count(self) -> int:
-        """How many distinct hashes there were, exactly or about."""
+        """The number of distinct hashes, exact or estimated."""
         if self._registers is None:
             return len(self._exact)
         registers = self._registers.astype(np.float64)
@@ -79,7 +79,7 @@ def _raise(registers: npt.NDArray[np.uint8], hashes: Words) -> None:
 
 
 def _rank(words: Words) -> npt.NDArray[np.uint8]:
-    """Leading zeros of the 52 bits that are left of a hash, and one more."""
+    """One plus the number of leading zeros in the remaining 52 bits of a hash."""
     rank = np.ones(len(words), np.uint8)
     for step in (32, 16, 8, 4, 2, 1):
         small = words < np.uint64(1) << np.uint64(64 - step)
@@ -89,7 +89,7 @@ def _rank(words: Words) -> npt.NDArray[np.uint8]:
 
 
 def hashes_of(array: pa.Array, data_type: DataType) -> Words:
-    """The hashes of the values that are not null; equal values have equal hashes."""
+    """The hashes of all non-null values; equal values have equal hashes."""
     array = array.drop_null()
     root = data_type.root
     if root is TypeRoot.BOOLEAN:

@@ -29,45 +29,46 @@ from paimon_core.types.sql import type_to_sql
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, SnapshotPin, counted, human_bytes
-from paimon_maintenance.jobs.analyze.columns import Gatherer, can_be_analyzed
+from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.analyze.columns import StatisticsCollector, can_be_analyzed
 
 UNIT_BYTES: Final = 512 * 1024**2
-"""What one unit reads, about; a table below that is analyzed in the driver's process."""
+"""Approximate size of a unit; the driver process analyzes smaller tables itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one unit reads: buckets of a primary-key table, or single files of another."""
+class ReadUnit:
+    """The files of one unit: whole buckets of a primary-key table, or single files of an append table."""
 
     files: frozenset[str]
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """The snapshot, the columns, and how the reading is cut."""
+class AnalyzeWork:
+    """The snapshot, the columns, and the units to read."""
 
     snapshot: Snapshot | None = None
     columns: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ReadUnit, ...] = ()
     bytes: int = 0
 
 
-Plan = MetadataPlan[Work]
+Plan = MetadataPlan[AnalyzeWork]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """What would be read; nothing if the newest snapshot is an analysis of just that."""
+    """The units to read; empty if the newest snapshot already has these statistics."""
     check_readable(table)
     check_committable(table)
     latest = table.snapshots.latest()
     columns, kept = _columns(table, arguments)
     if latest is None or _is_fresh(table, latest, columns):
-        return _plan(table, latest, Work(), arguments, (), kept)
+        return _plan(table, latest, AnalyzeWork(), arguments, (), kept)
     entries = scan_files(table, latest)
     parts = _parts(table, entries)
-    work = Work(
+    work = AnalyzeWork(
         snapshot=latest,
         columns=tuple(f.name for f in columns),
         parts=parts,
@@ -75,7 +76,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     )
     what = counted(len(columns), "columns") if columns else "rows and bytes"
     action = Action(
-        f"gather statistics of snapshot {latest.id}: {what}",
+        f"collect statistics of snapshot {latest.id}: {what}",
         f"reads {human_bytes(work.bytes)} in {counted(len(entries), 'files')}",
         {"columns": list(work.columns), "files": len(entries), "bytes": work.bytes},
     )
@@ -85,10 +86,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
 def _plan(
     table: FileStoreTable,
     latest: Snapshot | None,
-    work: Work,
+    work: AnalyzeWork,
     arguments: Mapping[str, object],
     actions: tuple[Action, ...],
-    kept: Sequence[Kept],
+    kept: Sequence[Retained],
     *,
     files: int = 0,
 ) -> Plan:
@@ -100,7 +101,7 @@ def _plan(
         work=work,
         actions=actions,
         kept=tuple(kept),
-        # Nothing is rewritten, but a large table is read whole, which is work for Spark.
+        # Nothing is rewritten, but the whole table is read: a large one needs Spark.
         effect=Effect(
             rewritten_files=files if large else 0, rewritten_bytes=work.bytes if large else 0
         ),
@@ -110,16 +111,16 @@ def _plan(
 
 def _columns(
     table: FileStoreTable, arguments: Mapping[str, object]
-) -> tuple[list[DataField], list[Kept]]:
+) -> tuple[list[DataField], list[Retained]]:
     names = cast("Sequence[str]", arguments.get("columns") or ())
     everything = bool(arguments.get("all_columns"))
     if names and everything:
-        raise InvalidArgument("choose either columns or all_columns", table=table.name)
+        raise InvalidArgument("set either columns or all_columns, not both", table=table.name)
     fields = {f.name: f for f in table.schema.fields}
     unknown = [n for n in names if n not in fields]
     if unknown:
         raise InvalidArgument(
-            f"table {table.name} has no column {unknown[0]!r} (there are: {', '.join(fields)})",
+            f"table {table.name} has no column {unknown[0]!r} (columns: {', '.join(fields)})",
             table=table.name,
         )
     wanted = [fields[n] for n in (fields if everything else dict.fromkeys(names))]
@@ -127,9 +128,13 @@ def _columns(
     if refused and not everything:
         sql = type_to_sql(refused[0].type)
         raise InvalidArgument(
-            f"column {refused[0].name!r} of type {sql} has no statistics", table=table.name
+            f"column {refused[0].name!r} of type {sql} does not support statistics",
+            table=table.name,
         )
-    kept = [Kept(what=f"column {f.name}", why=f"no statistics of {f.type.root}") for f in refused]
+    kept = [
+        Retained(what=f"column {f.name}", why=f"type {f.type.root} does not support statistics")
+        for f in refused
+    ]
     return [f for f in wanted if f not in refused], kept
 
 
@@ -148,40 +153,40 @@ def _statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
     try:
         return read_statistics(table, snapshot)
     except CorruptTable:
-        return None  # they are made anew
+        return None  # missing or unreadable: compute all of them
 
 
-def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[Part, ...]:
-    """The files in groups of about UNIT_BYTES; a bucket whose files are merged stays whole."""
+def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ReadUnit, ...]:
+    """The files in groups of about UNIT_BYTES; the files of a bucket with merging stay together."""
     groups: dict[object, list[ManifestEntry]] = {}
     for entry in entries:
         whole = (entry.partition, entry.bucket)
         groups.setdefault(whole if table.has_primary_key else entry.identity, []).append(entry)
-    parts: list[Part] = []
+    parts: list[ReadUnit] = []
     names: set[str] = set()
     size = 0
     for group in groups.values():
         names.update(e.file.file_name for e in group)
         size += sum(e.file.file_size for e in group)
         if size >= UNIT_BYTES:
-            parts.append(Part(frozenset(names), size))
+            parts.append(ReadUnit(frozenset(names), size))
             names, size = set(), 0
     if names:
-        parts.append(Part(frozenset(names), size))
+        parts.append(ReadUnit(frozenset(names), size))
     return tuple(parts)
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def gather(
     table: FileStoreTable, snapshot: Snapshot, columns: Sequence[str], payload: bytes
 ) -> bytes:
-    """What is known of the columns in the files that the payload names."""
+    """Collect the column statistics of the files in the payload."""
     files: frozenset[str] = pickle.loads(payload)  # noqa: S301 - our own
     fields = {f.name: f for f in table.schema.fields}
-    gatherer = Gatherer([fields[c] for c in columns])
-    # Without any column, the smallest is read for its rows.
+    gatherer = StatisticsCollector([fields[c] for c in columns])
+    # Without columns, read the smallest one to count rows.
     read = columns or (table.schema.fields[0].name,)
     for batch in read_table(
         table, snapshot, columns=read, keep=lambda e: e.file.file_name in files
@@ -191,7 +196,7 @@ def gather(
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Read, put together, and commit one ANALYZE snapshot."""
+    """Read the units, merge their statistics and commit one ANALYZE snapshot."""
     work = plan.work
     assert work.snapshot is not None
     whole = _gathered(table, work, context)
@@ -213,9 +218,9 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     return Committed(snapshots=(made.id,), details=details)
 
 
-def _gathered(table: FileStoreTable, work: Work, context: RunContext) -> Gatherer:
+def _gathered(table: FileStoreTable, work: AnalyzeWork, context: RunContext) -> StatisticsCollector:
     fields = {f.name: f for f in table.schema.fields}
-    whole = Gatherer([fields[c] for c in work.columns])
+    whole = StatisticsCollector([fields[c] for c in work.columns])
     units = [
         WorkUnit(
             payload=pickle.dumps(part.files),
@@ -238,8 +243,8 @@ def _gathered(table: FileStoreTable, work: Work, context: RunContext) -> Gathere
     return whole
 
 
-def _merged(table: FileStoreTable, work: Work, whole: Gatherer) -> Statistics:
-    """The new statistics, and those of the columns that were not looked at this time."""
+def _merged(table: FileStoreTable, work: AnalyzeWork, whole: StatisticsCollector) -> Statistics:
+    """The new statistics, and the previous ones of columns that were not analyzed."""
     snapshot = cast("Snapshot", work.snapshot)
     ids = {f.name: f.id for f in table.schema.fields}
     columns: dict[str, ColumnStatistics] = {}
@@ -248,7 +253,7 @@ def _merged(table: FileStoreTable, work: Work, whole: Gatherer) -> Statistics:
         columns.update(old.columns)
     columns.update({n: c.result(ids[n]) for n, c in whole.columns.items()})
     physical = snapshot.total_record_count or 0
-    # Java cuts the share of rows to 0 or 1 before it multiplies; ours is the share.
+    # Java truncates the share of rows to 0 or 1 before multiplying; we use the exact share.
     size = work.bytes if whole.rows >= physical else work.bytes * whole.rows // physical
     return Statistics(
         snapshot_id=snapshot.id,

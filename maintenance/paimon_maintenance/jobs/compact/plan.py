@@ -24,7 +24,8 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
@@ -66,13 +67,13 @@ class CompactPlan:
     names: Mapping[bytes, str]
     files: Mapping[BucketKey, tuple[DataFileMeta, ...]]
     vector_files: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
-    kept: tuple[Kept, ...]
+    kept: tuple[Retained, ...]
     effect: Effect
     arguments: Mapping[str, object]
     commit_bytes: int | None = None
     slice_bytes: int | None = None
     goes_on: bool = False
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
 
     @property
@@ -215,7 +216,7 @@ def plan(
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
             why = "no partition that was chosen has files"
-        left.append(Kept(what="buckets", why=why, count=0))
+        left.append(Retained(what="buckets", why=why, count=0))
     touched = {u.partition for u in units} if goes_on else frozenset()
     return CompactPlan(
         table=table.name,
@@ -257,8 +258,8 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
     )
 
 
-def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Kept:
-    return Kept(
+def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Retained:
+    return Retained(
         what="buckets",
         why=why,
         count=len(buckets),

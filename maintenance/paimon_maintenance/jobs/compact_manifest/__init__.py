@@ -1,1 +1,1 @@
-"""Merging manifests."""
+"""Merges manifests."""

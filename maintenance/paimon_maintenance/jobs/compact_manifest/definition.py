@@ -1,4 +1,4 @@
-"""What compact_manifest is called, takes and promises; nothing heavy is imported here."""
+"""The definition of `compact_manifest`: name, arguments and help.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ OPTIONS = Argument(
     aliases=("option",),
     kind=Kind.OPTIONS,
     default={},
-    help="table options for this run only: key=value, given again for more",
+    help="table options for this run only: key=value; repeatable",
     example="manifest.target-file-size=16 mb",
 )
 
 COMPACT_MANIFEST: Final = Job(
     name="compact_manifest",
-    summary="merge manifests and drop the entries of deleted files",
+    summary="merge manifests and drop entries of deleted files",
     changes="Commits one COMPACT snapshot with the same files in fewer manifests.",
-    protects="No data file is touched.",
-    undo="Reading needs no undo.",
+    protects="Does not change data files.",
+    undo="Not needed: the table content is the same.",
     arguments=(OPTIONS,),
     examples=("caretaker run compact_manifest db.orders -w /lake",),
     load=steps_of("paimon_maintenance.jobs.compact_manifest.steps:STEPS"),

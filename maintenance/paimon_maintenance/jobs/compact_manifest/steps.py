@@ -16,13 +16,14 @@ from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Retained, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 
 
 def make(
     table: FileStoreTable, arguments: Mapping[str, object], _: RunContext
 ) -> MetadataPlan[None]:
-    """The manifests that are small or hold deletions; nothing for a single clean one."""
+    """The small manifests and those with deletions; empty for a single manifest without deletions."""
     check_committable(table)
     latest = table.snapshots.latest()
     metas = [] if latest is None else data_manifests(table, latest)
@@ -35,14 +36,14 @@ def make(
         actions.append(
             Action(
                 f"merge {counted(len(metas), 'manifests')} ({size})",
-                f"{len(small):,} of them small; {counted(deletes, 'deletions')} among the entries",
+                f"{len(small):,} of them small; {counted(deletes, 'deletions')} in the entries",
                 {"manifests": len(metas), "small": len(small), "deletions": deletes},
             )
         )
     kept = []
     if not actions:
-        why = "they are as few as they get, and no entry is a deletion"
-        kept.append(Kept(what="manifests", why=why, count=len(metas)))
+        why = "they are already merged and have no deletions"
+        kept.append(Retained(what="manifests", why=why, count=len(metas)))
     return MetadataPlan(
         job="compact_manifest",
         table=table.name,
@@ -55,7 +56,7 @@ def make(
 
 
 def apply(table: FileStoreTable, _: MetadataPlan[None], context: RunContext) -> Committed:
-    """One COMPACT snapshot without changes, whose base is merged as far as it goes."""
+    """Commit one COMPACT snapshot without changes and with fully merged manifests."""
     snapshot = commit_changes(
         with_full_merge(table),
         lambda _: Changes((), (), ()),

@@ -1,1 +1,1 @@
-"""Consumers: expired when they are dead, moved, cleared."""
+"""Expires, resets and clears consumers."""

@@ -1,4 +1,4 @@
-"""What the jobs on consumers are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the jobs on consumers.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paimon_maintenance.job.job import Job, steps_of
 EXPIRATION_TIME = Argument(
     name="expiration_time",
     kind=Kind.DURATION,
-    help="expire consumers that were not heard of for this long "
+    help="expire consumers that were not updated for this long "
     "(default: consumer.expiration-time of the table)",
     example="7 d",
 )
@@ -22,34 +22,34 @@ NEXT_SNAPSHOT = Argument(
     flag="next-snapshot",
     aliases=("next_snapshot",),
     kind=Kind.INTEGER,
-    help="the snapshot that the consumer is to read next (default: the consumer is deleted)",
+    help="the next snapshot of the consumer (default: delete the consumer)",
     example="42",
 )
 INCLUDING = Argument(
     name="including_consumers",
     kind=Kind.TEXT,
-    help="clear only consumers whose whole id matches this regular expression (default: all)",
+    help="clear only consumers whose full id matches this regular expression (default: all)",
     example="test-.*",
 )
 EXCLUDING = Argument(
     name="excluding_consumers",
     kind=Kind.TEXT,
-    help="spare consumers whose whole id matches this regular expression",
+    help="keep consumers whose full id matches this regular expression",
     example="prod-.*",
 )
 
 _CHANGES: Final = (
-    "Deletes consumer files. Snapshots and changelogs that only they held become free for the next "
-    "expiry, which works the backlog off within its limits."
+    "Deletes consumer files. The next expiry can then delete the snapshots and changelogs that only "
+    "they retained, within its limits."
 )
 
 
 EXPIRE_CONSUMERS: Final = Job(
     name="expire_consumers",
-    summary="delete consumers that were not heard of for long, so that they hold nothing back",
+    summary="delete inactive consumers, so that they no longer retain snapshots",
     changes=_CHANGES,
-    protects="A consumer that was written since the plan was made stays.",
-    undo="reset_consumer with the position that the report names, while that snapshot is there.",
+    protects="Keeps consumers that were updated after the plan.",
+    undo="Run reset_consumer with the position from the report, while that snapshot exists.",
     arguments=(EXPIRATION_TIME,),
     examples=("caretaker run expire_consumers 'db.*' -w /lake --expiration-time '7 d'",),
     load=steps_of("paimon_maintenance.jobs.consumers.steps:EXPIRE"),
@@ -61,9 +61,9 @@ EXPIRE_CONSUMERS: Final = Job(
 RESET_CONSUMER: Final = Job(
     name="reset_consumer",
     summary="move a consumer to another snapshot, or delete it",
-    changes="Writes or deletes one consumer file. A running reader may write its own again.",
-    protects="A snapshot that does not exist is refused.",
-    undo="reset_consumer with the position that the plan names as the old one.",
+    changes="Writes or deletes one consumer file. A running reader may overwrite it.",
+    protects="Fails if the snapshot does not exist.",
+    undo="Run reset_consumer with the old position from the plan.",
     arguments=(CONSUMER_ID, NEXT_SNAPSHOT),
     examples=("caretaker run reset_consumer db.orders -w /lake --consumer-id j --next-snapshot 4",),
     load=steps_of("paimon_maintenance.jobs.consumers.steps:RESET"),
@@ -74,10 +74,10 @@ RESET_CONSUMER: Final = Job(
 )
 CLEAR_CONSUMERS: Final = Job(
     name="clear_consumers",
-    summary="delete many consumers by their ids",
+    summary="delete consumers by id",
     changes=_CHANGES,
-    protects="Those that the excluding pattern matches stay.",
-    undo="reset_consumer with the positions that the report names.",
+    protects="Keeps consumers that match the excluding pattern.",
+    undo="Run reset_consumer with the positions from the report.",
     arguments=(INCLUDING, EXCLUDING),
     examples=("caretaker run clear_consumers db.orders -w /lake --including-consumers 'test-.*'",),
     load=steps_of("paimon_maintenance.jobs.consumers.steps:CLEAR"),

@@ -14,42 +14,42 @@ from paimon_core.options import CONSUMER_EXPIRATION_TIME
 from paimon_core.refs.consumers import Consumer
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 
 Arguments = Mapping[str, object]
 _HOUR: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A consumer's new position, None to delete it, and what it was when the plan was made."""
+class ConsumerMove:
+    """The new position of a consumer (None deletes it) and the consumer at the time of the plan."""
 
     id: str
     old: Consumer | None
     next_snapshot: int | None = None
 
 
-Plan = MetadataPlan[tuple[Move, ...]]
+Plan = MetadataPlan[tuple[ConsumerMove, ...]]
 
 
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """The consumers whose file is older than the time allowed (java-rules H6)."""
+    """The consumers whose file is older than the expiration time (java-rules H6)."""
     allowed = cast("int | None", arguments.get("expiration_time"))
     if allowed is None:
         allowed = table.options.value(CONSUMER_EXPIRATION_TIME)
     consumers = table.consumers.all()
     if allowed is None:
-        why = "neither consumer.expiration-time nor the argument is given"
-        kept = [Kept(what="consumers", why=why, count=len(consumers))]
+        why = "neither consumer.expiration-time nor the argument is set"
+        kept = [Retained(what="consumers", why=why, count=len(consumers))]
         return _plan("expire_consumers", table, [], kept, arguments)
     now = context.env.now_millis()
     dead = [c for c in consumers if c.modified_millis < now - allowed]
     kept = [
-        Kept(what=f"consumer {c.id!r}", why=f"last heard of {_hours(now, c)} ago")
+        Retained(what=f"consumer {c.id!r}", why=f"last update {_hours(now, c)} ago")
         for c in consumers
         if c not in dead
     ]
-    moves = [(Move(c.id, c), f"last heard of {_hours(now, c)} ago") for c in dead]
+    moves = [(ConsumerMove(c.id, c), f"last update {_hours(now, c)} ago") for c in dead]
     return _plan("expire_consumers", table, moves, kept, arguments)
 
 
@@ -58,9 +58,9 @@ def _hours(now: int, consumer: Consumer) -> str:
 
 
 def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
-    """The consumer's new position; NotFound for what it could not read from there.
+    """The new position of the consumer; NotFound if it is not readable.
 
-    That is a snapshot, a long-lived changelog, or the snapshot that comes next.
+    Valid positions are a snapshot, a long-lived changelog, or the next future snapshot.
     """
     name = cast("str | None", arguments.get("consumer_id"))
     if not name:
@@ -74,21 +74,21 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     next_one = (table.snapshots.latest_id() or 0) + 1
     if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
         table.snapshots.get(position)
-    return _plan("reset_consumer", table, [(Move(name, old, position), "")], [], arguments)
+    return _plan("reset_consumer", table, [(ConsumerMove(name, old, position), "")], [], arguments)
 
 
 def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
-    """The consumers whose ids match."""
+    """The consumers with matching ids."""
     including = _pattern(arguments, "including_consumers")
     excluding = _pattern(arguments, "excluding_consumers")
     moves, kept = [], []
     for consumer in table.consumers.all():
         if including is not None and not including.fullmatch(consumer.id):
-            kept.append(Kept(what=f"consumer {consumer.id!r}", why="including_consumers"))
+            kept.append(Retained(what=f"consumer {consumer.id!r}", why="including_consumers"))
         elif excluding is not None and excluding.fullmatch(consumer.id):
-            kept.append(Kept(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
+            kept.append(Retained(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
         else:
-            moves.append((Move(consumer.id, consumer), ""))
+            moves.append((ConsumerMove(consumer.id, consumer), ""))
     return _plan("clear_consumers", table, moves, kept, arguments)
 
 
@@ -97,19 +97,19 @@ def _pattern(arguments: Arguments, name: str) -> re.Pattern[str] | None:
     try:
         return re.compile(text) if text else None
     except re.error as e:
-        raise InvalidArgument(f"{name}: not a regular expression: {text!r}: {e}") from e
+        raise InvalidArgument(f"{name}: invalid regular expression {text!r}: {e}") from e
 
 
 def _plan(
     job: str,
     table: FileStoreTable,
-    moves: Sequence[tuple[Move, str]],
-    kept: Sequence[Kept],
+    moves: Sequence[tuple[ConsumerMove, str]],
+    kept: Sequence[Retained],
     arguments: Arguments,
 ) -> Plan:
     actions = []
     if not moves and not kept:
-        kept = [Kept(what="consumers", why="there are none", count=0)]
+        kept = [Retained(what="consumers", why="the table has none", count=0)]
     for move, why in moves:
         old = None if move.old is None else move.old.next_snapshot
         was = "" if old is None else f" (at snapshot {old})"
@@ -132,14 +132,14 @@ def _plan(
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without consumers that were heard of since it was made."""
+    """The plan without consumers that were updated after it was made."""
     now = {c.id: c for c in table.consumers.all()}
     work = tuple(m for m in plan.work if now.get(m.id) == m.old)
     return replace(plan, work=work)
 
 
 def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
-    """Write or delete the consumers' files."""
+    """Write or delete the consumer files."""
     before: dict[str, object] = {}
     for move in plan.work:
         if move.next_snapshot is None:

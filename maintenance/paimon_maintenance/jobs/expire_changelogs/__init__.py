@@ -1,1 +1,1 @@
-"""Long-lived changelogs beyond their retention go."""
+"""Deletes long-lived changelogs beyond their retention."""

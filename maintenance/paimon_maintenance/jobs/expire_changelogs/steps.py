@@ -26,7 +26,8 @@ from paimon_core.refs.consumers import Consumer
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.retention import Keep, Retention, choose_range
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
@@ -36,7 +37,7 @@ Arguments = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogExpiry:
-    """The changelogs that go, oldest first, and the files that may go with them."""
+    """The changelogs to delete, oldest first, and the files that only they need."""
 
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
@@ -48,7 +49,7 @@ Plan = MetadataPlan[ChangelogExpiry]
 
 
 def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """The changelogs beyond the retention, and why the others stay."""
+    """The changelogs beyond the retention, and the reasons for keeping the others."""
     interrupted = tuple(journals(table))
     references = all_references(table)
     mine = [r for r in references if r.kind is RefKind.CHANGELOG and r.table.branch == table.branch]
@@ -57,7 +58,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     metadata = Metadata(table)
     going, why = (mine, "") if everything else _beyond(table, mine, arguments, context)
     garbage = find_garbage(table, going, without(references, going), metadata)
-    kept = kept_files(garbage.held)
+    kept = retained_files(garbage.held)
     consumer = None if everything else table.consumers.furthest_behind()
     if consumer is not None:
         further, _ = _beyond(table, mine, arguments, context, consumers_hold=False)
@@ -65,8 +66,8 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             held = find_garbage(table, further, without(references, further), metadata)
             kept.insert(
                 0,
-                Kept(
-                    what="changelogs that are beyond the retention",
+                Retained(
+                    what="changelogs beyond the retention",
                     why=f"{_wants(consumer)}; see expire_consumers, reset_consumer",
                     count=len(further) - len(going),
                     bytes=held.bytes - garbage.bytes,
@@ -86,10 +87,10 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         )
     left = len(mine) - len(going)
     if left:
-        kept.insert(0, Kept(what="changelogs", why=why, count=left))
+        kept.insert(0, Retained(what="changelogs", why=why, count=left))
     elif not mine:
-        why = "there are none that outlived their snapshots"
-        kept.append(Kept(what="changelogs", why=why, count=0))
+        why = "the table has no long-lived changelogs"
+        kept.append(Retained(what="changelogs", why=why, count=0))
     return MetadataPlan(
         job="expire_changelogs",
         table=table.name,
@@ -127,18 +128,18 @@ def _beyond(
         time_of=times.get,
         next_consumed=None if consumer is None else consumer.next_snapshot,
     )
-    # The newest long-lived changelog stays, so that the line to the snapshots has no hole.
+    # Keep the newest long-lived changelog, so that there is no gap before the snapshots.
     newest = mine[-1].snapshot.id
     why = f"changelog.{chosen.stopped_by}"
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         why = _wants(consumer)
     if newest in chosen:
-        why = "the newest changelog always stays"
+        why = "the newest changelog is always kept"
     return [r for r in mine if r.snapshot.id in chosen and r.snapshot.id != newest], why
 
 
 def _wants(consumer: Consumer) -> str:
-    return f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next"
+    return f"consumer {consumer.id} reads snapshot {consumer.next_snapshot} next"
 
 
 def _retention(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Retention:
@@ -172,7 +173,7 @@ def _retention(table: FileStoreTable, arguments: Arguments, context: RunContext)
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without changelogs that a consumer wants by now."""
+    """The plan without changelogs that a consumer needs now."""
     work = plan.work
     wanted = table.consumers.min_next_snapshot() if work.consumers_hold else None
     going = tuple(r for r in work.going if wanted is None or r.snapshot.id < wanted)
@@ -180,7 +181,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Finish what was interrupted, then expire."""
+    """Finish interrupted runs, then expire the changelogs."""
     work = plan.work
     clean = table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
     details: dict[str, object] = {}

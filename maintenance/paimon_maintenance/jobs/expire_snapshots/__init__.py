@@ -1,1 +1,1 @@
-"""Snapshots beyond their retention go, and the files that only they need."""
+"""Deletes snapshots beyond their retention, and the files that only they need."""

@@ -1,4 +1,4 @@
-"""What `expire_snapshots` is called, takes and promises; nothing heavy is imported here."""
+"""The definition of `expire_snapshots`: name, arguments and help.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from paimon_maintenance.job.job import Job, steps_of
 RETAIN_MAX = Argument(
     name="retain_max",
     kind=Kind.INTEGER,
-    help="keep at most so many snapshots, whatever their age "
+    help="maximum number of snapshots to keep, regardless of age "
     "(default: snapshot.num-retained.max of the table)",
     example="100",
 )
 RETAIN_MIN = Argument(
     name="retain_min",
     kind=Kind.INTEGER,
-    help="keep at least so many snapshots (default: snapshot.num-retained.min of the table)",
+    help="minimum number of snapshots to keep (default: snapshot.num-retained.min of the table)",
     example="10",
 )
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="expire snapshots whose successor is older than this: an age, or a time of the local "
-    "wall clock (default: now - snapshot.time-retained of the table)",
+    help="expire snapshots whose successor is older than this age or local wall clock time "
+    "(default: now - snapshot.time-retained of the table)",
     example="1 d",
 )
 MAX_DELETES = Argument(
     name="max_deletes",
     kind=Kind.INTEGER,
-    help="expire at most so many snapshots in one run (default: snapshot.expire.limit)",
+    help="maximum number of snapshots to expire per run (default: snapshot.expire.limit)",
     example="50",
 )
 OPTIONS = replace(common_arguments.OPTIONS, example="snapshot.time-retained=1 d")
@@ -39,18 +39,18 @@ OPTIONS = replace(common_arguments.OPTIONS, example="snapshot.time-retained=1 d"
 
 EXPIRE_SNAPSHOTS = Job(
     name="expire_snapshots",
-    summary="delete old snapshots, and the data and metadata files that nothing else needs",
+    summary="delete old snapshots and the files that only they need",
     changes=(
         "Deletes the oldest snapshots beyond the retention, then the data, changelog, index and "
-        "manifest files that only they needed. With a longer changelog retention, changelogs are "
-        "kept. What an interrupted run left is finished."
+        "manifest files that only they need. Keeps changelogs if their retention is longer. "
+        "Finishes interrupted runs."
     ),
     protects=(
-        "At least retain_min snapshots, everything from a consumer's next snapshot on, and every "
-        "file that a snapshot, tag or long-lived changelog of any branch needs. If that cannot be "
-        "read completely, no file is deleted."
+        "Keeps at least retain_min snapshots, everything from the next snapshot of a consumer on, "
+        "and every file that a snapshot, tag or long-lived changelog of any branch needs. Deletes "
+        "no file if any of these references is unreadable."
     ),
-    undo="None: the files are gone. Tag a snapshot beforehand to keep it.",
+    undo="Not possible: the files are deleted. To keep a snapshot, tag it before the expiry.",
     arguments=(RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, OPTIONS),
     examples=(
         "caretaker plan expire_snapshots db.orders -w /lake",

@@ -38,7 +38,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.retention import ExpiryRange, Keep, Retention, choose_range
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
@@ -48,9 +49,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """The snapshots that go, oldest first, and the files that may go with them.
+    """The snapshots to delete, oldest first, and the files that only they need.
 
-    `newest` is the newest snapshot when the plan was made.
+    `newest` is the newest snapshot at the time of the plan.
     """
 
     going: tuple[Reference, ...] = ()
@@ -67,7 +68,7 @@ Plan = MetadataPlan[Expiry]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The snapshots that are beyond the retention, and what holds the others."""
+    """The snapshots beyond the retention, and the reasons for keeping the others."""
     interrupted = tuple(journals(table))
     ids = unbroken_ids(table.snapshots)
     if not ids:
@@ -83,7 +84,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     going = _in_range(table, references, chosen)
     metadata = Metadata(table)
     garbage = _garbage(table, going, references, metadata, keep_changelogs=decoupled)
-    kept = kept_files(garbage.held)
+    kept = retained_files(garbage.held)
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         further = _choose(table, ids, retention, None)
         more = _in_range(table, references, further)
@@ -91,7 +92,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             held = _garbage(table, more, references, metadata, keep_changelogs=decoupled)
             kept.insert(0, _held_by_consumer(consumer, len(more) - len(going), held, garbage))
     stays = len(ids) - len(going)
-    kept.insert(0, Kept(what="snapshots", why=_why(chosen, consumer), count=stays))
+    kept.insert(0, Retained(what="snapshots", why=_why(chosen, consumer), count=stays))
     work = Expiry(
         going=tuple(going),
         files=frozenset(garbage.files),
@@ -110,7 +111,7 @@ def _plan(
     arguments: Mapping[str, object],
     work: Expiry,
     garbage: Garbage | None = None,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[Retained] = (),
     references: Sequence[Reference] = (),
 ) -> Plan:
     garbage = garbage or Garbage()
@@ -118,7 +119,7 @@ def _plan(
     if work.interrupted:
         n = len(work.interrupted)
         actions.append(
-            Action(f"finish {counted(n, 'interrupted runs')}", "their files are still there")
+            Action(f"finish {counted(n, 'interrupted runs')}", "their files still exist")
         )
     if work.going:
         first, last = work.going[0].snapshot.id, work.going[-1].snapshot.id
@@ -149,7 +150,7 @@ def _plan(
     )
 
 
-# --- choosing -----------------------------------------------------------------------------------
+# --- selection ----------------------------------------------------------------------------------
 
 
 def _retention(
@@ -173,9 +174,9 @@ def _retention(
 
 
 def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now: int) -> bool:
-    """Whether any retention of changelogs exceeds that of snapshots (Java: `ExpireConfig`).
+    """Whether the changelog retention exceeds that of snapshots (Java: `ExpireConfig`).
 
-    1.4.2's procedure forgets the changelog options and deletes the changelogs; ours never does.
+    The procedure of 1.4.2 ignores the changelog options and deletes the changelogs; we keep them.
     """
     options = table.options
     least = options.value(CHANGELOG_NUM_RETAINED_MIN)
@@ -217,7 +218,7 @@ def _in_range(
 def _newest(
     references: Sequence[Reference], table: FileStoreTable, going: Sequence[Reference]
 ) -> Snapshot | None:
-    """The newest snapshot; StalePlan if the table was shortened while it was read."""
+    """The newest snapshot; StalePlan if another job removed snapshots during the read."""
     mine = [
         r.snapshot
         for r in references
@@ -226,8 +227,8 @@ def _newest(
     newest = max(mine, key=lambda s: s.id, default=None)
     if newest is not None and going and going[-1].snapshot.id >= newest.id:
         raise StalePlan(
-            f"table {table.name} was shortened while its snapshots were read: the newest is "
-            f"{newest.id}",
+            f"another job removed snapshots of table {table.name} while this job read them: the "
+            f"newest is now {newest.id}",
             table=table.name,
             snapshot=newest.id,
         )
@@ -248,32 +249,32 @@ def _garbage(
     return find_garbage(table, going, staying, metadata)
 
 
-# --- explaining ---------------------------------------------------------------------------------
+# --- reasons ------------------------------------------------------------------------------------
 
 
 def _why(chosen: ExpiryRange, consumer: Consumer | None) -> str:
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
-        return f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next"
+        return f"consumer {consumer.id} reads snapshot {consumer.next_snapshot} next"
     return f"snapshot.{chosen.stopped_by}"
 
 
 def _held_by_consumer(
     consumer: Consumer, snapshots: int, with_it: Garbage, without_it: Garbage
-) -> Kept:
-    return Kept(
-        what="snapshots that are beyond the retention",
-        why=f"consumer {consumer.id} wants snapshot {consumer.next_snapshot} next; "
+) -> Retained:
+    return Retained(
+        what="snapshots beyond the retention",
+        why=f"consumer {consumer.id} reads snapshot {consumer.next_snapshot} next; "
         "see expire_consumers, reset_consumer",
         count=snapshots,
         bytes=with_it.bytes - without_it.bytes,
     )
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without snapshots that a consumer wants by now, or that are others by now."""
+    """The plan without snapshots that a consumer needs now or that were replaced."""
     work = plan.work
     consumer = table.consumers.furthest_behind() if work.consumers_hold else None
     going: list[Reference] = []
@@ -286,13 +287,13 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def _is_same(reference: Reference) -> bool:
-    """Whether the snapshot is still the one that was planned, or gone; not if it was replaced."""
+    """Whether the snapshot is still the planned one or is gone; False if it was replaced."""
     now = reference.table.snapshots.get_or_none(reference.snapshot.id)
     return now is None or now.identity == reference.snapshot.identity
 
 
 def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, context: RunContext) -> None:
-    """Oldest first: whenever this stops, what is left has no gap."""
+    """Delete the oldest first, so that an interruption leaves no gap."""
     watch = NewestWatch(table.snapshots, newest)
     if work.keep_changelogs:
         watch.check()
@@ -305,7 +306,7 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, context: RunC
         remove_oldest(removal, [r.snapshot for r in work.going], watch)
     except StalePlan:
         if work.keep_changelogs:
-            # A changelog stands for a snapshot that is gone.
+            # A changelog replaces a deleted snapshot.
             for reference in work.going:
                 if reference.is_alive():
                     table.changelogs.delete(reference.snapshot.id)
@@ -316,7 +317,7 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, context: RunC
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Finish what was interrupted, then expire."""
+    """Finish interrupted runs, then expire the snapshots."""
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
@@ -350,10 +351,10 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
 
 def _drop_lost_changelogs(table: FileStoreTable, kept: Sequence[Snapshot]) -> list[int]:
-    """The ids of changelogs that this run kept and whose files another expiry has deleted.
+    """Delete changelogs of this run whose files another expiry deleted; returns their ids.
 
-    Java's procedure deletes the changelog of each snapshot that it expires, whatever the table's
-    options say.  A changelog without its files stops whoever streams from it, so it goes.
+    Java's procedure deletes the changelog files of each snapshot that it expires, regardless of the table
+    options.  A changelog without its files breaks streaming reads, so it must go.
     """
     lost: list[int] = []
     for snapshot in kept:
@@ -364,7 +365,7 @@ def _drop_lost_changelogs(table: FileStoreTable, kept: Sequence[Snapshot]) -> li
         if all(table.io.exists(table.paths.manifest(name)) for name in names):
             continue
         logger.warning(
-            "table=%s changelog %d dropped: another job deleted its files", table.name, snapshot.id
+            "table=%s dropped changelog %d: another job deleted its files", table.name, snapshot.id
         )
         table.changelogs.delete(snapshot.id)
         lost.append(snapshot.id)

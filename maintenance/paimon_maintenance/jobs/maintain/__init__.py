@@ -1,1 +1,1 @@
-"""All that is due for one table, in Java's order, from one read of its metadata."""
+"""Runs all due maintenance of a table, in Java's order, with one read of its metadata."""

@@ -1,6 +1,6 @@
-"""What `maintain` is called, takes and promises; nothing heavy is imported here.
+"""The definition of `maintain`: name, arguments and help.  Imports nothing heavy.
 
-It is made of other jobs, which the registry hands in: jobs do not know each other.
+It runs other jobs, which the registry passes in, because jobs do not import each other.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ COMPACT = Argument(
     kind=Kind.CHOICE,
     choices=("none", "minor", "full"),
     default="none",
-    help="compact first, with this strategy (sort, where the table has clustering.incremental)",
+    help="first compact with this strategy (by sorting if the table has clustering.incremental)",
 )
 ALSO = Argument(
     name="also",
     kind=Kind.TEXTS,
     default=(),
     choices=ON_DEMAND,
-    help=f"further steps, after the usual ones: {', '.join(ON_DEMAND)}",
+    help=f"additional steps after the default ones: {', '.join(ON_DEMAND)}",
     example="expire_changelogs,compact_manifest",
 )
 WITHOUT = Argument(
@@ -35,7 +35,7 @@ WITHOUT = Argument(
     kind=Kind.TEXTS,
     default=(),
     choices=("compact", *USUAL, *ON_DEMAND),
-    help=f"steps to leave out, of {', '.join(USUAL)} and those that were asked for",
+    help=f"steps to skip, from {', '.join(USUAL)} and the additional steps",
     example="expire_partitions",
 )
 STEP_ARGUMENTS = Argument(
@@ -44,29 +44,29 @@ STEP_ARGUMENTS = Argument(
     aliases=("step_argument",),
     kind=Kind.OPTIONS,
     default={},
-    help="an argument of a step, STEP.ARGUMENT=VALUE, given again for more",
+    help="argument of a step: STEP.ARGUMENT=VALUE; repeatable",
     example="expire_snapshots.retain_max=100",
 )
 OPTIONS = replace(common_arguments.OPTIONS, example="snapshot.time-retained=1 d")
 
 
 def maintain_job(jobs: Mapping[str, Job]) -> Job:
-    """The job made of these ones."""
+    """The `maintain` job that runs these jobs."""
     return Job(
         name="maintain",
-        summary="all that is due for a table: tags, partitions, consumers, snapshots, and more",
+        summary="run all due maintenance: tags, partitions, consumers, snapshots and more",
         changes=(
-            "Runs, in Java's order, the automatic tags and their expiry, the expiry of partitions, "
-            "of consumers and of snapshots, as far as the table's options (or the policy) ask for "
-            "them; before that a compaction, after it changelogs, manifests and orphan files, if "
-            "asked for. Each step is planned again when its turn comes."
+            "Creates automatic tags and expires tags, partitions, consumers and snapshots, in Java's "
+            "order, as the table options (or the policy) require. On request, also compacts first, and "
+            "afterwards expires changelogs, compacts manifests and removes orphan files. Each step is "
+            "planned again right before it runs."
         ),
         protects=(
-            "What each step protects, and its guards. After a step that failed, no step deletes "
-            "what it might have kept: no snapshot expires when tags could not be made. The other "
-            "steps go on, and the run fails in the end."
+            "The protection and the guards of each step. After a failed step, no later step deletes "
+            "files that the failed step protects: for example, snapshots do not expire if tags "
+            "failed. The other steps continue, and the run fails at the end."
         ),
-        undo="That of the steps; the report names what each of them did.",
+        undo="See the steps; the report lists the changes of each step.",
         arguments=(COMPACT, ALSO, WITHOUT, STEP_ARGUMENTS, OPTIONS),
         examples=(
             "caretaker plan maintain db.orders -w /lake",

@@ -1,4 +1,4 @@
-"""The steps of `maintain`, by name and in the order in which they run."""
+"""The names of the steps of `maintain`, in execution order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ USUAL: Final = (
     "expire_consumers",
     "expire_snapshots",
 )
-"""Java's order (`TableCommitImpl.maintain`); the first one also expires tags."""
+"""The default steps in Java's order (`TableCommitImpl.maintain`); the first also expires tags."""
 ON_DEMAND: Final = ("expire_changelogs", "compact_manifest", "remove_orphan_files", "analyze")
-"""These run after the usual steps, if asked for."""
+"""Steps that run after the default ones on request."""

@@ -1,8 +1,8 @@
 """Plans and runs the steps of `maintain` one after another.
 
-All steps are planned from one state of the table, which is what a dry run shows.  A step runs in
-the loop that every job runs in; it makes a new plan if a step before it changed something.  Decoded
-manifests are shared by all of them.
+All steps are planned from one state of the table; a dry run shows these plans.  Each step runs in the
+common run loop, and plans again if an earlier step changed the table.  All steps share the cache of
+decoded manifests.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
-from paimon_maintenance.job.job import Committed, Job, Progress, Quiet, RunContext, Steps
+from paimon_maintenance.job.job import Committed, Job, NoProgress, Progress, RunContext, Steps
 from paimon_maintenance.job.metadata_job import latest_pin
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import FailedUnit, error_json
-from paimon_maintenance.jobs.maintain.parts import (
+from paimon_maintenance.jobs.maintain.step_plans import (
     MaintainPlan,
-    Part,
-    PartStatus,
+    StepPlan,
+    StepStatus,
     chosen_steps,
     why_not_due,
 )
@@ -35,11 +35,11 @@ _CHANGES_NO_FILE: Final = frozenset({"trigger_tag_automatic_creation", "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartResult:
-    """What became of one step; `outcome` is None if it did not run."""
+class StepResult:
+    """The result of one step; `outcome` is None if it did not run."""
 
-    part: Part
-    status: PartStatus
+    step: StepPlan
+    status: StepStatus
     outcome: Outcome | None = None
     why: str = ""
     seconds: float = 0.0
@@ -58,16 +58,16 @@ class PartResult:
         return () if self.outcome is None else self.outcome.snapshots
 
     def to_json(self) -> dict[str, object]:
-        """The step as the report prints it."""
+        """The step as JSON for the report."""
         details: dict[str, object] = {}
         for committed in self.committed:
             details.update(committed.details)
-        plan = self.part.plan if self.outcome is None else self.outcome.plan
+        plan = self.step.plan if self.outcome is None else self.outcome.plan
         kept = [] if plan is None else [k.to_json() for k in plan.kept]
         return {
-            "job": self.part.job.name,
+            "job": self.step.job.name,
             "status": str(self.status),
-            "arguments": shown_arguments(self.part.arguments),
+            "arguments": shown_arguments(self.step.arguments),
             "why": self.why or None,
             "snapshots": list(self.snapshots),
             "seconds": round(self.seconds, 3),
@@ -78,23 +78,23 @@ class PartResult:
         }
 
 
-class _WithinStep(Quiet):
-    """Progress of a step: its units and bytes count, its phases are all in one phase of the run."""
+class _WithinStep(NoProgress):
+    """The progress of a step: passes on units and bytes, but not its phases."""
 
     def __init__(self, run: Progress) -> None:
         self._run = run
 
     def expect(self, units: int, size: int) -> None:
-        """Pass it on."""
+        """Pass the call on."""
         self._run.expect(units, size)
 
     def advance(self, units: int, size: int) -> None:
-        """Pass it on."""
+        """Pass the call on."""
         self._run.advance(units, size)
 
 
-def steps_of(jobs: Mapping[str, Job]) -> Steps[None, MaintainPlan, Part, PartResult]:
-    """The steps of `maintain` made of these jobs."""
+def steps_of(jobs: Mapping[str, Job]) -> Steps[None, MaintainPlan, StepPlan, StepResult]:
+    """The steps of a `maintain` job that runs these jobs."""
     return Steps(
         inspect=_inspect,
         plan=partial(_plan, jobs),
@@ -121,29 +121,29 @@ def _plan(
         CLUSTERING_INCREMENTAL
     )
     steps = chosen_steps(jobs, arguments, clustered=clustered)
-    parts = tuple(_planned(table, job, own, context) for job, own in steps)
-    return MaintainPlan(table=table.name, pin=latest_pin(table), parts=parts, arguments=arguments)
+    planned = tuple(_planned(table, job, own, context) for job, own in steps)
+    return MaintainPlan(table=table.name, pin=latest_pin(table), steps=planned, arguments=arguments)
 
 
 def _planned(
     table: FileStoreTable, job: Job, arguments: Mapping[str, object], context: RunContext
-) -> Part:
-    part = Part(job=job, arguments=arguments, status=PartStatus.DUE)
+) -> StepPlan:
+    step = StepPlan(job=job, arguments=arguments, status=StepStatus.DUE)
     try:
         own = _for_job(table, job, arguments)
         why = why_not_due(own, job, arguments)
-    except Exception as e:  # noqa: BLE001 - the other steps' plans are shown all the same
-        return replace(part, status=PartStatus.of(e), error=e)
+    except Exception as e:  # noqa: BLE001 - the plans of the other steps are still shown
+        return replace(step, status=StepStatus.of(e), error=e)
     if why:
-        return replace(part, status=PartStatus.NOT_DUE, why=why)
-    outcome = _run_job(own, part, context, dry_run=True)
+        return replace(step, status=StepStatus.NOT_DUE, why=why)
+    outcome = _run_job(own, step, context, dry_run=True)
     plan = outcome.plan
     if plan is None:
-        return replace(part, status=PartStatus(outcome.status), error=outcome.failure())
+        return replace(step, status=StepStatus(outcome.status), error=outcome.failure())
     guards = context.guards
     return replace(
-        part,
-        status=PartStatus.NOTHING_TO_DO if plan.is_empty else PartStatus.DUE,
+        step,
+        status=StepStatus.NOTHING_TO_DO if plan.is_empty else StepStatus.DUE,
         plan=plan,
         guard="" if guards is None or context.force else "; ".join(guards.reasons(plan)),
     )
@@ -151,7 +151,7 @@ def _planned(
 
 def _run_job(
     table: FileStoreTable,
-    part: Part,
+    step: StepPlan,
     context: RunContext,
     *,
     plan: Plan | None = None,
@@ -159,9 +159,9 @@ def _run_job(
 ) -> Outcome:
     return run_job(
         table.name,
-        partial(_for_job, table, part.job, part.arguments),
-        part.job,
-        part.arguments,
+        partial(_for_job, table, step.job, step.arguments),
+        step.job,
+        step.arguments,
         replace(context, progress=_WithinStep(context.progress)),
         plan=plan,
         dry_run=dry_run,
@@ -169,7 +169,7 @@ def _run_job(
 
 
 def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> FileStoreTable:
-    """The table as it is now, with the step's own options; decoded manifests stay."""
+    """The current table with the options of the step and the cached manifests."""
     options = arguments.get("options")
     own = {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
     if own:
@@ -179,53 +179,55 @@ def _for_job(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -
 
 
 def _recheck(_: FileStoreTable, plan: MaintainPlan) -> MaintainPlan:
-    return plan  # each step looks again when its turn comes
+    return plan  # each step rechecks its own plan
 
 
-def _batches(plan: MaintainPlan) -> Iterator[Part]:
-    yield from plan.parts
+def _batches(plan: MaintainPlan) -> Iterator[StepPlan]:
+    yield from plan.steps
 
 
 def _execute(
-    table: FileStoreTable, plan: MaintainPlan, part: Part, context: RunContext
-) -> PartResult:
-    """Run one step to its end; its error is part of the result."""
+    table: FileStoreTable, plan: MaintainPlan, step: StepPlan, context: RunContext
+) -> StepResult:
+    """Run one step; the result contains its error."""
     progress = plan.progress
-    deletes = part.job.name not in _CHANGES_NO_FILE
-    why_not = progress.why_not(part.job.name, deletes=deletes)
-    result = PartResult(part=part, status=PartStatus.SKIPPED, why=why_not)
-    if part.status is PartStatus.NOT_DUE:
-        result = PartResult(part=part, status=PartStatus.NOT_DUE, why=part.why)
+    deletes = step.job.name not in _CHANGES_NO_FILE
+    why_not = progress.why_not(step.job.name, deletes=deletes)
+    result = StepResult(step=step, status=StepStatus.SKIPPED, why=why_not)
+    if step.status is StepStatus.NOT_DUE:
+        result = StepResult(step=step, status=StepStatus.NOT_DUE, why=step.why)
     elif not why_not:
-        result = _run_part(table, part, context, reuse=not progress.changed)
-    progress.note(part.job.name, result.status, result.error)
+        result = _run_step(table, step, context, reuse=not progress.changed)
+    progress.note(step.job.name, result.status, result.error)
     return result
 
 
-def _run_part(table: FileStoreTable, part: Part, context: RunContext, *, reuse: bool) -> PartResult:
-    """Run the step from the plan that was shown, or from a new one unless `reuse`."""
+def _run_step(
+    table: FileStoreTable, step: StepPlan, context: RunContext, *, reuse: bool
+) -> StepResult:
+    """Run the step with its plan if `reuse` is set, else with a new plan."""
     started = time.perf_counter()
     before = None if context.ledger is None else context.ledger.changes()
-    outcome = _run_job(table, part, context, plan=part.plan if reuse else None)
+    outcome = _run_job(table, step, context, plan=step.plan if reuse else None)
     error = outcome.failure()
-    well = PartStatus.SUCCESS if outcome.committed else PartStatus.NOTHING_TO_DO
+    well = StepStatus.SUCCESS if outcome.committed else StepStatus.NOTHING_TO_DO
     changes = None
     if context.ledger is not None and before is not None:
         changes = context.ledger.changes().since(before)
-    return PartResult(
-        part=part,
-        status=well if error is None else PartStatus.of(error),
+    return StepResult(
+        step=step,
+        status=well if error is None else StepStatus.of(error),
         outcome=outcome,
         seconds=time.perf_counter() - started,
         changes=changes,
     )
 
 
-def _commit(_: FileStoreTable, __: MaintainPlan, result: PartResult, ___: RunContext) -> Committed:
-    """The step's result as one part of the report."""
+def _commit(_: FileStoreTable, __: MaintainPlan, result: StepResult, ___: RunContext) -> Committed:
+    """The result of the step as one part of the report."""
     failed = [f for c in result.committed for f in c.failed_units]
     if result.error is not None and not failed:
-        failed = [FailedUnit(label=result.part.job.name, error=result.error)]
+        failed = [FailedUnit(label=result.step.job.name, error=result.error)]
     return Committed(
         snapshots=result.snapshots,
         changes=tuple(change for c in result.committed for change in c.changes),

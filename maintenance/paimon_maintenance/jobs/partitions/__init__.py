@@ -1,1 +1,1 @@
-"""Partitions: expired by time, dropped by hand, marked as done."""
+"""Expires, drops and marks partitions."""

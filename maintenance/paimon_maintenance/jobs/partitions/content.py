@@ -1,4 +1,4 @@
-"""The partitions of a table's newest snapshot, with what they hold."""
+"""The partitions of the newest snapshot, with their content."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.plan import Effect, Loss, Lost
+from paimon_maintenance.job.plan import Effect, Loss, LossKind
 from paimon_maintenance.rules.partition_choice import partition_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """One partition: its stored row, its path as text, its live files.
+    """One partition: its stored row, its path, and its live files.
 
-    `newest_file` is when its newest file was made, milliseconds of local wall clock.
+    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.
     """
 
     row: bytes
@@ -29,7 +29,7 @@ class Partition:
 
 
 def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Partition]:
-    """All partitions that hold live files, by path."""
+    """All partitions with live files, sorted by path."""
     found: dict[bytes, tuple[int, int, int]] = {}
     for entry in [] if snapshot is None else scan_files(table, snapshot):
         files, size, newest = found.get(entry.partition, (0, 0, 0))
@@ -49,7 +49,7 @@ def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Part
 
 
 def effect_of(going: Iterable[Partition], everything: Iterable[Partition]) -> Effect:
-    """What goes from the newest snapshot, of what there is."""
+    """The effect of dropping these partitions from the newest snapshot."""
     going, everything = list(going), list(everything)
     files, size = sum(p.files for p in going), sum(p.bytes for p in going)
     table_files, table_bytes = sum(p.files for p in everything), sum(p.bytes for p in everything)
@@ -58,14 +58,14 @@ def effect_of(going: Iterable[Partition], everything: Iterable[Partition]) -> Ef
         deleted_bytes=size,
         table_files=table_files,
         table_bytes=table_bytes,
-        losses=(Loss(Lost.FILES, files, table_files), Loss(Lost.BYTES, size, table_bytes)),
+        losses=(Loss(LossKind.FILES, files, table_files), Loss(LossKind.BYTES, size, table_bytes)),
     )
 
 
 def spec_tests(
     table: FileStoreTable, specs: Sequence[Mapping[str, str]]
 ) -> list[PartitionTest | None]:
-    """Whether a partition is meant, by each of the specs; InvalidArgument for wrong ones."""
+    """One test per spec for whether it matches a partition; InvalidArgument for invalid specs."""
     types = {f.name: f.type for f in table.schema.partition_type.fields}
     if not types:
         raise InvalidArgument(f"table {table.name} is not partitioned", table=table.name)

@@ -1,4 +1,4 @@
-"""What the jobs on partitions are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the jobs on partitions.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from paimon_maintenance.job.job import Job, steps_of
 EXPIRATION_TIME = Argument(
     name="expiration_time",
     kind=Kind.DURATION,
-    help="how old a partition may become (default: partition.expiration-time of the table)",
+    help="maximum age of a partition (default: partition.expiration-time of the table)",
     example="90 d",
 )
 TIMESTAMP_FORMATTER = Argument(
     name="timestamp_formatter",
     kind=Kind.TEXT,
-    help="how the values are read as a time, in the letters of Java's DateTimeFormatter "
+    help="how to parse partition values as a time, in the syntax of Java's DateTimeFormatter "
     "(default: partition.timestamp-formatter, else yyyy-MM-dd with or without HH:mm:ss)",
     example="yyyyMMdd",
 )
 TIMESTAMP_PATTERN = Argument(
     name="timestamp_pattern",
     kind=Kind.TEXT,
-    help="how several values make one time "
+    help="how to combine several values to one time "
     "(default: partition.timestamp-pattern, else the first partition column)",
     example="$dt $hour:00:00",
 )
@@ -32,13 +32,13 @@ EXPIRE_STRATEGY = Argument(
     name="expire_strategy",
     kind=Kind.CHOICE,
     choices=("values-time", "update-time"),
-    help="values-time: the time in the partition's values; update-time: when its newest file was "
-    "made (default: partition.expiration-strategy of the table)",
+    help="values-time: the time in the partition values; update-time: the creation time of its newest "
+    "file (default: partition.expiration-strategy of the table)",
 )
 MAX_EXPIRES = Argument(
     name="max_expires",
     kind=Kind.INTEGER,
-    help="expire at most so many partitions in one run "
+    help="maximum number of partitions to expire per run "
     "(default: partition.expiration-max-num of the table)",
     example="100",
 )
@@ -48,27 +48,27 @@ PARTITIONS = Argument(
     aliases=("partition",),
     kind=Kind.PARTITIONS,
     default=(),
-    help="which partitions: key=value, several keys joined by commas (and), given again or joined "
-    "by semicolons (or); a part of the partition keys is enough",
+    help="the partitions: key=value; join keys with commas, separate partitions with semicolons or "
+    "repeat the option; some of the partition keys are enough",
     example="dt=2024-01-01,hh=10",
 )
 
 _UNDO: Final = (
-    "rollback to the snapshot before (named as `planned_from` in the report) while it has not "
-    "expired; the files go only when it does."
+    "Roll back to the previous snapshot (`planned_from` in the report) before it expires; its expiry "
+    "deletes the files."
 )
 
 
 EXPIRE_PARTITIONS: Final = Job(
     name="expire_partitions",
-    summary="drop partitions that are older than they may become",
+    summary="drop partitions beyond their expiration time",
     changes=(
-        "Commits one OVERWRITE snapshot (or several, partition.expiration-batch-size) in which the "
-        "partitions are empty. Their files stay until the snapshots before it expire."
+        "Commits one OVERWRITE snapshot (or several, see partition.expiration-batch-size) without "
+        "the partitions. Their files remain until the snapshots before it expire."
     ),
     protects=(
-        "A partition whose values cannot be read as a time, or are null, stays and is reported. "
-        "With update-time, one that received files since the plan stays."
+        "Keeps and reports partitions whose values are null or cannot be parsed as a time. With "
+        "update-time, keeps partitions that received files after the plan."
     ),
     undo=_UNDO,
     arguments=(
@@ -89,10 +89,10 @@ DROP_PARTITION: Final = Job(
     name="drop_partition",
     summary="drop the named partitions",
     changes=(
-        "Commits one OVERWRITE snapshot in which the partitions are empty, also of rows that are "
-        "committed meanwhile. Their files stay until the snapshots before it expire."
+        "Commits one OVERWRITE snapshot without the partitions, including rows that other writers "
+        "commit during the job. Their files remain until the snapshots before it expire."
     ),
-    protects="Guards stop it if more than their share of the table's files or bytes would go.",
+    protects="Guards stop the job if it drops too large a share of the files or bytes.",
     undo=_UNDO,
     arguments=(PARTITIONS,),
     examples=("caretaker run drop_partition db.events -w /lake --partition dt=20240101",),
@@ -102,11 +102,11 @@ DROP_PARTITION: Final = Job(
 )
 MARK_PARTITION_DONE: Final = Job(
     name="mark_partition_done",
-    summary="say that partitions are complete, as partition.mark-done-action of the table asks",
+    summary="mark partitions as complete, with the partition.mark-done-action of the table",
     changes="Writes the file _SUCCESS into the folder of each partition (success-file), or posts "
     "the partition to partition.mark-done-action.http.url (http-report).",
-    protects="No data or metadata of the table is changed.",
-    undo="Delete the _SUCCESS files; a report cannot be taken back.",
+    protects="Does not change data or metadata of the table.",
+    undo="Delete the _SUCCESS files; a report cannot be undone.",
     arguments=(PARTITIONS,),
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=steps_of("paimon_maintenance.jobs.partitions.done:DONE"),

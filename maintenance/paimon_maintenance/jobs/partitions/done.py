@@ -25,26 +25,26 @@ _NEED_METASTORE: Final = frozenset({"done-partition", "mark-event"})
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """The partitions as paths below the table's root ("dt=1/hh=2/"), and what is done to each."""
+class MarkDone:
+    """The partitions as paths below the table root ("dt=1/hh=2/"), and the actions for each."""
 
     partitions: tuple[str, ...]
     actions: tuple[str, ...]
     report: HttpReport | None = None
 
 
-Plan = MetadataPlan[Marks]
+Plan = MetadataPlan[MarkDone]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The partitions that are marked, and how; UnsupportedFeature for an action not known here."""
+    """The partitions to mark and the actions; UnsupportedFeature for an unsupported action."""
     actions = table.options.value(PARTITION_MARK_DONE_ACTION)
     unknown = sorted(set(actions) - _SUPPORTED)
     if unknown:
         raise UnsupportedFeature(
             f"partition.mark-done-action={','.join(unknown)}",
             table=table.name,
-            next_step="there is no metastore here to tell: the table is in a filesystem catalog"
+            next_step="a filesystem catalog has no metastore: use success-file or http-report"
             if set(unknown) <= _NEED_METASTORE
             else None,
         )
@@ -57,7 +57,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     for spec in specs:
         if list(keys[: len(spec)]) != [k for k in keys if k in spec] or set(spec) - set(keys):
             raise InvalidArgument(
-                f"partition {dict(spec)} must name the first of the partition keys "
+                f"partition {dict(spec)} must start with the first partition keys "
                 f"({', '.join(keys)})",
                 table=table.name,
             )
@@ -70,11 +70,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         job="mark_partition_done",
         table=table.name,
         pin=latest_pin(table),
-        work=Marks(tuple(paths), actions, report),
+        work=MarkDone(tuple(paths), actions, report),
         actions=tuple(
             Action(
                 f"mark {path} as done",
-                ", ".join(actions) + ("; it holds no files" if path in empty else ""),
+                ", ".join(actions) + ("; it has no files" if path in empty else ""),
             )
             for path in paths
         ),
@@ -83,7 +83,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
 
 
 def _folder_text(table: FileStoreTable, key: str, text: str) -> str:
-    """The text as it stands in the folder's name: a DATE may be typed as people write it."""
+    """The value as in the folder name; a DATE is accepted as text."""
     field = table.schema.partition_type.get(key)
     value = partition_value(table, key, text)
     if field is None or value is None:
@@ -93,7 +93,7 @@ def _folder_text(table: FileStoreTable, key: str, text: str) -> str:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Do each of the actions for each of the partitions, in the order of the table's option."""
+    """Run all actions for each partition, in the order of the table option."""
     work = plan.work
     for partition in work.partitions:
         for action in work.actions:
@@ -105,7 +105,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
 
 def _write_success_file(table: FileStoreTable, partition: str, now: int) -> None:
-    """Write _SUCCESS; a partition that was marked before keeps the time of the first mark."""
+    """Write _SUCCESS; an already marked partition keeps the time of its first mark."""
     path = f"{table.paths.data_root}/{partition}_SUCCESS"
     created = now
     try:

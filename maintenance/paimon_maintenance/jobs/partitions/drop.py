@@ -12,7 +12,8 @@ from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Retained, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.partitions.content import (
     Partition,
     effect_of,
@@ -24,18 +25,18 @@ Specs = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """The specs, and the partitions that they meant when the plan was made."""
+class PartitionDrop:
+    """The specs, and the matching partitions at the time of the plan."""
 
     specs: Specs
     partitions: tuple[Partition, ...]
 
 
-Plan = MetadataPlan[Dropped]
+Plan = MetadataPlan[PartitionDrop]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The partitions that the specs mean; a spec that means none is reported."""
+    """The partitions that match the specs; specs without a match are reported."""
     check_committable(table)
     specs = cast("Specs", tuple(cast("Sequence[Mapping[str, str]]", arguments["partitions"])))
     if not specs:
@@ -45,7 +46,9 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     everything = partitions_of(table, latest)
     going = [p for p in everything if any(t is None or t(p.row) for t in tests)]
     kept = [
-        Kept(what=f"partition {','.join(f'{k}={v}' for k, v in spec.items())}", why="is not there")
+        Retained(
+            what=f"partition {','.join(f'{k}={v}' for k, v in spec.items())}", why="does not exist"
+        )
         for spec, test in zip(specs, tests, strict=True)
         if not any(test is None or test(p.row) for p in going)
     ]
@@ -53,7 +56,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         job="drop_partition",
         table=table.name,
         pin=None if latest is None else SnapshotPin.of(latest),
-        work=Dropped(specs, tuple(going)),
+        work=PartitionDrop(specs, tuple(going)),
         actions=tuple(drop_action(p, "it is named") for p in going),
         kept=tuple(kept),
         effect=effect_of(going, everything),
@@ -62,14 +65,14 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
 
 
 def drop_action(partition: Partition, why: str) -> Action:
-    """The line of a partition that is dropped."""
+    """The action that drops a partition."""
     size = f"{counted(partition.files, 'files')}, {human_bytes(partition.bytes)}"
     details = {"partition": partition.path, "files": partition.files, "bytes": partition.bytes}
     return Action(f"drop {partition.path} ({size})", why, details)
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """One OVERWRITE snapshot without the partitions."""
+    """Commit one OVERWRITE snapshot without the partitions."""
     tests = spec_tests(table, plan.work.specs)
     snapshot = replace_partitions(
         table,

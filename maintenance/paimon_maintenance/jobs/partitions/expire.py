@@ -23,7 +23,7 @@ from paimon_core.types.data_types import DataType, TypeRoot
 from paimon_core.types.text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin
+from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.jobs.partitions.content import Partition, effect_of, partitions_of
 from paimon_maintenance.jobs.partitions.drop import drop_action
 from paimon_maintenance.rules.date_time_format import DateTimeFormat
@@ -35,7 +35,7 @@ _DAY: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiry:
-    """The partitions that go, in their order, and how many a commit takes."""
+    """The partitions to drop, in order, and the number per commit."""
 
     going: tuple[Partition, ...] = ()
     batch_size: int = 0
@@ -46,17 +46,17 @@ Plan = MetadataPlan[PartitionExpiry]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The partitions that are strictly older than allowed, and why the others stay.
+    """The partitions beyond the expiration time, and the reasons for keeping the others.
 
-    Nothing for a table without partitions or expiration time, so that a database can be gone
-    through; Java's procedure fails.
+    The plan is empty for a table without partitions or expiration time, so that the job can run on a
+    whole database; Java's procedure fails.
     """
     check_committable(table)
     allowed = _argument(
         arguments, "expiration_time", table.options.value(PARTITION_EXPIRATION_TIME)
     )
     if allowed is None or not table.schema.partition_keys:
-        why = "neither partition.expiration-time nor the argument is given"
+        why = "neither partition.expiration-time nor the argument is set"
         if not table.schema.partition_keys:
             why = "the table is not partitioned"
         return MetadataPlan(
@@ -64,7 +64,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             pin=latest_pin(table),
             work=PartitionExpiry(),
-            kept=(Kept(what="partitions", why=why, count=0),),
+            kept=(Retained(what="partitions", why=why, count=0),),
             arguments=arguments,
         )
     strategy = _argument(
@@ -72,20 +72,20 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     )
     if strategy not in ("values-time", "update-time"):
         raise InvalidArgument(
-            f"partition.expiration-strategy {strategy!r} is unknown", table=table.name
+            f"unknown partition.expiration-strategy {strategy!r}", table=table.name
         )
     before = context.env.local_millis() - allowed
     latest = table.snapshots.latest()
     everything = partitions_of(table, latest)
     reader = _Reader.of(table, arguments) if strategy == "values-time" else None
     found: list[tuple[Partition, int]] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     young = 0
     for partition in everything:
         time = partition.newest_file if reader is None else reader.time_of(table, partition.row)
         if isinstance(time, str):
             kept.append(
-                Kept(
+                Retained(
                     what=f"partition {partition.path}",
                     why=f"{time}; see timestamp_formatter, timestamp_pattern, drop_partition",
                     bytes=partition.bytes,
@@ -100,10 +100,10 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     going, beyond = found[:most], found[most:]
     if young:
         why = f"younger than {wall_clock_text(before)} ({strategy})"
-        kept.insert(0, Kept(what="partitions", why=why, count=young))
+        kept.insert(0, Retained(what="partitions", why=why, count=young))
     if beyond:
-        why = "beyond max_expires; the next run takes them"
-        kept.insert(0, Kept(what="expired partitions", why=why, count=len(beyond)))
+        why = "beyond max_expires; left for the next run"
+        kept.insert(0, Retained(what="expired partitions", why=why, count=len(beyond)))
     return MetadataPlan(
         job="expire_partitions",
         table=table.name,
@@ -126,7 +126,7 @@ def _argument(arguments: Mapping[str, object], name: str, default: Any) -> Any:
 
 
 def _action(partition: Partition, time: int, strategy: str) -> Action:
-    word = "last updated at" if strategy == "update-time" else "it stands for"
+    word = "last updated at" if strategy == "update-time" else "its values mean"
     return drop_action(partition, f"{word} {wall_clock_text(time)}")
 
 
@@ -134,7 +134,7 @@ def _sort_text(table: FileStoreTable, row: bytes) -> str:
     return ",".join(table.paths.partition_values(row).values())
 
 
-# --- values as a time ---------------------------------------------------------------------------
+# --- values to times ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class _Reader:
         return cls(pattern, DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter))
 
     def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
-        """The time that the values stand for, or why they stand for none."""
+        """The time that the values represent, or the reason why there is none."""
         fields = table.schema.partition_type.fields
         values = dict(
             zip((f.name for f in fields), decode_row(row, [f.type for f in fields]), strict=True)
@@ -173,15 +173,15 @@ class _Reader:
             texts[field.name] = text or ""
         text = put_together(self.pattern, texts)
         if text is None:
-            return f"timestamp_pattern {self.pattern!r} cannot take its values in"
+            return f"timestamp_pattern {self.pattern!r} does not accept its values"
         time = self.formatter.millis(text)
-        return f"{text!r} cannot be read as a time" if time is None else time
+        return f"cannot parse {text!r} as a time" if time is None else time
 
 
 def _direct_millis(value: object, data_type: DataType) -> int | None:
     """The time of a DATE or TIMESTAMP column.
 
-    Java takes their internal numbers for texts, so such partitions never expire (decision 0008).
+    Java treats their internal numbers as text, so such partitions never expire (decision 0008).
     """
     if value is None:
         return None
@@ -192,11 +192,11 @@ def _direct_millis(value: object, data_type: DataType) -> int | None:
     return None
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without partitions that received files since, if it is that which counts."""
+    """The plan without partitions that received files after it, with update-time."""
     if not plan.work.by_update_time:
         return plan
     now = {p.row: p.newest_file for p in partitions_of(table, table.snapshots.latest())}
@@ -205,7 +205,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """One OVERWRITE snapshot a batch."""
+    """Commit one OVERWRITE snapshot per batch."""
     work = plan.work
     snapshots: list[int] = []
     size = work.batch_size or max(1, len(work.going))

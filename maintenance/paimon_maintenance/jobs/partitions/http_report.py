@@ -1,4 +1,4 @@
-"""Reports a done partition to a web server (Java: `partition/actions/HttpReportMarkDoneAction`)."""
+"""Reports a finished partition to a web server (Java: `partition/actions/HttpReportMarkDoneAction`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUCCESS: Final = "SUCCESS"
 
 @dataclass(frozen=True, slots=True)
 class HttpReport:
-    """Where a table's partitions are reported, and what is sent along."""
+    """The URL for the partitions of a table, and the parameters of the request."""
 
     url: str
     params: str | None
@@ -26,12 +26,12 @@ class HttpReport:
 
     @classmethod
     def of(cls, table: FileStoreTable) -> HttpReport:
-        """As the table's options say; InvalidArgument without an http URL."""
+        """The settings from the table options; InvalidArgument without an HTTP URL."""
         url = table.options.value(PARTITION_MARK_DONE_HTTP_URL)
         if url is None or not url.startswith(("http://", "https://")):
             raise InvalidArgument(
                 f"partition.mark-done-action=http-report of table {table.name} needs "
-                f"{PARTITION_MARK_DONE_HTTP_URL.key} with an http URL, not {url!r}",
+                f"{PARTITION_MARK_DONE_HTTP_URL.key} with an HTTP URL, not {url!r}",
                 table=table.name,
                 next_step=f"set {PARTITION_MARK_DONE_HTTP_URL.key}",
             )
@@ -39,7 +39,7 @@ class HttpReport:
         return cls(url, params, table.name, table.root)
 
     def send(self, partition: str) -> None:
-        """Report one partition ("dt=1/hh=2/"); PaimonError unless the server says SUCCESS."""
+        """Report one partition ("dt=1/hh=2/"); PaimonError unless the server returns SUCCESS."""
         body = {
             "params": self.params,
             "table": self.table,
@@ -62,8 +62,7 @@ class HttpReport:
 
     def _failed(self, partition: str, why: str) -> PaimonError:
         return PaimonError(
-            f"partition {partition} of table {self.table} could not be reported to {self.url}: "
-            f"{why}",
+            f"cannot report partition {partition} of table {self.table} to {self.url}: {why}",
             table=self.table,
-            next_step="look at the server, then run again: reports may be repeated",
+            next_step="check the server, then run again; the run may repeat reports",
         )

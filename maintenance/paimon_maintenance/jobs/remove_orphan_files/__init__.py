@@ -1,1 +1,1 @@
-"""Files that nothing refers to: found, deleted or moved aside, put back, purged."""
+"""Finds orphan files and deletes them or moves them to a quarantine."""

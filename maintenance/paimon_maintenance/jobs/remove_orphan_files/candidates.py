@@ -1,12 +1,11 @@
-"""What lies in the folders of a table, and which of it is old enough to be an orphan.
+"""Lists the files of a table that are old enough to be orphans.
 
-Only folders whose content Paimon makes are listed: those of buckets at the depth of the partition
-keys, `manifest`, `index`, `statistics`, and the metadata folders of every branch and our own, of
-which, as of folders of partitions, only temporary files are candidates.  External paths
-(`data-file.external-paths`) are listed when asked for: other tables may keep their files there too,
-as nothing in such a path names the table.
+Lists only folders that Paimon writes: bucket folders at the depth of the partition keys, `manifest`,
+`index`, `statistics`, and the metadata folders of every branch and of Caretaker.  In metadata and
+partition folders, only temporary files are candidates.  External paths (`data-file.external-paths`) are
+listed only on request, because other tables may use the same paths.
 
-Symbolic links are not followed: neither a link nor what lies behind it is a candidate.
+Symbolic links are not followed: neither a link nor its target is a candidate.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from paimon_maintenance.storage.bulk import list_folders
 
 
 @dataclass(slots=True)
-class Found:
-    """Candidates by path, and totals of everything that was listed.
+class Candidates:
+    """The candidates by path, and the totals of all listed files.
 
-    `data` are the candidates that lie in folders of buckets.
+    `data` are the candidates in bucket folders.
     """
 
     candidates: dict[str, FileStat] = field(default_factory=dict)
@@ -49,13 +48,13 @@ def find_candidates(
     older_than_millis: int,
     context: RunContext,
     external: Sequence[str] = (),
-) -> Found:
-    """All files that were last changed before the time.  A listing that fails raises OSError.
+) -> Candidates:
+    """All files last modified before the time.  OSError if a listing fails.
 
-    `external`: other roots below which partitions and buckets lie.  Very many folders are listed on
-    the engine.
+    `external` are additional roots of partition and bucket folders.  The engine lists very many
+    folders.
     """
-    found = Found()
+    found = Candidates()
     roots = (table.paths.data_root, *external)
     temporary: list[FileStat] = []
     folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
@@ -73,7 +72,9 @@ def find_candidates(
     return found
 
 
-def _add(found: Found, files: Iterable[FileStat], older_than_millis: int, *, data: bool) -> None:
+def _add(
+    found: Candidates, files: Iterable[FileStat], older_than_millis: int, *, data: bool
+) -> None:
     for file in files:
         if file.is_link:
             found.links += 1
@@ -98,19 +99,19 @@ def _listed(
 
 
 def external_roots(table: FileStoreTable) -> tuple[str, ...]:
-    """Where else than below its own folder the table's options put data files, now."""
+    """The external roots that the current table options set."""
     return tuple(p.rstrip("/") for p in table.options.value(DATA_FILE_EXTERNAL_PATHS))
 
 
-def _without_links(table: FileStoreTable, folders: Iterable[str], found: Found) -> list[str]:
-    """The folders that lie in the table, also after symbolic links are resolved."""
+def _without_links(table: FileStoreTable, folders: Iterable[str], found: Candidates) -> list[str]:
+    """The folders that are inside the table after symbolic links are resolved."""
     boundary = table.paths.boundary
     inside = {folder: is_inside(boundary, folder) for folder in folders}
     found.links += sum(not ok for ok in inside.values())
     return [folder for folder, ok in inside.items() if ok]
 
 
-def _subfolders(listed: Iterable[FileStat], found: Found) -> list[str]:
+def _subfolders(listed: Iterable[FileStat], found: Candidates) -> list[str]:
     folders = list(listed)
     found.links += sum(f.is_link for f in folders)
     return [f.path for f in folders if not f.is_link]
@@ -119,13 +120,13 @@ def _subfolders(listed: Iterable[FileStat], found: Found) -> list[str]:
 def _bucket_folders(
     table: FileStoreTable,
     root: str,
-    found: Found,
+    found: Candidates,
     temporary: list[FileStat],
     context: RunContext,
 ) -> Iterator[str]:
-    """The folders of buckets below a root; of partition folders it is noted which are empty.
+    """The bucket folders below a root; records empty partition folders.
 
-    What an interrupted mark of a partition left goes to `temporary`.
+    Adds files of an interrupted partition mark to `temporary`.
     """
     level = _without_links(table, [root], found)
     for _ in table.schema.partition_keys:
@@ -145,8 +146,8 @@ def _bucket_folders(
             found.empty_folders.append(folder)
 
 
-def _metadata_files(table: FileStoreTable, found: Found) -> Iterator[list[FileStat]]:
-    """Of the metadata folders of each branch, what interrupted writes left."""
+def _metadata_files(table: FileStoreTable, found: Candidates) -> Iterator[list[FileStat]]:
+    """The files that interrupted writes left in the metadata folders of each branch."""
 
     def listed(folder: str) -> list[FileStat]:
         return [f for d in _without_links(table, [folder], found) for f in table.io.list_dir(d)]
@@ -176,5 +177,5 @@ def _metadata_files(table: FileStoreTable, found: Found) -> Iterator[list[FileSt
 
 
 def _temporary(listed: Iterable[FileStat]) -> list[FileStat]:
-    """What a writer that was killed left of a file that appears whole (`.NAME.UUID.tmp`)."""
+    """The temporary files of killed writers (`.NAME.UUID.tmp`)."""
     return [f for f in listed if not f.is_dir and f.name[0] == "." and f.name.endswith(".tmp")]

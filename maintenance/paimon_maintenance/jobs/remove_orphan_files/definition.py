@@ -1,4 +1,4 @@
-"""What the jobs on orphan files are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the jobs on orphan files.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -12,59 +12,58 @@ from paimon_maintenance.job.job import Job, steps_of
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="only files last changed before this: an age, or a time of the local wall clock "
-    "(default: one day)",
+    help="only files last modified before this age or local wall clock time (default: one day)",
     example="3 d",
 )
 ALLOW_YOUNG = Argument(
     name="allow_young",
     kind=Kind.BOOLEAN,
     default=False,
-    help="accept an older_than of less than a day ago; files that a running job has written and "
-    "not committed yet are then taken for orphans: only while nobody writes",
+    help="accept an older_than of less than one day; only safe without running writers, because "
+    "their uncommitted files count as orphans",
 )
 MODE = Argument(
     name="mode",
     kind=Kind.CHOICE,
     choices=("delete", "quarantine"),
     default="delete",
-    help="delete, or move aside under caretaker/quarantine/ID of the table, from where "
-    "restore_orphan_files puts them back and purge_orphan_files deletes them",
+    help="delete the files, or move them to caretaker/quarantine/ID of the table, where "
+    "restore_orphan_files can restore them and purge_orphan_files can delete them",
 )
 EXTERNAL_PATHS = Argument(
     name="external_paths",
     kind=Kind.BOOLEAN,
     default=False,
-    help="also look into data-file.external-paths of the table: only if no other table keeps "
-    "files there, for whatever this table does not mention is taken for an orphan",
+    help="also check data-file.external-paths of the table; only safe if no other table uses these "
+    "paths, because files of other tables count as orphans",
 )
 PARALLELISM = replace(
     common_arguments.PARALLELISM,
-    help="how many tasks list folders and delete files on Spark at most, where there are very many "
-    "of them, or threads with --engine local",
+    help="maximum number of Spark tasks, or of threads with --engine local, if there are very many "
+    "folders or files",
 )
 QUARANTINE = Argument(
     name="quarantine",
     kind=Kind.TEXT,
-    help="the id that remove_orphan_files reported",
+    help="the quarantine id from the report of remove_orphan_files",
     example="20240131-120000-1a2b3c4d",
 )
 
 
 REMOVE_ORPHAN_FILES: Final = Job(
     name="remove_orphan_files",
-    summary="delete, or move aside, files that failed writes and rollbacks left behind",
+    summary="delete or quarantine files that failed writes and rollbacks left behind",
     changes=(
         "Removes data, changelog, index, manifest, statistics and temporary files that no "
-        "snapshot, tag or long-lived changelog of any branch mentions, and folders of partitions "
-        "and buckets that are empty."
+        "snapshot, tag or long-lived changelog of any branch refers to, and empty partition and "
+        "bucket folders."
     ),
     protects=(
-        "Files younger than a day. Candidates are listed before references are read, and what is "
-        "committed until the end is looked at again. A listing or a metadata file that cannot be "
-        "read stops the job before anything is removed, unless its snapshot has expired meanwhile."
+        "Keeps files younger than one day. Lists candidates before it reads references, and checks "
+        "new commits again before the removal. An unreadable folder or metadata file stops the job "
+        "before it removes anything, unless the snapshot has expired."
     ),
-    undo="With mode=quarantine: restore_orphan_files. Else none.",
+    undo="With mode=quarantine, run restore_orphan_files. Otherwise not possible.",
     arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS, PARALLELISM),
     examples=(
         "caretaker plan remove_orphan_files 'db.*' -w /lake",
@@ -78,10 +77,10 @@ REMOVE_ORPHAN_FILES: Final = Job(
 )
 RESTORE_ORPHAN_FILES: Final = Job(
     name="restore_orphan_files",
-    summary="put files from a quarantine back where they were",
-    changes="Moves the files of one quarantine back. A file that is there again stays as it is.",
-    protects="Nothing is deleted but the empty quarantine.",
-    undo="remove_orphan_files with mode=quarantine.",
+    summary="restore the files of a quarantine",
+    changes="Moves the files of one quarantine back. Does not overwrite existing files.",
+    protects="Deletes only the empty quarantine.",
+    undo="Run remove_orphan_files with mode=quarantine.",
     arguments=(QUARANTINE,),
     examples=("caretaker run restore_orphan_files db.orders -w /lake --quarantine ID",),
     load=steps_of("paimon_maintenance.jobs.remove_orphan_files.quarantine:RESTORE"),
@@ -93,10 +92,10 @@ RESTORE_ORPHAN_FILES: Final = Job(
 )
 PURGE_ORPHAN_FILES: Final = Job(
     name="purge_orphan_files",
-    summary="delete the files of a quarantine for good",
+    summary="delete the files of a quarantine permanently",
     changes="Deletes the files of one quarantine.",
-    protects="No file outside the quarantine is touched.",
-    undo="None.",
+    protects="Does not change files outside the quarantine.",
+    undo="Not possible: the files are deleted.",
     arguments=(QUARANTINE,),
     examples=("caretaker run purge_orphan_files db.orders -w /lake --quarantine ID",),
     load=steps_of("paimon_maintenance.jobs.remove_orphan_files.quarantine:PURGE"),

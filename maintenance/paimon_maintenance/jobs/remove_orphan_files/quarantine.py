@@ -1,6 +1,6 @@
-"""Files moved aside: `caretaker/quarantine/ID/manifest.json`, and the files under their paths.
+"""Quarantined files: `caretaker/quarantine/ID/manifest.json`, and the files under their paths.
 
-The manifest is written first, so whatever is found in a quarantine can be put back.
+The manifest is written first, so every file in a quarantine can be restored.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Loss, Lost, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind
+from paimon_maintenance.job.text import counted, human_bytes
 
 QUARANTINES: Final = "caretaker/quarantine"
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """What a quarantine holds: paths relative to the table's root, and sizes."""
+    """The content of a quarantine: paths relative to the table root, and sizes."""
 
     id: str
     files: Mapping[str, int]
@@ -40,7 +41,7 @@ def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
 
 
 def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
-    """How many files were moved; those that are gone are passed over."""
+    """Move the files to the quarantine and return their number; skips missing files."""
     root = f"{table.root}/"
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
@@ -62,11 +63,11 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
         raise NotFound(
             f"table {table.name} has no quarantine",
             table=table.name,
-            next_step="there is nothing to do: remove_orphan_files in mode quarantine makes one",
+            next_step="run remove_orphan_files with mode=quarantine to create one",
         )
     if not quarantine_id or not is_file_name(quarantine_id):
         raise InvalidArgument(
-            f"argument --quarantine is required (there are: {', '.join(known)})",
+            f"argument --quarantine is required (known ids: {', '.join(known)})",
             table=table.name,
         )
     path = f"{folder_of(table, quarantine_id)}/manifest.json"
@@ -82,17 +83,17 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     except FileNotFoundError as e:
         raise NotFound(
             f"table {table.name} has no quarantine {quarantine_id!r} "
-            f"(there are: {', '.join(known)})",
+            f"(known ids: {', '.join(known)})",
             table=table.name,
-            next_step="name one of these; remove_orphan_files in mode quarantine makes them",
+            next_step="pass one of these ids; remove_orphan_files with mode=quarantine creates them",
         ) from e
     return Quarantine(quarantine_id, files)
 
 
 def _relative(path: str) -> str:
-    """A path below the table's root; ValueError if it leads anywhere else."""
+    """A path below the table root; ValueError for any other path."""
     if path.startswith("/") or ":" in path.partition("/")[0] or location(f"/{path}") is None:
-        raise ValueError(f"not a path below the table's folder: {shown(path)}")
+        raise ValueError(f"not a path below the table folder: {shown(path)}")
     return path
 
 
@@ -118,7 +119,7 @@ def _plan(
         effect=Effect(
             deleted_files=len(found.files),
             deleted_bytes=size,
-            losses=(Loss(Lost.FILES, len(found.files)), Loss(Lost.BYTES, size)),
+            losses=(Loss(LossKind.FILES, len(found.files)), Loss(LossKind.BYTES, size)),
         )
         if deletes
         else Effect(),
@@ -127,7 +128,7 @@ def _plan(
 
 
 def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The files that go back."""
+    """The files to restore."""
     found = _read(table, arguments)
     return _plan("restore_orphan_files", "put back", table, found, arguments)
 
@@ -150,13 +151,13 @@ def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed
 
 
 def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The files that are deleted for good."""
+    """The files to delete permanently."""
     found = _read(table, arguments)
     return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
 
 
 def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
-    """Delete the files, then the manifest with the folder."""
+    """Delete the files, then the folder with the manifest."""
     source = folder_of(table, plan.work.id)
     paths = [f"{source}/{path}" for path in plan.work.files]
     deleted = sum(map_parallel(table.io, table.io.delete, paths))

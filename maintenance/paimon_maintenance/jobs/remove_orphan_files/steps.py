@@ -1,7 +1,7 @@
 """remove_orphan_files (Java: `operation/OrphanFilesClean`; DESIGN, rule 2).
 
-First the candidates are listed, then the references are read: a file that is committed in between
-is mentioned by then (apache/paimon #3074).
+Lists the candidates first and reads the references afterwards, so that files committed in between are
+referenced (apache/paimon #3074).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from paimon_core.reachability.release import (
 )
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, Loss, Lost, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
-    Found,
+    Candidates,
     external_roots,
     find_candidates,
 )
@@ -36,12 +37,12 @@ from paimon_maintenance.storage.bulk import delete_paths
 LEAST_AGE_MILLIS: Final = 86_400_000
 MOST_FOLDERS: Final = 3
 MOST_NAMED: Final = 1000
-"""So many paths at most are named in a plan's JSON."""
+"""Maximum number of paths in the JSON of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """The files that go, and where to; journals of interrupted runs, whose files go too."""
+    """The files to remove, their target, and the journals of interrupted runs to finish."""
 
     files: tuple[FileStat, ...] = ()
     empty_folders: tuple[str, ...] = ()
@@ -54,15 +55,15 @@ Plan = MetadataPlan[Orphans]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The files that are old enough and that nothing mentions."""
+    """The files that are old enough and unreferenced."""
     older_than = _older_than(table, arguments, context)
     quarantine = arguments.get("mode") == "quarantine"
     external = external_roots(table) if arguments.get("external_paths") else ()
     if external and quarantine:
         raise InvalidArgument(
-            "files outside the table's folder cannot be put into its quarantine",
+            "files outside the table folder cannot be quarantined",
             table=table.name,
-            next_step="choose mode=delete, or leave external_paths out",
+            next_step="use mode=delete, or do not set external_paths",
         )
     found = find_candidates(table, older_than, context, external)
     mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
@@ -70,19 +71,19 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
-    # What they let go is no orphan that anybody would want back from a quarantine.
+    # Files of interrupted runs are deleted, not quarantined.
     interrupted = () if quarantine else tuple(journals(table))
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     local = local_clock(older_than, context.env)
     kept = [
-        Kept(
+        Retained(
             what="files",
-            why=f"mentioned by {counted(references, 'versions')} (snapshots, tags, changelogs)",
+            why=f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)",
             count=len(found.candidates) - len(orphans),
         ),
-        Kept(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
-        Kept(what="links", why="symbolic links are not followed", count=found.links),
+        Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+        Retained(what="links", why="symbolic links are not followed", count=found.links),
     ]
     return MetadataPlan(
         job="remove_orphan_files",
@@ -103,8 +104,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     )
 
 
-def _effect(found: Found, orphans: list[FileStat]) -> Effect:
-    """Orphans beside everything that was listed: data files with data files, the rest with the rest."""
+def _effect(found: Candidates, orphans: list[FileStat]) -> Effect:
+    """The effect relative to all listed files, separately for data files and other files."""
     data = [f for f in orphans if f.path in found.data]
     return Effect(
         deleted_files=len(orphans),
@@ -112,17 +113,17 @@ def _effect(found: Found, orphans: list[FileStat]) -> Effect:
         table_files=found.data_files,
         table_bytes=found.data_bytes,
         losses=(
-            Loss(Lost.FILES, len(data), found.data_files),
-            Loss(Lost.BYTES, sum(f.size for f in data), found.data_bytes),
-            Loss(Lost.METADATA, len(orphans) - len(data), found.metadata_files),
+            Loss(LossKind.FILES, len(data), found.data_files),
+            Loss(LossKind.BYTES, sum(f.size for f in data), found.data_bytes),
+            Loss(LossKind.METADATA, len(orphans) - len(data), found.metadata_files),
         ),
     )
 
 
 def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> int:
-    """The time before which a file counts as old; InvalidArgument for one that is too young.
+    """The time before which files count as old; InvalidArgument if it is less than one day ago.
 
-    Upstream took a time in the future, and with it every file that was being written
+    Paimon once accepted a time in the future and deleted files of running writers
     (apache/paimon #4779).
     """
     text = cast("str | None", arguments.get("older_than"))
@@ -134,10 +135,10 @@ def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context:
         raise InvalidArgument(f"older_than {text!r} is in the future", table=table.name)
     if chosen > now - LEAST_AGE_MILLIS and not arguments.get("allow_young"):
         raise InvalidArgument(
-            f"older_than {text!r} is less than a day ago: files that are being written now would "
-            "be taken for orphans",
+            f"older_than {text!r} is less than one day ago: files of running writers would count "
+            "as orphans",
             table=table.name,
-            next_step="choose an earlier time, or stop all writers and give allow_young",
+            next_step="use an earlier time, or stop all writers and set allow_young",
         )
     return chosen
 
@@ -162,14 +163,14 @@ def _actions(
     ]
     if folders:
         names = [folder.removeprefix(f"{table.root}/") for folder in folders]
-        told = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
+        shown_folders = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
         what = f"delete {counted(len(folders), 'empty folders')}"
-        actions.append(Action(what, told, {"folders": names[:MOST_NAMED]}))
+        actions.append(Action(what, shown_folders, {"folders": names[:MOST_NAMED]}))
     return actions
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without files that were committed since it was made, or have changed."""
+    """The plan without files that were committed or modified after it."""
     work = plan.work
     if work.mentioned is None:
         return plan
@@ -189,7 +190,7 @@ def _unchanged(table: FileStoreTable, files: list[FileStat]) -> list[FileStat]:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Delete or move the files, then delete the folders that are empty."""
+    """Delete or move the files, then delete empty folders."""
     work = plan.work
     details: dict[str, object] = {}
     word = "deleted"

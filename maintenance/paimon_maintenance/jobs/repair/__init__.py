@@ -1,1 +1,1 @@
-"""Repair of what verification finds."""
+"""Repairs the findings of a verification."""

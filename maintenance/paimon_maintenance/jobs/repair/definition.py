@@ -1,4 +1,4 @@
-"""What the jobs that repair tables are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the repair jobs.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.job import Job, steps_of
 
 SAFE: Final = ("rewrite_hint", "reset_consumer", "correct_sizes", "drop_vectors")
-"""Repairs that lose nothing."""
+"""Repairs without data loss."""
 ON_DEMAND: Final = ("close_gap", "move_down", "remove_unexisting_files", "delete_reference")
-"""Repairs that an operator should have asked for."""
+"""Repairs that run only on request."""
 
 REPAIRS: Final = Argument(
     name="repairs",
@@ -19,32 +19,32 @@ REPAIRS: Final = Argument(
     kind=Kind.TEXTS,
     default=SAFE,
     choices=(*SAFE, *ON_DEMAND),
-    help=f"which repairs, of {', '.join((*SAFE, *ON_DEMAND))}",
+    help=f"repairs to run, from {', '.join((*SAFE, *ON_DEMAND))}",
     example="rewrite_hint,remove_unexisting_files",
 )
 
 
 REPAIR: Final = Job(
     name="repair",
-    summary="put right what verify finds, as far as that can be put right",
+    summary="repair the findings of verify, as far as possible",
     changes=(
-        "Verifies the table, then, as asked for: rewrite_hint corrects LATEST and EARLIEST; "
-        "reset_consumer moves consumers that wait for what has expired, or is not there yet, to "
-        "the nearest snapshot; correct_sizes notes the true sizes of manifest lists in their "
-        "snapshot; drop_vectors takes deletion vectors of data files that are no longer live out of "
-        "the newest snapshot; close_gap commits the newest snapshot beyond a gap again, in line, and "
-        "removes those beyond the gap; move_down puts files of one level whose keys overlap into level 0, where "
-        "readers merge them; remove_unexisting_files takes missing data files out of the newest "
-        "snapshot; delete_reference deletes tags and changelogs that cannot be read any more."
+        "Verifies the table, then runs the requested repairs. rewrite_hint corrects LATEST and EARLIEST. "
+        "reset_consumer moves consumers at an expired or future position to the nearest snapshot. "
+        "correct_sizes writes the actual sizes of manifest lists into their snapshot. drop_vectors "
+        "removes deletion vectors of data files that are not live from the newest snapshot. "
+        "close_gap commits the content of the newest snapshot beyond a gap again, before the gap, "
+        "and removes the snapshots beyond it. move_down moves files with overlapping keys of one "
+        "level to level 0, where readers merge them. remove_unexisting_files removes missing data "
+        "files from the newest snapshot. delete_reference deletes unreadable tags and changelogs."
     ),
     protects=(
-        "No data file is deleted. Whatever is done was found again right before, and a repair that "
-        "gives something up is done only if asked for by name."
+        "Deletes no data files. Each repair checks its finding again right before the change. A repair "
+        "that loses data or references runs only if requested by name."
     ),
     undo=(
-        "drop_vectors, move_down, remove_unexisting_files: rollback to the snapshot before. "
-        "reset_consumer: "
-        "reset_consumer with the position that the report names. The others: none is needed."
+        "drop_vectors, move_down, remove_unexisting_files: roll back to the previous snapshot. "
+        "reset_consumer: run reset_consumer with the position from the report. Other repairs need "
+        "no undo."
     ),
     arguments=(REPAIRS,),
     examples=(
@@ -59,17 +59,17 @@ REPAIR: Final = Job(
 )
 REMOVE_UNEXISTING_FILES: Final = Job(
     name="remove_unexisting_files",
-    summary="take data files that are missing on storage out of the newest snapshot",
+    summary="remove missing data files from the newest snapshot",
     changes=(
-        "Commits one OVERWRITE snapshot that deletes the entries of live data files that are not "
-        "there any more, so that the table can be read again. The rows in them are lost already."
+        "Commits one OVERWRITE snapshot that deletes the entries of missing data files, so that the "
+        "table is readable again. The rows in these files are already lost."
     ),
     protects=(
-        "A file is missing only if its folder's listing and a request for it both say so, now and "
-        "right before the commit. A storage error stops the job. Guards stop it if more than their "
-        "share of the table would go."
+        "A file counts as missing only if the folder listing and a separate request agree, both now "
+        "and right before the commit. A storage error stops the job. Guards stop the job if it "
+        "removes too large a share of the table."
     ),
-    undo="rollback to the snapshot before, if the files come back.",
+    undo="Roll back to the previous snapshot if the files reappear.",
     arguments=(),
     examples=("caretaker plan remove_unexisting_files db.orders -w /lake",),
     load=steps_of("paimon_maintenance.jobs.repair.lost_files:STEPS"),

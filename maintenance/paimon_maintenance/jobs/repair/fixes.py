@@ -1,7 +1,7 @@
-"""What puts one finding right.  Each fix looks again right before it changes anything.
+"""The fixes for findings.  Each fix checks its finding again right before the change.
 
-A fix that finds its finding gone does nothing.  Each is one write or one commit, so that a crash
-leaves a fix done or not done, and the next repair goes on.
+A fix does nothing if its finding is gone.  Each fix is one write or one commit, so after a crash it is
+done or not done, and the next repair continues.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from paimon_core.snapshot.numbered_files import LATEST
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_maintenance.job.metadata_job import Action
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.repair.lost_files import lost_action, lost_files, remove_lost
 from paimon_maintenance.verify.findings import Repair
 from paimon_maintenance.verify.references import RefKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
-    """What a fix did; nothing if `text` is empty.  `snapshot` is the one it committed."""
+class FixResult:
+    """The result of a fix; no change if `text` is empty.  `snapshot` is its commit."""
 
     text: str = ""
     snapshot: int | None = None
 
 
 class Fix(Protocol):
-    """One repair of one branch of a table."""
+    """A fix in one branch of a table."""
 
     @property
     def repair(self) -> Repair:
-        """What kind of repair it is."""
+        """The kind of repair."""
 
     @property
     def branch(self) -> FileStoreTable:
-        """The branch that it changes."""
+        """The branch to change."""
 
     def actions(self) -> list[Action]:
-        """What a plan says of it."""
+        """The actions for the plan."""
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         """Do it."""
 
 
 def place(branch: FileStoreTable) -> str:
-    """For people: " of branch b", "" for main."""
+    """The branch for messages: " of branch b", "" for main."""
     return "" if branch.branch == MAIN_BRANCH else f" of branch {branch.branch}"
 
 
@@ -71,7 +71,7 @@ def place(branch: FileStoreTable) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintFix:
-    """LATEST or EARLIEST of the snapshots, or of the changelogs, says a wrong number."""
+    """A wrong LATEST or EARLIEST hint of snapshots or changelogs."""
 
     branch: FileStoreTable
     path: str
@@ -81,21 +81,21 @@ class HintFix:
     def actions(self) -> list[Action]:
         return [Action(f"rewrite hint {self._name}{place(self.branch)}", self.why)]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
-        # Without the hint, readers list the folder: deleting it is right whatever happens meanwhile.
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
+        # Without the hint, readers list the folder, so deleting it is always safe.
         self.branch.io.delete(self.path)
         right = self._right()
         if right is None:
-            return Fixed(text=f"hint {self._name} deleted")
+            return FixResult(text=f"hint {self._name} deleted")
         self.branch.io.overwrite(self.path, str(right).encode())
         if self._right() != right:
             self.branch.io.delete(self.path)
-            return Fixed(text=f"hint {self._name}{place(self.branch)} deleted")
-        return Fixed(text=f"hint {self._name}{place(self.branch)} is {right}")
+            return FixResult(text=f"hint {self._name}{place(self.branch)} deleted")
+        return FixResult(text=f"hint {self._name}{place(self.branch)} is {right}")
 
     @property
     def _name(self) -> str:
-        """The hint for people: "LATEST", "changelog LATEST"."""
+        """The label of the hint: "LATEST", "changelog LATEST"."""
         name = self.path.rpartition("/")[2]
         return f"changelog {name}" if self._of_changelogs else name
 
@@ -104,7 +104,7 @@ class HintFix:
         return parent(self.path) == self.branch.paths.changelog_dir
 
     def _right(self) -> int | None:
-        """What the hint should say now; None if there is nothing to hint at."""
+        """The correct value of the hint; None without snapshots."""
         ids = (self.branch.changelogs if self._of_changelogs else self.branch.snapshots).ids()
         if not ids:
             return None
@@ -113,7 +113,7 @@ class HintFix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerFix:
-    """A consumer waits for a snapshot that expired, or that a rollback took."""
+    """A consumer at a position that expired or was rolled back."""
 
     branch: FileStoreTable
     consumer: Consumer
@@ -121,23 +121,27 @@ class ConsumerFix:
     repair: Repair = Repair.RESET_CONSUMER
 
     def actions(self) -> list[Action]:
-        told = {"consumer": self.consumer.id, "old": self.consumer.next_snapshot}
-        return [Action(f"move consumer {self.consumer.id!r}{place(self.branch)}", self.why, told)]
+        details = {"consumer": self.consumer.id, "old": self.consumer.next_snapshot}
+        return [
+            Action(f"move consumer {self.consumer.id!r}{place(self.branch)}", self.why, details)
+        ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         try:
             now = self.branch.consumers.get(self.consumer.id)
         except NotFound:
-            return Fixed()
+            return FixResult()
         ids = self.branch.snapshots.ids()
         if now != self.consumer or not ids:
-            return Fixed()
+            return FixResult()
         earliest = min([*ids, *self.branch.changelogs.ids()])
         right = min(max(now.next_snapshot, earliest), max(ids) + 1)
         if right == now.next_snapshot:
-            return Fixed()
+            return FixResult()
         self.branch.consumers.set(now.id, right)
-        return Fixed(text=f"consumer {now.id} moved from snapshot {now.next_snapshot} to {right}")
+        return FixResult(
+            text=f"consumer {now.id} moved from snapshot {now.next_snapshot} to {right}"
+        )
 
 
 # --- snapshots ----------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ class ConsumerFix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizesFix:
-    """A snapshot notes a wrong size of a manifest list, of which Java reads no more than that."""
+    """A wrong manifest list size in a snapshot; Java reads only this number of bytes."""
 
     branch: FileStoreTable
     snapshot: Snapshot
@@ -154,23 +158,22 @@ class SizesFix:
     repair: Repair = Repair.CORRECT_SIZES
 
     def actions(self) -> list[Action]:
-        what = f"note the true sizes in snapshot {self.snapshot.id}{place(self.branch)}"
+        what = f"write the actual sizes to snapshot {self.snapshot.id}{place(self.branch)}"
         return [Action(what, self.why, {"snapshot": self.snapshot.id})]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         now = self.branch.snapshots.get_or_none(self.snapshot.id)
         if now != self.snapshot:
-            return Fixed()
+            return FixResult()
         path = self.branch.paths.snapshot(self.snapshot.id)
         self.branch.io.overwrite(path, snapshot_to_json(self.right).encode())
-        return Fixed(text=f"sizes of snapshot {self.snapshot.id} corrected")
+        return FixResult(text=f"sizes of snapshot {self.snapshot.id} corrected")
 
 
 def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:
-    """The snapshot with the sizes that its manifest lists have; None if that changes nothing.
+    """The snapshot with the actual sizes of its manifest lists; None without a difference.
 
-    Also None if one of the lists is missing or cannot be decoded: then its size is not what is
-    wrong.
+    Also None if one of the lists is missing or corrupt, because the size is then not the problem.
     """
     sizes: dict[str, int] = {}
     for part in ("base", "delta", "changelog"):
@@ -189,9 +192,10 @@ def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFix:
-    """A tag or changelog of which something is lost, or a snapshot file that cannot be read.
+    """A tag or changelog with missing files, or an unreadable snapshot file.
 
-    `content` is what its file held when that was found: another one is another reference.
+    `content` is the content of its file at the time of the finding; other content is another
+    reference.
     """
 
     branch: FileStoreTable
@@ -204,9 +208,9 @@ class ReferenceFix:
     def actions(self) -> list[Action]:
         return [Action(f"delete {self.kind} {self.name}{place(self.branch)}", self.why)]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:  # noqa: ARG002 - as every fix
+    def apply(self, *, user: str, env: Environment) -> FixResult:  # noqa: ARG002 - as every fix
         if reference_content(self.branch, self.kind, self.name) != self.content:
-            return Fixed()
+            return FixResult()
         if self.kind is RefKind.TAG:
             self.branch.tags.delete(self.name)
         elif self.kind is RefKind.CHANGELOG:
@@ -214,10 +218,10 @@ class ReferenceFix:
             self.branch.changelogs.delete_hints()
         else:
             self._delete_snapshot(int(self.name))
-        return Fixed(text=f"{self.kind} {self.name} deleted")
+        return FixResult(text=f"{self.kind} {self.name} deleted")
 
     def _delete_snapshot(self, number: int) -> None:
-        """As a rollback does, if it is the newest: the hint first."""
+        """Delete the snapshot; the hint first if it is the newest, as a rollback does."""
         snapshots = self.branch.snapshots
         left = [i for i in snapshots.ids() if i != number]
         if left and number > max(left):
@@ -228,7 +232,7 @@ class ReferenceFix:
 
 
 def reference_content(branch: FileStoreTable, kind: RefKind, name: str) -> bytes | None:
-    """What the file of a snapshot, tag or changelog holds; None if it is not there."""
+    """The content of the file of a snapshot, tag or changelog; None if it does not exist."""
     paths = branch.paths
     if kind is RefKind.TAG:
         path = paths.tag(name)
@@ -245,7 +249,7 @@ def reference_content(branch: FileStoreTable, kind: RefKind, name: str) -> bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostFilesFix:
-    """Live data files of the newest snapshot that are missing."""
+    """Missing live data files of the newest snapshot."""
 
     branch: FileStoreTable
     lost: tuple[ManifestEntry, ...]
@@ -254,22 +258,22 @@ class LostFilesFix:
     def actions(self) -> list[Action]:
         return [lost_action(self.branch, entry) for entry in self.lost]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         latest = self.branch.latest_or_not_found()
         lost = lost_files(self.branch, scan_files(self.branch, latest))
         planned = {e.identity for e in self.lost}
         still = [e for e in lost if e.identity in planned]
         made = remove_lost(self.branch, still, user=user, env=env)
         if made is None:
-            return Fixed()
-        return Fixed(text=f"{len(still)} missing files removed", snapshot=made.id)
+            return FixResult()
+        return FixResult(text=f"{len(still)} missing files removed", snapshot=made.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapFix:
-    """Files of one level >= 1 whose keys overlap, though readers take a level for one sorted run.
+    """Files of one level >= 1 with overlapping keys, although readers treat a level as one sorted run.
 
-    In level 0 each file is a run of its own, so readers merge them; the next compaction does too.
+    In level 0 each file is a separate run, so readers and the next compaction merge the files.
     """
 
     branch: FileStoreTable
@@ -280,18 +284,18 @@ class OverlapFix:
         return [
             Action(
                 f"move {e.file.file_name}{place(self.branch)} from level {e.file.level} to 0",
-                "its keys overlap those of another file of the level",
+                "its keys overlap with those of another file of the level",
                 {"file": e.file.file_name, "level": e.file.level, "bucket": e.bucket},
             )
             for e in self.files
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         latest = self.branch.latest_or_not_found()
         live = {e.identity for e in scan_files(self.branch, latest)}
         moving = [e for e in self.files if e.identity in live]
         if not moving:
-            return Fixed()
+            return FixResult()
         down = [replace(e, file=replace(e.file, level=0)) for e in moving]
         changes = Changes((*(e.as_delete() for e in moving), *down))
         made = commit_changes(
@@ -300,11 +304,11 @@ class OverlapFix:
             CommitRequest(user=user, kind=CommitKind.COMPACT),
             env=env,
         )
-        return Fixed(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
+        return FixResult(text=f"{counted(len(moving), 'files')} moved to level 0", snapshot=made.id)
 
 
 def overlapping(branch: FileStoreTable, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """The files that have to leave their levels, so that what stays in each overlaps nothing."""
+    """The files to move, so that the remaining files of each level do not overlap."""
     order = stored_key_order(branch.schema.key_type)
     runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
     for entry in live:

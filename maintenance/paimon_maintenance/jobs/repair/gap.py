@@ -1,4 +1,4 @@
-"""A gap in the line of snapshots: what lies beyond it becomes the newest again, in line."""
+"""Closes a gap between snapshots."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from paimon_core.snapshot.line import Gap, gaps_in
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.metadata_job import Action
-from paimon_maintenance.job.plan import counted
-from paimon_maintenance.jobs.repair.fixes import Fixed, place
+from paimon_maintenance.job.text import counted
+from paimon_maintenance.jobs.repair.fixes import FixResult, place
 from paimon_maintenance.verify.findings import Repair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapFix:
-    """A commit that was made from a snapshot that a rollback removed, and so lies beyond a gap.
+    """A commit on top of a snapshot that a rollback removed, which left a gap.
 
-    Writers were told that it is committed.  So its content is committed again as the successor of
-    the snapshot before the gap, and the snapshots beyond the gap go.  If its files are gone, there
-    is no content to keep.
+    Its writer considers it committed.  So the fix commits its content again after the snapshot before
+    the gap, and removes the snapshots beyond the gap.  If its files are gone, there is no content to
+    keep.
     """
 
     branch: FileStoreTable
@@ -47,7 +47,7 @@ class GapFix:
         ids = ", ".join(str(s.id) for s in beyond)
         if kept is None:
             what = f"remove {counted(len(beyond), 'snapshots')}{where} beyond the gap: {ids}"
-            return [Action(what, "their files are gone, so there is no content to keep")]
+            return [Action(what, "their files are missing, so there is no content to keep")]
         return [
             Action(
                 f"commit the content of snapshot {kept.id}{where} as {self.gap.before + 1}, then "
@@ -57,13 +57,13 @@ class GapFix:
             )
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         branch = self.branch
         if self.gap not in gaps_in(branch.snapshots.ids()):
-            return Fixed()
+            return FixResult()
         beyond = _beyond(branch, self.gap)
         kept = beyond[-1] if _is_whole(branch, beyond[-1]) else None
-        # The hint decides which side of the gap the newest snapshot is on.
+        # The hint decides on which side of the gap readers find the newest snapshot.
         branch.snapshots.write_latest_hint(self.gap.before)
         made = None if kept is None else _commit_content(branch, kept, user, env)
         newest = branch.snapshots.get(self.gap.before) if made is None else made
@@ -75,8 +75,8 @@ class GapFix:
         )
         branch.snapshots.write_latest_hint(newest.id)
         content = "" if kept is None else f", the content of {kept.id} is snapshot {newest.id}"
-        text = f"the gap after snapshot {self.gap.before}{place(branch)} is closed{content}"
-        return Fixed(text=text, snapshot=None if made is None else made.id)
+        text = f"the gap after snapshot {self.gap.before}{place(branch)} closed{content}"
+        return FixResult(text=text, snapshot=None if made is None else made.id)
 
 
 def _beyond(branch: FileStoreTable, gap: Gap) -> list[Snapshot]:
@@ -86,7 +86,7 @@ def _beyond(branch: FileStoreTable, gap: Gap) -> list[Snapshot]:
 
 
 def _is_whole(branch: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether every file is there that a reader of the snapshot needs."""
+    """Whether all files of the snapshot exist."""
     try:
         Metadata(branch).prove_readable(snapshot)
         live = scan_files(branch, snapshot)
@@ -101,7 +101,7 @@ def _is_whole(branch: FileStoreTable, snapshot: Snapshot) -> bool:
 def _commit_content(
     branch: FileStoreTable, kept: Snapshot, user: str, env: Environment
 ) -> Snapshot | None:
-    """The snapshot that holds the content of `kept`; None if the newest in line holds it already."""
+    """Commit the content of `kept`; None if the newest snapshot before the gap already has it."""
     latest = branch.latest_or_not_found()
     if changes_between(branch, latest, kept).is_empty:
         return None
@@ -109,10 +109,10 @@ def _commit_content(
     def provide(now: Snapshot | None) -> Changes:
         if now is None or now.identity != latest.identity:
             raise StalePlan(
-                f"table {branch.name} was committed to while its gap was closed",
+                f"a writer committed to table {branch.name} while its gap was being closed",
                 table=branch.name,
                 snapshot=None if now is None else now.id,
-                next_step="stop the writers, then repair again",
+                next_step="stop the writers, then run the repair again",
             )
         return changes_between(branch, now, kept)
 
@@ -121,5 +121,5 @@ def _commit_content(
 
 
 def gap_fixes(branch: FileStoreTable, ids: Sequence[int], why: str) -> list[GapFix]:
-    """The fix of the first gap; a second one is found when the first is closed."""
+    """The fix for the first gap; the next repair finds a second one."""
     return [GapFix(branch=branch, gap=gap, why=why) for gap in gaps_in(ids)[:1]]

@@ -24,16 +24,17 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.effects import live_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted
+from paimon_maintenance.job.plan import Retained, SnapshotPin
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.inventory import Inventory
 
 Plan = MetadataPlan[tuple[ManifestEntry, ...]]
 
 
 def lost_files(table: FileStoreTable, live: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Those of the live files that are not on storage.
+    """The live files that are missing in storage.
 
-    A listing that fails raises: nothing is called missing because of it.
+    A failed listing raises, so that it does not make files count as missing.
     """
     paths = {table.paths.data_file(e.partition, e.bucket, e.file): e for e in live}
     inventory = Inventory(table.io)
@@ -42,11 +43,11 @@ def lost_files(table: FileStoreTable, live: Iterable[ManifestEntry]) -> list[Man
 
 
 def lost_action(table: FileStoreTable, entry: ManifestEntry) -> Action:
-    """What a plan says of a lost file."""
+    """The action for a missing file."""
     path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
     return Action(
         f"remove {path} from the table",
-        f"it is missing; {counted(entry.file.row_count, 'rows')} lost",
+        f"it is missing, with {counted(entry.file.row_count, 'rows')}",
         {"file": path, "rows": entry.file.row_count, "bytes": entry.file.file_size},
     )
 
@@ -54,9 +55,9 @@ def lost_action(table: FileStoreTable, entry: ManifestEntry) -> Action:
 def remove_lost(
     table: FileStoreTable, lost: Sequence[ManifestEntry], *, user: str, env: Environment
 ) -> Snapshot | None:
-    """The OVERWRITE snapshot without the files that are still missing; None if none is.
+    """Commit an OVERWRITE snapshot without the files that are still missing; None if there are none.
 
-    CommitConflict if one of them was replaced meanwhile: then it is no longer needed anyway.
+    CommitConflict if another commit replaced one of them, so that it is no longer needed.
     """
     paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in lost]
     there = map_parallel(table.io, table.io.exists, paths)
@@ -65,7 +66,7 @@ def remove_lost(
         return None
     latest = table.latest_or_not_found()
     index_files = tuple(_index_changes(table, latest, gone, env))
-    # One set of changes for all attempts: what was written for it stays the same.
+    # One set of changes for all attempts, so that its files are written once.
     changes = Changes(tuple(e.as_delete() for e in gone), (), index_files)
     try:
         return commit_changes(
@@ -86,7 +87,7 @@ def remove_lost(
 def _index_changes(
     table: FileStoreTable, latest: Snapshot, gone: Sequence[ManifestEntry], env: Environment
 ) -> Iterable[IndexManifestEntry]:
-    """The deletion vectors of the lost files go along with them."""
+    """The changes that drop the deletion vectors of the missing files."""
     indexes = vector_files(table, latest)
     if not indexes:
         return
@@ -124,7 +125,7 @@ def _index_changes(
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The live files of the newest snapshot that are missing."""
+    """The missing live files of the newest snapshot."""
     check_committable(table)
     latest = table.snapshots.latest()
     live = [] if latest is None else scan_files(table, latest)
@@ -135,22 +136,22 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         pin=None if latest is None else SnapshotPin.of(latest),
         work=tuple(lost),
         actions=tuple(lost_action(table, e) for e in lost),
-        kept=(Kept(what="files", why="they are there", count=len(live) - len(lost)),),
-        # A storage that is not mounted lacks every file, also those of a small table.
+        kept=(Retained(what="files", why="they exist", count=len(live) - len(lost)),),
+        # An unmounted storage lacks all files, so the share must also count for small tables.
         effect=live_effect(lost, live, exact=True),
         arguments=arguments,
     )
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without files that are no longer live."""
+    """The plan without files that are not live anymore."""
     latest = table.latest_or_not_found()
     live = {e.identity for e in scan_files(table, latest)}
     return replace(plan, work=tuple(e for e in plan.work if e.identity in live))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """One snapshot without them."""
+    """Commit one snapshot without the missing files."""
     if not plan.work:
         return Committed(details={"removed_files": 0})
     made = remove_lost(table, plan.work, user=context.commit_user, env=context.env)

@@ -1,8 +1,8 @@
-"""Deletion vectors of data files that are no longer live: taken out of the newest snapshot.
+"""Removes deletion vectors of data files that are not live from the newest snapshot.
 
-Java 1.4 leaves them behind when a full compaction rewrites files of the top level alone.  They hide
-no row, but grow with every such compaction, and the next one here only drops those of buckets that
-it rewrites anyway.
+Java 1.4 leaves them behind if a full compaction rewrites only files of the top level.  They hide no rows,
+but their number grows with every such compaction, and our compaction only drops those of the buckets
+that it rewrites.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import VectorFiles, vector_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.metadata_job import Action
-from paimon_maintenance.job.plan import counted
-from paimon_maintenance.jobs.repair.fixes import Fixed, place
+from paimon_maintenance.job.text import counted
+from paimon_maintenance.jobs.repair.fixes import FixResult, place
 from paimon_maintenance.verify.findings import Repair
 
 Live = Mapping[tuple[bytes, int], set[str]]
@@ -34,7 +34,7 @@ Live = Mapping[tuple[bytes, int], set[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorsFix:
-    """Vectors of data files that are not live; `stale` are the names of these data files."""
+    """Deletion vectors of data files that are not live; `stale` are the names of these files."""
 
     branch: FileStoreTable
     stale: tuple[str, ...]
@@ -44,18 +44,18 @@ class VectorsFix:
         return [
             Action(
                 f"drop {counted(len(self.stale), 'deletion vectors')}{place(self.branch)}",
-                "their data files are no longer live",
+                "their data files are not live",
                 {"files": list(self.stale)},
             )
         ]
 
-    def apply(self, *, user: str, env: Environment) -> Fixed:
+    def apply(self, *, user: str, env: Environment) -> FixResult:
         branch = self.branch
         latest = branch.latest_or_not_found()
         held, live = vector_files(branch, latest), live_names(scan_files(branch, latest))
         dropped = stale_vectors(held, live)
         if not dropped:
-            return Fixed()
+            return FixResult()
         entries = tuple(_changes(branch, held, live, env))
         changes = Changes((), (), entries)
         try:
@@ -75,7 +75,7 @@ class VectorsFix:
                 ],
             )
             raise
-        return Fixed(text=f"{counted(len(dropped), 'stale vectors')} dropped", snapshot=made.id)
+        return FixResult(text=f"{counted(len(dropped), 'stale vectors')} dropped", snapshot=made.id)
 
 
 def live_names(entries: Iterable[ManifestEntry]) -> Live:
@@ -87,7 +87,7 @@ def live_names(entries: Iterable[ManifestEntry]) -> Live:
 
 
 def stale_vectors(held: VectorFiles, live: Live) -> tuple[str, ...]:
-    """The data files that have a vector and are not live in its bucket, sorted."""
+    """The data files with a deletion vector that are not live in its bucket, sorted."""
     return tuple(
         sorted(
             vector.data_file

@@ -1,4 +1,4 @@
-"""repair: verifies, then puts right what was asked for and can be put right."""
+"""repair: verifies the table, then runs the requested repairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paimon_core.scan.vectors import vector_files
 from paimon_maintenance.job.effects import live_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Kept, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
 from paimon_maintenance.jobs.repair.definition import SAFE
 from paimon_maintenance.jobs.repair.fixes import (
     ConsumerFix,
@@ -43,11 +43,11 @@ from paimon_maintenance.verify.references import RefKind, branches_of
 Plan = MetadataPlan[tuple[Fix, ...]]
 
 _BY_HAND: Final[Mapping[Repair, str]] = {
-    Repair.ROLL_BACK: "roll back to a snapshot before it (see rollback), or let it expire",
-    Repair.RESCALE: "stop the writer with the old number, then rescale the partition",
-    Repair.DROP_VECTORS: "the newest snapshot does not have it: let the older expire",
-    Repair.COMPACT_MANIFEST: "compact_manifest writes the manifests anew",
-    Repair.REMOVE_UNEXISTING_FILES: "the newest snapshot does not need it: let the older expire",
+    Repair.ROLL_BACK: "roll back to an earlier snapshot (see rollback), or let this one expire",
+    Repair.RESCALE: "stop the writer with the old bucket number, then rescale the partition",
+    Repair.DROP_VECTORS: "the newest snapshot is not affected: let the older ones expire",
+    Repair.COMPACT_MANIFEST: "run compact_manifest to rewrite the manifests",
+    Repair.REMOVE_UNEXISTING_FILES: "the newest snapshot does not need it: let the older ones expire",
 }
 
 
@@ -59,12 +59,12 @@ _OF_LIVE_FILES: Final = (
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The fixes that were asked for, and what is left of the findings."""
+    """The requested fixes, and the remaining findings."""
     wanted = _wanted(arguments)
     findings = check_table(table, Scope(rows=False)).findings
     fixes: list[Fix] = []
     effects: list[Effect] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     handled: set[int] = set()
     for branch in branches_of(table):
         own = [f for f in findings if f.branch == branch.branch]
@@ -74,12 +74,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
                 fixes.append(fix)
             else:
                 kept += [
-                    Kept(what=a.what, why=f"not asked for: add --repair {fix.repair}")
+                    Retained(what=a.what, why=f"not requested: add --repair {fix.repair}")
                     for a in fix.actions()
                 ]
     kept += _left([f for f in findings if id(f) not in handled])
     if not findings:
-        kept.append(Kept(what="everything", why="verify finds nothing wrong", count=0))
+        kept.append(Retained(what="everything", why="verify finds no problems", count=0))
     asked = Repair.REMOVE_UNEXISTING_FILES in wanted
     return MetadataPlan(
         job="repair",
@@ -109,22 +109,22 @@ def _share(effect: Effect) -> float:
     return effect.deleted_files / (effect.table_files or 1)
 
 
-def _left(findings: Sequence[Finding]) -> Iterator[Kept]:
-    """What nothing here puts right, in as few lines as there are reasons."""
+def _left(findings: Sequence[Finding]) -> Iterator[Retained]:
+    """The findings without a fix, grouped by reason."""
     counts = Counter((f.problem, f.repair) for f in findings if f.severity is not Severity.INFO)
     for (problem, repair), count in counts.items():
         first = next(f for f in findings if f.problem is problem and f.repair is repair)
-        way = "no repair is known" if repair is None else _BY_HAND.get(repair, str(repair))
-        yield Kept(what=f"{problem}: {first.message}", why=way, count=count)
+        way = "no automatic repair" if repair is None else _BY_HAND.get(repair, str(repair))
+        yield Retained(what=f"{problem}: {first.message}", why=way, count=count)
 
 
 # --- from findings to fixes ---------------------------------------------------------------------
 
 
 def _fixes(
-    branch: FileStoreTable, findings: Sequence[Finding], effects: list[Effect], kept: list[Kept]
+    branch: FileStoreTable, findings: Sequence[Finding], effects: list[Effect], kept: list[Retained]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
-    """Each fix, with the findings that it answers."""
+    """Each fix with its findings."""
     yield from _of_references(branch, findings)
     data = [f for f in findings if f.problem in _OF_LIVE_FILES]
     if not data:
@@ -135,7 +135,7 @@ def _fixes(
         live = scan_files(branch, latest)
     except PaimonError as e:
         what = f"{len(data)} findings about data files{place(branch)}"
-        kept.append(Kept(what=what, why=f"the newest snapshot cannot be repaired: {e.message}"))
+        kept.append(Retained(what=what, why=f"the newest snapshot cannot be repaired: {e.message}"))
         return
     missing = [f for f in data if f.problem is Problem.MISSING_DATA_FILE]
     lost = lost_files(branch, live) if missing else []
@@ -157,16 +157,16 @@ def _fixes(
         yield VectorsFix(branch=branch, stale=stale), answered
 
 
-def _reads_level_0(branch: FileStoreTable, kept: list[Kept]) -> bool:
-    """Whether moving files to level 0 leaves their rows visible (java-rules G1)."""
+def _reads_level_0(branch: FileStoreTable, kept: list[Retained]) -> bool:
+    """Whether rows stay visible when files move to level 0 (java-rules G1)."""
     options = branch.options
     if (
         traits_of(options).skips_level_0
         or options.value(DELETION_VECTORS_ENABLED)
         or changelog_producer_of(options).by_compaction
     ):
-        why = "readers of this kind of table skip level 0: roll back to a snapshot before it"
-        kept.append(Kept(what="files with overlapping keys", why=why))
+        why = "readers of this table skip level 0: roll back to an earlier snapshot"
+        kept.append(Retained(what="files with overlapping keys", why=why))
         return False
     return True
 
@@ -217,7 +217,7 @@ def _of_sizes(
 def _of_broken_references(
     branch: FileStoreTable, findings: Sequence[Finding]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
-    """Tags and changelogs whose own file, or whose metadata, cannot be read."""
+    """Fixes for tags and changelogs with an unreadable file or unreadable metadata."""
     groups: dict[tuple[RefKind, str], list[Finding]] = {}
     for finding in findings:
         if finding.repair is not Repair.DELETE_REFERENCE:
@@ -234,7 +234,7 @@ def _of_broken_references(
 
 
 def _named(branch: FileStoreTable, finding: Finding) -> tuple[RefKind, str] | None:
-    """Which tag, changelog or unreadable snapshot file a finding is about; None if unknown."""
+    """The tag, changelog or snapshot file of a finding; None if unknown."""
     if finding.reference is not None:
         kind, _, rest = finding.reference.partition(" ")
         name = rest.removesuffix(place(branch))
@@ -252,16 +252,16 @@ def _named(branch: FileStoreTable, finding: Finding) -> tuple[RefKind, str] | No
     return None
 
 
-# --- doing --------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------
 
 
 def recheck(_: FileStoreTable, plan: Plan) -> Plan:
-    """The plan: each fix looks again by itself."""
+    """The plan as is: each fix rechecks its finding."""
     return plan
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Fix after fix; references first, data files last."""
+    """Run the fixes: references first, data files last."""
     done: list[str] = []
     snapshots: list[int] = []
     for number, fix in enumerate(plan.work):

@@ -23,7 +23,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.rescale.option import with_buckets
 from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.safety_tag import BEFORE_RESCALE, safety_tag
@@ -74,13 +75,13 @@ class RescalePlan:
     partitions: tuple[PartitionLayout, ...]
     unscaled: frozenset[bytes]
     state: tuple[str, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[Retained, ...]
     effect: Effect
     arguments: Mapping[str, object]
     safety: Tag | None = None
     batch_bytes: int = 0
     slice_bytes: int = 0
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
 
@@ -196,11 +197,11 @@ def plan(
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:
         check_changelog_complete(table, partition.label, partition.entries)
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
     if state.buckets == POSTPONE_BUCKET and not state.partitions and state.snapshot is not None:
         why = "all rows still wait to be put into buckets; see compact"
-        kept.append(Kept(what="postponed rows", why=why, count=0))
+        kept.append(Retained(what="postponed rows", why=why, count=0))
     left_out = [p for p in state.partitions if p.row not in state.chosen]
     for totals, count in sorted(Counter(p.totals for p in left_out).items()):
         same = [p for p in left_out if p.totals == totals]
@@ -308,10 +309,10 @@ def _restored(table: FileStoreTable, state: RescaleState) -> int:
     return numbers[-2]
 
 
-def _keep(kept: list[Kept], partitions: Sequence[PartitionLayout], why: str) -> None:
+def _keep(kept: list[Retained], partitions: Sequence[PartitionLayout], why: str) -> None:
     if partitions:
         size = sum(p.bytes for p in partitions)
-        kept.append(Kept(what="partitions", why=why, count=len(partitions), bytes=size))
+        kept.append(Retained(what="partitions", why=why, count=len(partitions), bytes=size))
 
 
 def _described(state: RescaleState, chosen: Sequence[PartitionLayout]) -> Iterator[str]:

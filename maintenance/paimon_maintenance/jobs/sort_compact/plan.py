@@ -26,7 +26,8 @@ from paimon_core.options import (
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Kept, Once, SnapshotPin, counted, human_bytes
+from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.sort_compact.group import SortGroup
 from paimon_maintenance.jobs.sort_compact.incremental import due, idle
 from paimon_maintenance.jobs.sort_compact.query_cost import (
@@ -35,7 +36,7 @@ from paimon_maintenance.jobs.sort_compact.query_cost import (
     merged_groups,
     query_ranges,
 )
-from paimon_maintenance.rules.partition_files import Found, read_partitions
+from paimon_maintenance.rules.partition_files import PartitionScan, read_partitions
 
 MOST_PRINTED: Final = 20
 LEAST_SAMPLE: Final = 20
@@ -45,7 +46,7 @@ MINOR: Final = "minor"
 _MOST_ZORDER_COLUMNS: Final = 4
 
 
-SortState = Found[SortGroup]
+SortState = PartitionScan[SortGroup]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,8 @@ class SortPlan:
     by_size: bool
     sole: SoleWriter | None = None
     """Set where rows move between buckets (dynamic buckets): nobody else may commit then."""
-    kept: tuple[Kept, ...] = ()
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    kept: tuple[Retained, ...] = ()
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
 
@@ -214,7 +215,7 @@ def _chosen(
     clustering: Clustering,
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[SortGroup], list[Kept]]:
+) -> tuple[list[SortGroup], list[Retained]]:
     chosen = [p for p in state.partitions if p.row in state.chosen]
     strategy = cast("str | None", arguments["strategy"])
     if not table.options.value(CLUSTERING_INCREMENTAL):
@@ -241,7 +242,7 @@ def _chosen(
     if left:
         why = f"nothing is due by the rules of a {strategy or MINOR} clustering"
         size = sum(p.bytes for p in left)
-        kept.append(Kept(what="partitions", why=why, count=len(left), bytes=size))
+        kept.append(Retained(what="partitions", why=why, count=len(left), bytes=size))
     return groups, kept
 
 

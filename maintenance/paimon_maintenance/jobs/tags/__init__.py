@@ -1,1 +1,1 @@
-"""Tags: made by hand and by schedule, deleted, renamed, replaced, expired."""
+"""Creates, deletes, renames, replaces and expires tags, manually or by schedule."""

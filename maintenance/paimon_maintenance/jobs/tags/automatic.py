@@ -26,11 +26,11 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept
+from paimon_maintenance.job.plan import Retained
 from paimon_maintenance.jobs.tags.create import make_tag
 from paimon_maintenance.jobs.tags.files import lacks_success_file, write_success_file
 from paimon_maintenance.jobs.tags.remove import (
-    Deletion,
+    TagDeletion,
     apply_deletion,
     expired_tags,
     plan_deletion,
@@ -51,36 +51,38 @@ _BATCH_PREFIX: Final = "batch-write-"
 
 
 @dataclass(frozen=True, slots=True)
-class Tagging:
-    """The tags to create, in their order, and those to delete after that.
+class TagChanges:
+    """The tags to create, in order, and the tags to delete afterwards.
 
-    `unannounced`: a tag whose creation was interrupted before its success file was written.
+    `unannounced` is a tag without its success file, because its creation was interrupted.
     """
 
     create: tuple[Tag, ...]
-    deletion: MetadataPlan[Deletion]
+    deletion: MetadataPlan[TagDeletion]
     unannounced: str | None = None
 
 
-Plan = MetadataPlan[Tagging]
+Plan = MetadataPlan[TagChanges]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """The tags that are due, those beyond their number, and those whose time is over."""
+    """The tags to create, those beyond the maximum number, and those beyond their time to live."""
     mode = table.options.value(TAG_AUTOMATIC_CREATION)
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     tags = table.tags.all()
     due: list[tuple[TaggedSnapshot, Snapshot]] = []
     beyond: list[str] = []
     match mode:
         case "none":
-            kept.append(Kept(what="automatic tags", why="tag.automatic-creation is none", count=0))
+            kept.append(
+                Retained(what="automatic tags", why="tag.automatic-creation is none", count=0)
+            )
         case "batch":
             due = _batch_tag(table, tags, context)
         case "process-time" | "watermark":
             due, beyond, kept = _periodic(table, mode, tags, arguments, context)
         case other:
-            raise InvalidArgument(f"tag.automatic-creation {other!r} is unknown", table=table.name)
+            raise InvalidArgument(f"unknown tag.automatic-creation {other!r}", table=table.name)
     retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
     if due:
         check_taggable(table)
@@ -104,7 +106,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         job=name,
         table=table.name,
         pin=deletion.pin,
-        work=Tagging(create, deletion, unannounced),
+        work=TagChanges(create, deletion, unannounced),
         actions=(*actions, *deletion.actions),
         kept=deletion.kept,
         effect=deletion.effect,
@@ -113,7 +115,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
 
 
 def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
-    """The newest automatic tag if it lacks its success file, which is written after each tag."""
+    """The newest automatic tag if its success file is missing."""
     if mode == "batch":
         name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
         mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
@@ -131,7 +133,7 @@ def _periodic(
     tags: list[Tag],
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Kept]]:
+) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Retained]]:
     period = TagPeriod.of(table.options)
     clock = _clock(table, mode, context)
     existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
@@ -150,22 +152,24 @@ def _periodic(
         )
 
     schedule = scheduled(moments)
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     if arguments.get("when_idle") == "latest" and mode == "process-time" and moments:
-        # The newest snapshot stands for the period that ended meanwhile.
+        # The newest snapshot represents the period that ended since its commit.
         newest = moments[-1].snapshot_id
         if all(t.snapshot_id != newest for t in schedule.create):
             now = clock(context.env.now_millis())
             schedule = scheduled([*moments, Moment(newest, now)])
     if schedule.next_period is not None:
         due = schedule.next_period + period.millis + period.delay
-        why = f"is due with the first commit from {wall_clock_text(due)} on"
-        kept.append(Kept(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0))
+        why = f"due with the first commit at or after {wall_clock_text(due)}"
+        kept.append(
+            Retained(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0)
+        )
     return [(t, snapshots[t.snapshot_id]) for t in schedule.create], list(schedule.delete), kept
 
 
 def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[int], int]:
-    """From milliseconds since the epoch to the wall clock that names the tags."""
+    """A function from milliseconds since the epoch to the wall clock for tag names."""
     zone = table.options.value(
         SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
     )
@@ -174,7 +178,7 @@ def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[i
     try:
         info = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError) as e:
-        raise InvalidArgument(f"time zone {zone!r} is unknown", table=table.name) from e
+        raise InvalidArgument(f"unknown time zone {zone!r}", table=table.name) from e
 
     def wall_clock(millis: int) -> int:
         offset = datetime.fromtimestamp(millis // 1000, UTC).astimezone(info).utcoffset()
@@ -194,10 +198,10 @@ def _time_of(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int 
 def _batch_tag(
     table: FileStoreTable, tags: list[Tag], context: RunContext
 ) -> list[tuple[TaggedSnapshot, Snapshot]]:
-    """The tag of the newest snapshot, unless it has one of this name.
+    """The batch tag for the newest snapshot, unless a tag with this name exists.
 
-    Java's batch jobs replace a tag of the same day; ours leaves the first one of a day alone, and
-    never counts hand-made tags towards tag.num-retained-max (decision 0008).
+    Java's batch jobs replace a tag of the same day; we keep the first one of a day, and do not count
+    manual tags towards tag.num-retained-max (decision 0008).
     """
     latest = table.snapshots.latest()
     if latest is None:
@@ -210,7 +214,7 @@ def _batch_tag(
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without what changed meanwhile."""
+    """The plan without tags that changed after it."""
     deletion = recheck_deletion(table, plan.work.deletion)
     create = tuple(
         t
@@ -222,7 +226,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Create, then delete: whenever this stops, there are rather too many tags than too few."""
+    """Create tags first, then delete, so that an interruption leaves too many tags, not too few."""
     created = []
     if plan.work.unannounced is not None:
         write_success_file(table, plan.work.unannounced, context.env.now_millis())
@@ -232,7 +236,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         except AlreadyExists:
             continue  # a writer was faster, as Java's automatic creation takes it
         except NotFound:
-            continue  # its snapshot expired meanwhile: the next run chooses another
+            continue  # its snapshot has expired: the next run chooses another
         write_success_file(table, tag.name, context.env.now_millis())
         created.append(tag.name)
     committed = apply_deletion(table, plan.work.deletion, context)

@@ -45,7 +45,7 @@ def required(arguments: Arguments, name: str) -> str:
 
 
 def make_tag(name: str, snapshot: Snapshot, retained: int | None, context: RunContext) -> Tag:
-    """The tag; with a time to live (milliseconds) it also says when it was made."""
+    """The tag; with a time to live (milliseconds), it also has a creation time."""
     if retained is None:
         return Tag(name, snapshot)
     made = context.env.local_millis() * _NANOS_OF_MILLI
@@ -53,9 +53,9 @@ def make_tag(name: str, snapshot: Snapshot, retained: int | None, context: RunCo
 
 
 def _chosen(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
-    """The snapshot to tag; CorruptTable if its metadata is gone: nobody could read such a tag.
+    """The snapshot to tag; CorruptTable if its metadata is missing.
 
-    And whoever deletes files would stop at it, since nobody can tell what it needs.
+    Such a tag is unreadable, and jobs that delete files fail because they cannot tell what it needs.
     """
     snapshot = _named(table, arguments, context)
     data_manifests(table, snapshot)
@@ -66,7 +66,7 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
     given = {k: arguments.get(k) for k in ("snapshot", "timestamp", "watermark")}
     chosen = {k: v for k, v in given.items() if v is not None}
     if len(chosen) > 1:
-        raise InvalidArgument(f"choose one of {', '.join(chosen)}", table=table.name)
+        raise InvalidArgument(f"set only one of {', '.join(chosen)}", table=table.name)
     if "snapshot" in chosen:
         return _snapshot_or_tagged(table, cast("int", chosen["snapshot"]))
     if "timestamp" in chosen:
@@ -75,7 +75,7 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
         known = [s for s in (later, *_tagged(table)) if s is not None and s.time_millis >= millis]
         if known:
             return min(known, key=lambda s: (s.time_millis, s.id))
-        raise NotFound(f"table {table.name} has no snapshot at {millis} or later", table=table.name)
+        raise NotFound(f"table {table.name} has no snapshot at or after {millis}", table=table.name)
     if "watermark" in chosen:
         wanted = cast("int", chosen["watermark"])
         for snapshot in table.snapshots.all():
@@ -89,7 +89,7 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
 
 
 def _snapshot_or_tagged(table: FileStoreTable, snapshot_id: int) -> Snapshot:
-    """The snapshot, from a tag if it expired."""
+    """The snapshot, from a tag if it has expired."""
     found = table.snapshots.get_or_none(snapshot_id)
     if found is not None:
         return found
@@ -102,7 +102,7 @@ def _tagged(table: FileStoreTable) -> list[Snapshot]:
 
 
 def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
-    """InvalidArgument for a second automatic name on one snapshot: Java's writers then fail."""
+    """InvalidArgument for a second automatic tag on a snapshot, which makes Java writers fail."""
     if table.options.value(TAG_AUTOMATIC_CREATION) in ("none", "batch"):
         return
     period = TagPeriod.of(table.options)
@@ -115,8 +115,8 @@ def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> No
             and period.time_of(tag.name) is not None
         ):
             raise InvalidArgument(
-                f"snapshot {snapshot.id} of table {table.name} has the automatic tag "
-                f"{tag.name!r} already, and {name!r} is the name of an automatic tag",
+                f"snapshot {snapshot.id} of table {table.name} already has the automatic "
+                f"tag {tag.name!r}, and {name!r} is the name of an automatic tag",
                 table=table.name,
             )
 
@@ -126,7 +126,7 @@ def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> No
 
 @dataclass(frozen=True, slots=True)
 class NewTag:
-    """The tag to write, and the one that it replaces; `made`: it lacks only its success file."""
+    """The tag to write, and the one to replace; `made`: only its success file is missing."""
 
     tag: Tag
     old: Tag | None = None
@@ -137,7 +137,7 @@ class NewTag:
 def make_create(
     table: FileStoreTable, arguments: Arguments, context: RunContext
 ) -> MetadataPlan[NewTag]:
-    """The tag that is made; AlreadyExists if the name is taken."""
+    """The tag to create; AlreadyExists if the name is taken."""
     check_taggable(table)
     name = required(arguments, "tag")
     snapshot = _chosen(table, arguments, context)
@@ -146,7 +146,7 @@ def make_create(
         same = there.snapshot.identity == snapshot.identity
         if not same or not lacks_success_file(table, name):
             raise AlreadyExists(
-                f"tag {name!r} of table {table.name} exists already", table=table.name
+                f"tag {name!r} of table {table.name} already exists", table=table.name
             )
         action = Action(f"write the success file of tag {name!r}", details={"tag": name})
         return _plan("create_tag", table, NewTag(there, made=True), action, arguments)
@@ -157,7 +157,7 @@ def make_create(
     tag = make_tag(name, snapshot, retained, context)
     action = Action(
         f"tag snapshot {snapshot.id} as {name!r}",
-        "without time to live" if retained is None else f"for {retained} ms",
+        "without a time to live" if retained is None else f"for {retained} ms",
         {"tag": name, "snapshot": snapshot.id, "time_retained_millis": retained},
     )
     return _plan("create_tag", table, NewTag(tag), action, arguments)
@@ -166,7 +166,7 @@ def make_create(
 def apply_create(
     table: FileStoreTable, plan: MetadataPlan[NewTag], context: RunContext
 ) -> Committed:
-    """Write the tag; NotFound if its snapshot expired since the plan."""
+    """Write the tag; NotFound if its snapshot has expired after the plan."""
     tag = plan.work.tag
     if not plan.work.made:
         create_kept(table, tag)
@@ -177,7 +177,7 @@ def apply_create(
 def make_replace(
     table: FileStoreTable, arguments: Arguments, context: RunContext
 ) -> MetadataPlan[NewTag]:
-    """The tag under which another snapshot is kept; NotFound if there is no such tag."""
+    """The tag to move to another snapshot; NotFound if it does not exist."""
     name = required(arguments, "tag")
     old = table.tags.get(name)
     snapshot = _chosen(table, arguments, context)
@@ -194,9 +194,9 @@ def make_replace(
 def apply_replace(
     table: FileStoreTable, plan: MetadataPlan[NewTag], context: RunContext
 ) -> Committed:
-    """Replace the tag's file; what only the old snapshot needed goes.
+    """Replace the tag file and delete the files that only the old snapshot needs.
 
-    NotFound if the new snapshot expired since the plan: the tag then stays at the old one.
+    NotFound if the new snapshot has expired after the plan; the tag then keeps the old snapshot.
     """
     new, old = plan.work.tag, plan.work.old
     details: dict[str, object] = {"tag": new.name, "tagged_snapshot": new.snapshot.id}
@@ -224,7 +224,7 @@ def apply_replace(
 
 
 def _point_back(table: FileStoreTable, old: Tag) -> None:
-    """Give the tag its old snapshot again, if that can still be read; else it goes."""
+    """Move the tag back to its old snapshot if that is readable, else delete the tag."""
     try:
         Metadata(table).prove_readable(old.snapshot)
     except CorruptTable:
@@ -236,16 +236,16 @@ def _point_back(table: FileStoreTable, old: Tag) -> None:
 def make_rename(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[tuple[str, str]]:
-    """The old and the new name; NotFound, AlreadyExists."""
+    """The old and the new name; raises NotFound or AlreadyExists."""
     name, target = required(arguments, "tag"), required(arguments, "target_tag")
     tag, there = table.tags.get(name), table.tags.get_or_none(target)
-    # Object stores copy and then delete: an equal tag is what an interrupted run has copied.
+    # Object stores copy and then delete: an equal tag is the copy of an interrupted run.
     if there is not None and (name == target or there != replace(tag, name=target)):
         raise AlreadyExists(
-            f"tag {target!r} of table {table.name} exists already", table=table.name
+            f"tag {target!r} of table {table.name} already exists", table=table.name
         )
     what = f"rename tag {name!r} to {target!r}"
-    action = Action(what, "" if there is None else "the new name is there, the old one goes")
+    action = Action(what, "" if there is None else "the new name exists, delete the old one")
     return MetadataPlan(
         job="rename_tag",
         table=table.name,
@@ -259,7 +259,7 @@ def make_rename(
 def apply_rename(
     table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
 ) -> Committed:
-    """Move the tag's file; if that was half done, delete the old one."""
+    """Move the tag file; after an interrupted run, delete the old file."""
     name, target = plan.work
     context.fence()
     if table.tags.exists(target):

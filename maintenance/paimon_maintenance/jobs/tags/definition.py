@@ -1,4 +1,4 @@
-"""What the jobs on tags are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the jobs on tags.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAGS = Argument(
     name="tag",
     kind=Kind.TEXTS,
     default=(),
-    help="the names of the tags, given again or joined by commas",
+    help="the names of the tags, separated by commas; repeatable",
     example="before-migration",
 )
 TARGET_TAG = Argument(
@@ -33,28 +33,28 @@ SNAPSHOT = Argument(
 TIMESTAMP = Argument(
     name="timestamp",
     kind=Kind.TEXT,
-    help="tag the first snapshot committed at this time of the local wall clock (or "
-    "milliseconds since 1970) or later",
+    help="tag the first snapshot committed at or after this local wall clock time (or "
+    "milliseconds since 1970)",
     example="2024-01-31 12:00:00",
 )
 WATERMARK = Argument(
     name="watermark",
     kind=Kind.INTEGER,
-    help="tag the first snapshot whose watermark is this (milliseconds since 1970) or later",
+    help="tag the first snapshot with this watermark (milliseconds since 1970) or a later one",
     example="1706698800000",
 )
 TIME_RETAINED = Argument(
     name="time_retained",
     kind=Kind.DURATION,
-    help="how long the tag is kept (default for create_tag: tag.default-time-retained of the "
-    "table, else for ever)",
+    help="how long to keep the tag (default for create_tag: tag.default-time-retained of the "
+    "table, else forever)",
     example="30 d",
 )
 OLDER_THAN = Argument(
     name="older_than",
     kind=Kind.TEXT,
-    help="also expire every tag made before this, an age or a time of the local wall clock, "
-    "whether it has a time to live or not",
+    help="also expire every tag created before this age or local wall clock time, even without "
+    "a time to live",
     example="2024-01-31 12:00:00",
 )
 WHEN_IDLE = Argument(
@@ -62,8 +62,8 @@ WHEN_IDLE = Argument(
     kind=Kind.CHOICE,
     choices=("none", "latest"),
     default="none",
-    help="what to do when a tag is due but nobody committed since: none, as Java; latest: tag "
-    "the newest snapshot under the due name, unless it has an automatic tag already",
+    help="what to do if a tag is due but there is no new commit: none (as in Java), or latest to tag "
+    "the newest snapshot with the due name, unless it already has an automatic tag",
 )
 OPTIONS = Argument(
     name="options",
@@ -71,24 +71,24 @@ OPTIONS = Argument(
     aliases=("option",),
     kind=Kind.OPTIONS,
     default={},
-    help="table options for this run only: key=value, given again for more",
+    help="table options for this run only: key=value; repeatable",
     example="tag.automatic-creation=process-time",
 )
 
 _FREES: Final = (
-    "Deletes the tag; if its snapshot has expired, also the files that only the tag still needed."
+    "Deletes the tag and, if its snapshot has expired, the files that only the tag needs."
 )
 _PROTECTS: Final = (
-    "Every file that a snapshot, another tag or a long-lived changelog of any branch needs stays."
+    "Keeps every file that a snapshot, another tag or a long-lived changelog of any branch needs."
 )
 
 
 CREATE_TAG: Final = Job(
     name="create_tag",
-    summary="name a snapshot, so that it stays readable when it expires",
-    changes="Writes one tag file. No data are copied; files the snapshot needs are kept from now.",
-    protects="A tag of this name that exists already is never replaced (see replace_tag).",
-    undo="delete_tag.",
+    summary="create a tag, so that a snapshot stays readable after it expires",
+    changes="Writes one tag file. Copies no data; the tag retains the files of the snapshot.",
+    protects="Never replaces an existing tag (see replace_tag).",
+    undo="Run delete_tag.",
     arguments=(TAG, SNAPSHOT, TIMESTAMP, WATERMARK, TIME_RETAINED),
     examples=("caretaker run create_tag db.orders -w /lake --tag before-migration",),
     load=steps_of("paimon_maintenance.jobs.tags.create:CREATE"),
@@ -98,10 +98,10 @@ CREATE_TAG: Final = Job(
 )
 REPLACE_TAG: Final = Job(
     name="replace_tag",
-    summary="point an existing tag at another snapshot",
-    changes="Replaces the tag file; files that only the old snapshot needed are deleted.",
+    summary="move an existing tag to another snapshot",
+    changes="Replaces the tag file and deletes the files that only the old snapshot needs.",
     protects=_PROTECTS,
-    undo="replace_tag with the snapshot before, while it has not expired.",
+    undo="Run replace_tag with the previous snapshot before it expires.",
     arguments=(TAG, SNAPSHOT, TIME_RETAINED),
     examples=("caretaker run replace_tag db.orders -w /lake --tag stable --snapshot 42",),
     load=steps_of("paimon_maintenance.jobs.tags.create:REPLACE"),
@@ -112,10 +112,10 @@ REPLACE_TAG: Final = Job(
 )
 RENAME_TAG: Final = Job(
     name="rename_tag",
-    summary="give a tag another name",
+    summary="rename a tag",
     changes="Moves one tag file.",
-    protects="A tag that has the new name already stays as it is, and the job fails.",
-    undo="rename_tag back.",
+    protects="Fails if a tag with the new name exists.",
+    undo="Rename the tag back.",
     arguments=(replace(TAG, aliases=("tag_name",)), TARGET_TAG),
     examples=("caretaker run rename_tag db.orders -w /lake --tag a --target-tag b",),
     load=steps_of("paimon_maintenance.jobs.tags.create:RENAME"),
@@ -126,10 +126,10 @@ RENAME_TAG: Final = Job(
 )
 DELETE_TAG: Final = Job(
     name="delete_tag",
-    summary="delete tags, and the files that only they still needed",
+    summary="delete tags and the files that only they need",
     changes=_FREES,
     protects=_PROTECTS,
-    undo="None once the snapshot has expired; else create_tag.",
+    undo="Run create_tag. Not possible if the snapshot has expired.",
     arguments=(TAGS,),
     examples=("caretaker plan delete_tag db.orders -w /lake --tag before-migration",),
     load=steps_of("paimon_maintenance.jobs.tags.remove:DELETE"),
@@ -140,10 +140,10 @@ DELETE_TAG: Final = Job(
 )
 EXPIRE_TAGS: Final = Job(
     name="expire_tags",
-    summary="delete tags whose time to live is over",
+    summary="delete tags beyond their time to live",
     changes=_FREES,
-    protects=_PROTECTS + " Tags without time to live stay unless older_than is given.",
-    undo="None once the snapshot has expired; else create_tag.",
+    protects=_PROTECTS + " Keeps tags without a time to live unless older_than is set.",
+    undo="Run create_tag. Not possible if the snapshot has expired.",
     arguments=(OLDER_THAN,),
     examples=("caretaker run expire_tags 'db.*' -w /lake",),
     load=steps_of("paimon_maintenance.jobs.tags.remove:EXPIRE"),
@@ -154,14 +154,14 @@ EXPIRE_TAGS: Final = Job(
 )
 TRIGGER_TAG_AUTOMATIC_CREATION: Final = Job(
     name="trigger_tag_automatic_creation",
-    summary="make the automatic tags that are due, and delete those beyond their number or time",
+    summary="create due automatic tags, and delete those beyond their number or time to live",
     changes=(
-        "Writes the tags that tag.automatic-creation and its options ask for, as a commit of a "
-        "writer would, then deletes the oldest beyond tag.num-retained-max and, with "
-        "tag.time-expire-enabled, those whose time to live is over."
+        "Creates the tags that tag.automatic-creation and its options require, as a commit of a "
+        "writer does. Then deletes the oldest tags beyond tag.num-retained-max and, with "
+        "tag.time-expire-enabled, those beyond their time to live."
     ),
-    protects=_PROTECTS + " Only tags whose names are those of the period count as automatic.",
-    undo="delete_tag.",
+    protects=_PROTECTS + " Only tags with the name format of the period count as automatic.",
+    undo="Run delete_tag.",
     arguments=(WHEN_IDLE, OPTIONS),
     examples=("caretaker run trigger_tag_automatic_creation 'db.*' -w /lake",),
     load=steps_of("paimon_maintenance.jobs.tags.automatic:AUTOMATIC"),

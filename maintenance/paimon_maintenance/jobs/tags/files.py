@@ -1,4 +1,4 @@
-"""Tag files, their success files, and the release of what only tags need."""
+"""Tag files, their success files, and the deletion of files that only tags need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def free_tags(
     *,
     planned: Collection[StoredFile] | None = None,
 ) -> Removed:
-    """Do the change that lets the tags go, then delete what only they needed."""
+    """Run the change that removes the tags, then delete the files that only they need."""
 
     def delete_references() -> None:
         change()
@@ -44,19 +44,19 @@ def _success_file(table: FileStoreTable, name: str) -> str:
 
 
 def write_success_file(table: FileStoreTable, name: str, now_millis: int) -> None:
-    """Say that the tag is there, if the table wants it (Java: `SuccessFileTagCallback`)."""
+    """Write the success file of the tag if the table has it enabled (Java: `SuccessFileTagCallback`)."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         content = {"creationTime": now_millis, "modificationTime": now_millis}
         table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
 
 
 def lacks_success_file(table: FileStoreTable, name: str) -> bool:
-    """Whether a tag is to have a success file and has none: its creation was interrupted."""
+    """Whether the success file of a tag is missing because its creation was interrupted."""
     wanted = table.options.value(TAG_CREATE_SUCCESS_FILE)
     return wanted and not table.io.exists(_success_file(table, name))
 
 
 def delete_success_file(table: FileStoreTable, name: str) -> None:
-    """Take the success file away, if the table has such."""
+    """Delete the success file, if the table has it enabled."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         table.io.delete(_success_file(table, name))

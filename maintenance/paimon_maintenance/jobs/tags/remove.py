@@ -17,7 +17,8 @@ from paimon_core.refs.tags import Tag
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.tags.files import delete_success_file, free_tags
 from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
 
@@ -25,19 +26,19 @@ Arguments = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
-    """The tags that go, the files that may go with them, and journals of interrupted runs."""
+class TagDeletion:
+    """The tags to delete, the files that only they need, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
     files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
     interrupted: tuple[str, ...] = ()
 
 
-Plan = MetadataPlan[Deletion]
+Plan = MetadataPlan[TagDeletion]
 
 
 def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
-    """The named tags; those that do not exist are reported, and are an error if all are so."""
+    """The named tags; missing ones are reported, NotFound if none exists."""
     names = cast("Sequence[str]", arguments.get("tag") or ())
     if not names:
         raise InvalidArgument("argument --tag is required")
@@ -50,12 +51,12 @@ def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> P
             table=table.name,
         )
     tags = [(t, "it is named") for t in found if t is not None]
-    kept = [Kept(what=f"tag {n!r}", why="it does not exist") for n in missing]
+    kept = [Retained(what=f"tag {n!r}", why="it does not exist") for n in missing]
     return plan_deletion("delete_tag", table, tags, kept, arguments)
 
 
 def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """The tags whose time is over."""
+    """The expired tags."""
     older_than = cast("str | None", arguments.get("older_than"))
     before = (
         None
@@ -68,11 +69,11 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
 
 def expired_tags(
     table: FileStoreTable, context: RunContext, *, before: int | None = None
-) -> tuple[list[tuple[Tag, str]], list[Kept]]:
-    """The tags whose time to live is over, or that were made before a time, and why; the others."""
+) -> tuple[list[tuple[Tag, str]], list[Retained]]:
+    """The tags beyond their time to live or created before a time, with reasons, and the others."""
     now = context.env.local_millis()
     going: list[tuple[Tag, str]] = []
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     for tag in table.tags.all():
         ends = tag.expires_at_millis
         made = None if tag.create_time is None else tag.create_time // 1_000_000
@@ -81,10 +82,10 @@ def expired_tags(
         if ends is not None and ends < now:
             going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
         elif before is not None and made is not None and made < before:
-            going.append((tag, f"it was made at {wall_clock_text(made)}, before older_than"))
+            going.append((tag, f"created at {wall_clock_text(made)}, before older_than"))
         else:
             why = "no time to live" if ends is None else f"until {wall_clock_text(ends)}"
-            kept.append(Kept(what=f"tag {tag.name!r}", why=why))
+            kept.append(Retained(what=f"tag {tag.name!r}", why=why))
     return going, kept
 
 
@@ -92,10 +93,10 @@ def plan_deletion(
     job: str,
     table: FileStoreTable,
     tags: Sequence[tuple[Tag, str]],
-    kept: Sequence[Kept],
+    kept: Sequence[Retained],
     arguments: Arguments,
 ) -> Plan:
-    """The plan that deletes these tags, with what each of them frees together."""
+    """The plan that deletes these tags and the files that only they need."""
     if tags:
         check_taggable(table)
     interrupted = tuple(journals(table))
@@ -116,12 +117,14 @@ def plan_deletion(
         )
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
-    held = kept_files(garbage.held)
+    held = retained_files(garbage.held)
     return MetadataPlan(
         job=job,
         table=table.name,
         pin=latest_pin(table),
-        work=Deletion(going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted),
+        work=TagDeletion(
+            going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted
+        ),
         actions=tuple(actions),
         kept=(*kept, *held),
         effect=expiry_effect(table, going, references, garbage.files),
@@ -130,7 +133,7 @@ def plan_deletion(
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan without tags that are others by now, or were given more time."""
+    """The plan without tags that were replaced or extended after it."""
     going = tuple(
         r
         for r in plan.work.going
@@ -141,7 +144,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 
 def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Delete the tags' files, then what only they needed."""
+    """Delete the tag files, then the files that only they need."""
     work = plan.work
     details: dict[str, object] = {}
     if work.interrupted:
@@ -149,12 +152,12 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
-        # The success file first: it says that there is such a tag.
+        # The success file first: it announces the tag.
         for reference in work.going:
             context.fence()
             now = table.tags.get_or_none(reference.name)
             if now is not None and now.snapshot.identity != reference.snapshot.identity:
-                continue  # it was moved to another snapshot meanwhile
+                continue  # it was moved to another snapshot after the plan
             delete_success_file(table, reference.name)
             table.tags.delete(reference.name)
 

@@ -1,1 +1,1 @@
-"""Going back to another version of a table, and its branches."""
+"""Rolls back a table to another version, and manages its branches."""

@@ -23,7 +23,8 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import SnapshotPin, counted
+from paimon_maintenance.job.plan import SnapshotPin
+from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.versions.target import target_of
 
 Arguments = Mapping[str, object]
@@ -32,16 +33,16 @@ _PROTECTING: Final = "rollback-to-as-latest-"
 
 @dataclass(frozen=True, slots=True)
 class AsLatest:
-    """The snapshot whose files become live again, and the tag that keeps them from Java's expiry.
+    """The snapshot whose content becomes the newest, and the tag that protects its files from Java's expiry.
 
-    Java deletes what a commit took away when the snapshots before that commit expire, and does
-    not look whether a later one brought it back.  It leaves what the nearest older tag holds.
+    When snapshots expire, Java deletes the files that the next commit removed, without checking that a
+    later commit added them again.  It keeps the files of the nearest older tag.
     """
 
     target: Snapshot
     tag: Tag | None = None
     brings_back: bool = False
-    """Whether files become live again that the newest snapshot does not hold."""
+    """Whether the commit adds files that the newest snapshot does not have."""
     buckets: int = 0
     """The table's option when the plan was made."""
     unmerged: bool = False
@@ -51,7 +52,7 @@ class AsLatest:
 def make_as_latest(
     table: FileStoreTable, arguments: Arguments, context: RunContext
 ) -> MetadataPlan[AsLatest]:
-    """The snapshot whose files become live again."""
+    """The plan to commit the content of the target snapshot."""
     check_committable(table)
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
@@ -64,18 +65,18 @@ def make_as_latest(
         tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
     actions = []
     if tag is not None:
-        why = "without it, expiry by Java would delete the files that come back"
+        why = "without it, expiry by Java deletes the restored files"
         actions.append(Action(f"tag snapshot {target.id} as {tag.name!r}", why))
     if not changes.is_empty:
         actions.append(
             Action(
                 f"commit the content of snapshot {target.id} as snapshot {latest.id + 1}",
-                f"{counted(len(back), 'files')} back, {len(changes.files) - len(back):,} gone",
+                f"{counted(len(back), 'files')} added, {len(changes.files) - len(back):,} removed",
             )
         )
     unmerged = changes.is_empty and names_file_twice(table, latest)
     if unmerged:
-        why = "an interrupted run left files that are both deleted and there, which Java misreads"
+        why = "an interrupted run left files with both DELETE and ADD entries, which Java misreads"
         actions.append(Action("merge the manifests", why))
     return MetadataPlan(
         job="rollback_to_as_latest",
@@ -92,14 +93,13 @@ def make_as_latest(
 def apply_as_latest(
     table: FileStoreTable, plan: MetadataPlan[AsLatest], context: RunContext
 ) -> Committed:
-    """One OVERWRITE snapshot; what others commit meanwhile is replaced as well.
+    """Commit one OVERWRITE snapshot; it also replaces concurrent commits.
 
-    If files go back to the level that they had, a COMPACT snapshot without changes follows, in
-    whose manifests they are named once: a compaction will move them up again, and to Java a file
-    that any manifest deletes is not there, though a later one adds it.
+    If files return to their previous level, a COMPACT snapshot without changes follows, with one entry
+    per file in its manifests: to Java, a file with a DELETE entry in any manifest does not exist, even
+    if a later manifest adds it.
 
-    StalePlan, and nothing is committed, if another job removed the version before its files were
-    live again.
+    StalePlan, without a commit, if another job removed the version before its files were live.
     """
     target, tag = plan.work.target, plan.work.tag
     merging = with_full_merge(table)
@@ -125,8 +125,8 @@ def apply_as_latest(
         changes = changes_between(table, latest, target)
         if keeper is None and any(e.kind is FileKind.ADD for e in changes.files):
             raise StalePlan(
-                f"table {table.name} changed since the plan: files of snapshot {target.id} are no "
-                f"longer part of the newest one",
+                f"table {table.name} changed after the plan: the newest snapshot no longer has "
+                f"files of snapshot {target.id}",
                 table=table.name,
                 snapshot=target.id,
             )
@@ -146,7 +146,7 @@ def apply_as_latest(
             table.tags.delete(tag.name)
         raise
     if keeper is not None and not keeper.is_alive():
-        take_back(table, snapshot, f"{keeper.label}, which kept its files, was removed meanwhile")
+        take_back(table, snapshot, f"{keeper.label}, which protected its files, was removed")
         keeper.prove_alive()
     snapshots = [snapshot.id]
     if moves_files(table, snapshot):
@@ -156,9 +156,9 @@ def apply_as_latest(
 
 
 def _keeper(table: FileStoreTable, work: AsLatest) -> Reference | None:
-    """What keeps the files that come back until the commit is there, proven alive.
+    """A reference that protects the restored files until the commit, checked to be alive.
 
-    None if no file comes back: the newest snapshot holds all of them.
+    None if there are no restored files, because the newest snapshot has all of them.
     """
     if not work.brings_back:
         return None

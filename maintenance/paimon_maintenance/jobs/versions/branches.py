@@ -20,8 +20,9 @@ from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, Loss, Lost, counted, human_bytes, kept_files
-from paimon_maintenance.jobs.versions.told import in_words
+from paimon_maintenance.job.plan import Loss, LossKind, Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
@@ -36,7 +37,7 @@ def _name(arguments: Arguments, argument: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewBranch:
-    """The branch to make, and the tag at whose snapshot it begins."""
+    """The branch to create, and the tag that it starts from."""
 
     name: str
     tag: Tag | None
@@ -45,17 +46,17 @@ class NewBranch:
 def make_create(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[NewBranch]:
-    """The branch, and the tag that it begins with."""
+    """The branch, and the tag that it starts from."""
     name = _name(arguments, "branch_name")
     tag = cast("str | None", arguments.get("tag"))
     source: Tag | None = None
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     try:
         table.branches.check_new(name, tag=tag)
     except AlreadyExists:
         if not arguments.get("ignore_if_exists"):
             raise
-        kept.append(Kept(what=f"branch {name!r}", why="it exists already", count=1))
+        kept.append(Retained(what=f"branch {name!r}", why="it already exists", count=1))
     else:
         if tag is not None:
             source = _source(table, name, tag)
@@ -65,24 +66,24 @@ def make_create(
         table=table.name,
         pin=latest_pin(table),
         work=NewBranch(name, source),
-        actions=() if kept else (Action(f"begin branch {name!r}, {start}"),),
+        actions=() if kept else (Action(f"create branch {name!r}, {start}"),),
         kept=tuple(kept),
         arguments=arguments,
     )
 
 
 def _source(table: FileStoreTable, name: str, tag: str) -> Tag:
-    """The tag; NotFound that says what to do with a branch whose creation was interrupted."""
+    """The tag; NotFound has a next step if the creation of the branch was interrupted."""
     try:
         return table.tags.get(tag)
     except NotFound as e:
         if table.branches.begun(name) is not None:
-            e.next_step = f"delete_branch removes branch {name!r}, which was begun at this tag"
+            e.next_step = f"run delete_branch for branch {name!r}, whose creation from this tag was interrupted"
         raise
 
 
 def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunContext) -> Committed:
-    """Write the branch's metadata; nothing is left of it if the tag went since the plan."""
+    """Write the metadata of the branch; removes it again if the tag was deleted after the plan."""
     name, tag = plan.work.name, plan.work.tag
     if tag is None:
         table.branches.create(name)
@@ -100,7 +101,7 @@ def make_rename(
     check_branch_name(target)
     if table.branches.exists(target):
         raise AlreadyExists(
-            f"branch {target!r} of table {table.name} exists already", table=table.name
+            f"branch {target!r} of table {table.name} already exists", table=table.name
         )
     return MetadataPlan(
         job="rename_branch",
@@ -123,9 +124,9 @@ def apply_rename(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDeletion:
-    """The branches, their references, and the files that may go with them.
+    """The branches, their references, and the files that only they need.
 
-    Nobody can tell what those `without_schema` need: their files are left to the orphan job.
+    The files of branches `without_schema` are unknown, so they are left to remove_orphan_files.
     """
 
     names: tuple[str, ...] = ()
@@ -138,9 +139,9 @@ class BranchDeletion:
 def make_delete(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[BranchDeletion]:
-    """The references of the branches, and what only they need.
+    """The references of the branches and the files that only they need.
 
-    NotFound, or InvalidArgument for a branch that the table reads or is read from.
+    NotFound for a missing branch, InvalidArgument for a fallback or primary branch of the table.
     """
     wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
     if not wanted:
@@ -160,9 +161,9 @@ def make_delete(
     actions = [
         Action(
             f"delete branch {name!r}",
-            "it has no schema; what only it needs is left to remove_orphan_files"
+            "it has no schema; its files are left to remove_orphan_files"
             if name in broken
-            else f"with {in_words(r for r in going if r.table.branch == name)}",
+            else f"with {describe_references(r for r in going if r.table.branch == name)}",
         )
         for name in names
     ]
@@ -184,13 +185,13 @@ def make_delete(
             without_schema=tuple(broken),
         ),
         actions=tuple(actions),
-        kept=tuple(kept_files(garbage.held)),
+        kept=tuple(retained_files(garbage.held)),
         effect=expiry_effect(
             table,
             going,
             references,
             garbage.files,
-            branches=Loss(Lost.BRANCHES, len(names), len(table.branches.names())),
+            branches=Loss(LossKind.BRANCHES, len(names), len(table.branches.names())),
         ),
         arguments=arguments,
     )
@@ -199,12 +200,12 @@ def make_delete(
 def apply_delete(
     table: FileStoreTable, plan: MetadataPlan[BranchDeletion], context: RunContext
 ) -> Committed:
-    """Delete the branches, schemas last, for a branch without schema stops every other job."""
+    """Delete the branches, schemas last, because a branch without a schema makes other jobs fail."""
     work = plan.work
     details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
     for name in work.without_schema:
         context.fence()
-        # First of all, for while one is there nobody can tell what is garbage.
+        # First, because garbage cannot be determined while such a branch exists.
         table.branches.delete(name)
     if work.interrupted:
         context.fence()
@@ -238,12 +239,14 @@ def apply_delete(
 
 def _check_deletable(table: FileStoreTable, name: str) -> None:
     if name == table.branch:
-        raise InvalidArgument(f"branch {name!r} cannot be deleted from within", table=table.name)
+        raise InvalidArgument(
+            f"branch {name!r} is the current branch and cannot be deleted", table=table.name
+        )
     _check_exists(table, name)
     for option in (FALLBACK_BRANCH, PRIMARY_BRANCH):
         if table.schema.options.get(option) == name:
             raise InvalidArgument(
-                f"branch {name!r} of table {table.name} is read as {option}",
+                f"branch {name!r} of table {table.name} is in use as {option}",
                 table=table.name,
                 next_step=f"unset {option} first",
             )
@@ -251,7 +254,7 @@ def _check_deletable(table: FileStoreTable, name: str) -> None:
 
 def _check_exists(table: FileStoreTable, name: str) -> None:
     if name == MAIN_BRANCH:
-        raise InvalidArgument("the main branch can be neither deleted nor renamed")
+        raise InvalidArgument("the main branch cannot be deleted or renamed")
     if not table.branches.exists(name):
         raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
 

@@ -1,4 +1,4 @@
-"""What the jobs on versions are called, take and promise; nothing heavy is imported here."""
+"""The definitions of the jobs on versions and branches.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ SNAPSHOT = Argument(
     name="snapshot",
     kind=Kind.INTEGER,
     aliases=("snapshot_id",),
-    help="the snapshot to go back to",
+    help="the snapshot to roll back to",
     example="12",
 )
-TAG = Argument(name="tag", kind=Kind.TEXT, help="the tag to go back to", example="before-migration")
+TAG = Argument(
+    name="tag", kind=Kind.TEXT, help="the tag to roll back to", example="before-migration"
+)
 TIMESTAMP = Argument(
     name="timestamp",
     kind=Kind.TEXT,
-    help="go back to the last snapshot committed at this time of the local wall clock (or "
-    "milliseconds since 1970) or before",
+    help="roll back to the last snapshot committed at or before this local wall clock time (or "
+    "milliseconds since 1970)",
     example="2024-01-31 12:00:00",
 )
 WATERMARK = Argument(
     name="watermark",
     kind=Kind.INTEGER,
-    help="go back to the last snapshot whose watermark is this (milliseconds since 1970) or less",
+    help="roll back to the last snapshot with this watermark (milliseconds since 1970) or an earlier one",
     example="1706698800000",
 )
 SAFETY_TAG = Argument(
     name="safety_tag",
     kind=Kind.DURATION,
     default=7 * 86_400_000,
-    help="tag the newest snapshot before, for this long, so that nothing is lost yet; 0: no tag. "
-    "Only made for tables with write-only=true, since expiry by Java relies on tags in the order "
+    help="how long to keep a safety tag of the newest snapshot, created before the change; 0: no tag. "
+    "Only for tables with write-only=true, because expiry by Java requires tags in the order "
     "of snapshot ids",
     example="7 d",
 )
@@ -50,18 +52,18 @@ BRANCHES = replace(
     BRANCH,
     kind=Kind.TEXTS,
     default=(),
-    help="the names of the branches, given again or joined by commas",
+    help="the names of the branches, separated by commas; repeatable",
 )
 FROM_TAG = Argument(
     name="tag",
     kind=Kind.TEXT,
-    help="the tag that the branch begins with (default: it begins empty)",
+    help="the tag that the branch starts from (default: an empty branch)",
 )
 IGNORE_IF_EXISTS = Argument(
     name="ignore_if_exists",
     kind=Kind.BOOLEAN,
     default=False,
-    help="do nothing if there is a branch of this name already, whatever it began with",
+    help="do nothing if a branch with this name exists, whatever it started from",
 )
 NEW_NAME = Argument(
     name="target_branch",
@@ -73,17 +75,17 @@ NEW_NAME = Argument(
 
 ROLLBACK: Final = Job(
     name="rollback",
-    summary="go back to a snapshot, tag, time or watermark; everything later goes",
+    summary="roll back to a snapshot, tag, time or watermark, and delete everything later",
     changes=(
-        "Deletes all later snapshots, changelogs and tags, then the files that only they needed "
-        "(Java leaves those as orphans)."
+        "Deletes all later snapshots, changelogs and tags, then the files that only they need "
+        "(Java leaves these as orphans)."
     ),
     protects=(
-        "A safety tag keeps the newest snapshot for a week, if the table is write-only. A commit "
-        "made since the plan stops the job. Files that other branches need stay."
+        "If the table is write-only, a safety tag keeps the newest snapshot for a week. A commit "
+        "after the plan stops the job. Keeps files that other branches need."
     ),
-    undo="rollback_to_as_latest to the safety tag that the report names, until it expires; none "
-    "without one.",
+    undo="Run rollback_to_as_latest with the safety tag from the report before it expires. Not "
+    "possible without a safety tag.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK, SAFETY_TAG),
     examples=("caretaker plan rollback db.orders -w /lake --snapshot 42",),
     load=steps_of("paimon_maintenance.jobs.versions.rollback:ROLLBACK"),
@@ -93,17 +95,17 @@ ROLLBACK: Final = Job(
 )
 ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
-    summary="make the content of a snapshot or tag the newest again, and keep all history",
+    summary="commit the content of a snapshot or tag as the newest snapshot, and keep all history",
     changes=(
-        "Commits one OVERWRITE snapshot with the files of the chosen one, which gets a tag unless "
-        "it has one without a time to live; a COMPACT one follows if files change their level. "
-        "Nothing is deleted."
+        "Commits one OVERWRITE snapshot with the files of the chosen snapshot, and tags that snapshot "
+        "unless it has a tag without a time to live. If files change their level, also commits a "
+        "COMPACT snapshot. Deletes nothing."
     ),
     protects=(
-        "All snapshots and tags stay. The tag keeps the files that came back from expiry by Java; "
-        "delete it once all snapshots before the new one have expired."
+        "Keeps all snapshots and tags. The tag protects the restored files from expiry by Java; "
+        "delete it when all snapshots before the new one have expired."
     ),
-    undo="rollback_to_as_latest to the snapshot before.",
+    undo="Run rollback_to_as_latest with the previous snapshot.",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK),
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
     load=steps_of("paimon_maintenance.jobs.versions.as_latest:AS_LATEST"),
@@ -112,12 +114,12 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
 )
 CREATE_BRANCH: Final = Job(
     name="create_branch",
-    summary="begin a branch, empty or at a tag",
-    changes="Writes the metadata of the branch; data are shared.",
-    protects="A branch of this name that exists stays as it is, and the job fails. The tag, its "
-    "snapshot and its manifests are proven before the branch is made and again after; if the tag "
-    "was deleted or moved in between, nothing is left of the branch.",
-    undo="delete_branch.",
+    summary="create a branch, empty or from a tag",
+    changes="Writes the metadata of the branch; data files are shared.",
+    protects="Fails if a branch with this name exists. Checks the tag, its snapshot and its manifests "
+    "before and after creating the branch, and removes the branch if the tag was deleted or moved "
+    "in between.",
+    undo="Run delete_branch.",
     arguments=(BRANCH, FROM_TAG, IGNORE_IF_EXISTS),
     examples=("caretaker run create_branch db.orders -w /lake --name test --tag stable",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:CREATE"),
@@ -128,10 +130,10 @@ CREATE_BRANCH: Final = Job(
 )
 RENAME_BRANCH: Final = Job(
     name="rename_branch",
-    summary="give a branch another name",
-    changes="Moves the folder of the branch's metadata.",
-    protects="A branch that has the new name already stays as it is, and the job fails.",
-    undo="rename_branch back.",
+    summary="rename a branch",
+    changes="Moves the metadata folder of the branch.",
+    protects="Fails if a branch with the new name exists.",
+    undo="Rename the branch back.",
     arguments=(FROM_BRANCH, NEW_NAME),
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:RENAME"),
@@ -142,11 +144,11 @@ RENAME_BRANCH: Final = Job(
 )
 DELETE_BRANCH: Final = Job(
     name="delete_branch",
-    summary="delete branches, and the files that only they needed",
-    changes="Deletes the branches' metadata, then the files that nothing else needs.",
-    protects="Every file that main or another branch needs stays. A branch that "
-    "scan.fallback-branch or scan.primary-branch names is refused.",
-    undo="None.",
+    summary="delete branches and the files that only they need",
+    changes="Deletes the metadata of the branches, then the files that only they need.",
+    protects="Keeps every file that main or another branch needs. Fails for the branch of "
+    "scan.fallback-branch or scan.primary-branch.",
+    undo="Not possible: the files are deleted.",
     arguments=(BRANCHES,),
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),
     load=steps_of("paimon_maintenance.jobs.versions.branches:DELETE"),
@@ -156,20 +158,20 @@ DELETE_BRANCH: Final = Job(
 )
 FAST_FORWARD: Final = Job(
     name="fast_forward",
-    summary="make main what a branch is",
+    summary="replace main with the content of a branch",
     changes=(
-        "Deletes what main does not share with the branch from the branch's first snapshot on, "
-        "copies the branch's schemas, snapshots and tags, then deletes the files that only main "
-        "needed (Java leaves those as orphans). The branch stays."
+        "From the first snapshot of the branch on, deletes the versions of main that the branch does "
+        "not have. Copies the schemas, snapshots and tags of the branch, then deletes the files that "
+        "only main needs (Java leaves these as orphans). Keeps the branch."
     ),
     protects=(
-        "A safety tag keeps main's newest snapshot for a week, if the table is write-only and main "
-        "and the branch have the same schemas up to that snapshot's. A commit to main since the "
-        "plan stops the job, and so does a guard if more than half of main's files would go. Files of "
-        "other branches stay."
+        "If the table is write-only, and main and the branch have the same schemas up to that of the "
+        "newest snapshot of main, a safety tag keeps this snapshot for a week. A commit to main after "
+        "the plan stops the job. A guard stops the job if it deletes more than half of the files of "
+        "main. Keeps files of other branches."
     ),
-    undo="rollback_to_as_latest to the safety tag that the report names, until it expires; none "
-    "without one.",
+    undo="Run rollback_to_as_latest with the safety tag from the report before it expires. Not "
+    "possible without a safety tag.",
     arguments=(BRANCH, SAFETY_TAG),
     examples=("caretaker plan fast_forward db.orders -w /lake --name test",),
     load=steps_of("paimon_maintenance.jobs.versions.fast_forward:STEPS"),

@@ -1,8 +1,8 @@
-"""fast_forward (Java: `FileSystemBranchManager.fastForward`): main becomes what a branch is.
+"""fast_forward (Java: `FileSystemBranchManager.fastForward`): replaces main with a branch.
 
-What main and the branch do not share from the branch's first snapshot on goes from main, then the
-branch's schemas, snapshots and tags are copied.  Interrupted at any point, main is a shorter
-history of either, and a second run goes on: what is equal by then is left alone.
+From the first snapshot of the branch on, deletes the versions of main that the branch does not have, then
+copies the schemas, snapshots and tags of the branch.  After an interruption, main is a shorter history of
+one of the two, and the next run continues: it skips versions that are already equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import (
-    finish_interrupted,
     journals,
     read_journals,
     release,
@@ -39,14 +38,15 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Kept, counted, human_bytes, kept_files
+from paimon_maintenance.job.plan import Retained, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
+from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
-from paimon_maintenance.jobs.versions.settle import check_quiet, settle
-from paimon_maintenance.jobs.versions.told import in_words
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_FAST_FORWARD,
     is_safety_tag,
-    make_safety_tag,
     safety_tag,
 )
 from paimon_maintenance.storage.bulk import delete_paths
@@ -54,9 +54,10 @@ from paimon_maintenance.storage.bulk import delete_paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
-    """The branch, its newest snapshot, what goes from main, what is copied, and main's newest now.
+    """The branch and its newest snapshot, the references to delete from main and to copy to it, and the
+    newest snapshot of main.
 
-    `safety` is the tag that keeps that snapshot, where one is made.
+    `safety` is the tag that keeps that snapshot, if there is one.
     """
 
     branch: FileStoreTable
@@ -73,10 +74,10 @@ Plan = MetadataPlan[FastForward]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
-    """What main loses and what it gets; NotFound for a branch that is not there or is empty."""
+    """The references to delete and to copy; NotFound for a missing or empty branch."""
     name = cast("str | None", arguments.get("branch_name"))
     if not name or name == MAIN_BRANCH or table.branch != MAIN_BRANCH:
-        raise InvalidArgument("name a branch other than main; it is main that is moved forward")
+        raise InvalidArgument("pass a branch other than main, and run the job on main")
     if not table.branches.exists(name):
         raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
     references = all_references(table)
@@ -95,11 +96,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         r
         for r in mine
         if _same(r) not in kept
-        # Safety tags stay until their time is over, if main can read them afterwards.
+        # Keep safety tags until they expire, if main can read them afterwards.
         and not (r.kind is RefKind.TAG and is_safety_tag(r.name) and r.snapshot.schema_id in shared)
     ]
     coming = [r for r in theirs if _same(r) not in there]
-    left: list[Kept] = []
+    left: list[Retained] = []
     latest = table.snapshots.latest()
     interrupted = tuple(journals(table))
     safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
@@ -107,14 +108,14 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if safety is not None:
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
-    left += kept_files(garbage.held)
+    left += retained_files(garbage.held)
     live = scan_files(table, latest) if latest is not None else []
     actions = []
     if going or coming:
         actions.append(
             Action(
-                f"move main to branch {name!r}: {in_words(going)} of main go, "
-                f"{in_words(coming)} come",
+                f"move main to branch {name!r}: delete {describe_references(going)} of main, "
+                f"copy {describe_references(coming)}",
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
             )
@@ -153,7 +154,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
 def _check_adjoins(
     table: FileStoreTable, references: Sequence[Reference], line: Sequence[Reference]
 ) -> None:
-    """InvalidArgument if the branch has a gap, or if one would open between main and the branch."""
+    """InvalidArgument if the branch has a gap, or if there is a gap between main and the branch."""
     gaps = gaps_in([r.snapshot.id for r in line])
     first = line[0].snapshot.id
     older = [
@@ -165,19 +166,19 @@ def _check_adjoins(
         return
     before, after = (gaps[0].before, gaps[0].after) if gaps else (max(older), first)
     raise InvalidArgument(
-        f"main of table {table.name} would get snapshot {after} right after {before}",
+        f"main of table {table.name} would have snapshot {after} directly after {before}",
         table=table.name,
         snapshot=after,
-        next_step="a line of snapshots must not have a gap: repair the branch, or expire the "
-        "older snapshots of main",
+        next_step="snapshots must not have a gap: repair the branch, or expire the older snapshots "
+        "of main",
     )
 
 
 def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
-    """Numbers up to which main's schemas and the branch's are the same files.
+    """The ids of the oldest schemas that are identical in main and the branch.
 
-    A version of main can be read after the move only if its schema, and those of its files, which
-    are older, stay what they are.
+    A version of main stays readable after the move only if its schema and the older schemas of its files
+    do not change.
     """
     ours, theirs = table.schemas.ids(), set(branch.schemas.ids())
     shared: set[int] = set()
@@ -197,16 +198,16 @@ def _safety_tag(
     interrupted: Sequence[str],
     arguments: Mapping[str, object],
     context: RunContext,
-    left: list[Kept],
+    left: list[Retained],
 ) -> Tag | None:
-    """The tag that keeps main's newest snapshot; None if it stays, or could not be read later."""
+    """The tag for the newest snapshot of main; None if it stays, or is unreadable after the move."""
     lost = {r.snapshot.identity for r in going if r.kind is RefKind.SNAPSHOT}
     retained = cast("int | None", arguments.get("safety_tag"))
     if latest is None or latest.identity not in lost or not retained:
         return None
     if latest.schema_id not in shared:
-        why = "main and the branch have other schemas, so that it could not be read any more"
-        left.append(Kept(what="no safety tag", why=why, count=0))
+        why = "main and the branch have different schemas, so a tag would be unreadable"
+        left.append(Retained(what="no safety tag", why=why, count=0))
         return None
     return safety_tag(
         table,
@@ -221,35 +222,34 @@ def _safety_tag(
 
 
 def _same(reference: Reference) -> tuple[object, ...]:
-    """What is equal in both branches of a reference that they share."""
+    """The key by which references of both branches are compared."""
     return (reference.kind, reference.name, reference.snapshot.identity)
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan; StalePlan if somebody committed to main since, for that would be lost unseen."""
+    """The plan; StalePlan if main has new commits, which the move would silently delete."""
     now, then = table.snapshots.latest(), plan.work.latest
     if (now and now.identity) != (then and then.identity):
-        raise StalePlan(f"table {table.name} was committed to since the plan", table=table.name)
+        raise StalePlan(f"table {table.name} has new commits since the plan", table=table.name)
     return plan
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Delete what main alone has, copy what the branch has, then free files."""
+    """Delete the versions that only main has, copy those of the branch, then delete files."""
     work = plan.work
     details: dict[str, object] = {"moved_to": work.branch.branch}
     work.newest.prove_alive()
     metadata = Metadata(work.branch)
     for reference in work.coming:
         metadata.prove_readable(reference.snapshot)
-    if work.interrupted:
-        context.fence()
-        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
-    if work.safety is not None:
-        context.fence()
-        make_safety_tag(table, work.safety)
-        details["safety_tag"] = work.safety.name
-    if work.latest is not None and any(r.kind is RefKind.SNAPSHOT for r in work.going):
-        check_quiet(table, work.latest, context.env)
+    details |= prepare_removal(
+        table,
+        context,
+        interrupted=work.interrupted,
+        safety=work.safety,
+        latest=work.latest,
+        going=work.going,
+    )
     removed = release(
         table,
         work.going,
@@ -263,7 +263,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
 
 def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
-    """Snapshots first; if the branch or main changes meanwhile, main is put back as it was."""
+    """Move snapshots first; if the branch or main changes during the move, restore main."""
     going = [r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT]
     removal = Removal(table.snapshots, Side.END, fence=context.fence)
     if going:
@@ -288,14 +288,14 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None
 def _copy_snapshots(
     table: FileStoreTable, work: FastForward, removal: Removal, context: RunContext
 ) -> None:
-    """Oldest first; afterwards each one's source must be alive, or its files may be gone."""
+    """Copy the oldest first.  Afterwards each source must exist, or its files may be deleted."""
     coming = [r for r in work.coming if r.kind is RefKind.SNAPSHOT]
     for reference in sorted(coming, key=lambda r: r.snapshot.id):
         removal.add(reference.snapshot)
     newest = work.newest.snapshot.id
     table.snapshots.write_latest_hint(newest)
     if work.latest is not None and work.going:
-        settle(table, work.latest, context.env)
+        wait_for_inflight_commits(table, work.latest, context.env)
     check_no_straggler(table.snapshots, newest)
     for reference in (*coming, work.newest):
         reference.prove_alive()
@@ -319,10 +319,10 @@ def _replace_changelogs_and_tags(
         try:
             content = table.io.read_bytes(work.branch.paths.tag(reference.name))
         except FileNotFoundError:
-            continue  # it was deleted meanwhile
+            continue  # it was deleted after the plan
         table.io.overwrite(table.paths.tag(reference.name), content)
         if not reference.is_alive():
-            # Its files may have gone before it was here.
+            # Its files may have been deleted before the copy existed.
             table.tags.delete(reference.name)
 
 

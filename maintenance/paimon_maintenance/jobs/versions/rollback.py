@@ -21,7 +21,6 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import (
-    finish_interrupted,
     journals,
     read_journals,
     release,
@@ -35,14 +34,15 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Kept, SnapshotPin, counted, human_bytes, kept_files
-from paimon_maintenance.jobs.versions.settle import check_quiet, settle
+from paimon_maintenance.job.plan import Retained, SnapshotPin, retained_files
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
+from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
+from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.jobs.versions.target import target_of
-from paimon_maintenance.jobs.versions.told import in_words
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_ROLLBACK,
     is_safety_tag,
-    make_safety_tag,
     safety_tag,
 )
 from paimon_maintenance.storage.bulk import delete_paths
@@ -52,10 +52,10 @@ Arguments = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """Where to, what goes, and the tag that keeps what is newest now.
+    """The target, the references to delete, and the safety tag of the newest snapshot.
 
-    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target
-    has expired, and its file is made again from the tag.
+    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target has
+    expired, and its file is created from the tag.
     """
 
     target: Snapshot
@@ -75,7 +75,7 @@ Plan = MetadataPlan[Rollback]
 
 
 def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Plan:
-    """What is later than the target, and goes."""
+    """The references later than the target, which the rollback deletes."""
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
     _check_in_line(table, target, latest)
@@ -86,10 +86,10 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         for r in references
         if r.table.branch == table.branch
         and r.snapshot.id > target.id
-        # Safety tags stay until their time is over, also those of earlier rollbacks.
+        # Keep safety tags until they expire, including those of earlier rollbacks.
         and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
     ]
-    kept: list[Kept] = []
+    kept: list[Retained] = []
     interrupted = tuple(journals(table))
     safety = None
     if going:
@@ -112,7 +112,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     if going or source.kind is RefKind.TAG:
         actions.append(
             Action(
-                f"go back from snapshot {latest.id} to {target.id}, deleting {in_words(going)}",
+                f"roll back from snapshot {latest.id} to {target.id}, deleting {describe_references(going)}",
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
                 {"target": target.id, "deleted": [r.label for r in going]},
             )
@@ -120,9 +120,9 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         if safety is not None:
             actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
     else:
-        why = "it is the newest already"
-        kept.append(Kept(what=f"snapshot {target.id}", why=why))
-    kept += kept_files(garbage.held)
+        why = "it is already the newest"
+        kept.append(Retained(what=f"snapshot {target.id}", why=why))
+    kept += retained_files(garbage.held)
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
@@ -149,7 +149,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
 
 
 def _source(table: FileStoreTable, target: Snapshot) -> Reference:
-    """What holds the target now: its snapshot, or else a tag."""
+    """The reference that holds the target: its snapshot, or else a tag."""
     source = snapshot_reference(table, target)
     if source.is_alive():
         return source
@@ -157,7 +157,7 @@ def _source(table: FileStoreTable, target: Snapshot) -> Reference:
     tag = next(tags, None)
     if tag is None:
         raise NotFound(
-            f"snapshot {target.id} of table {table.name} expired meanwhile",
+            f"snapshot {target.id} of table {table.name} has expired",
             table=table.name,
             snapshot=target.id,
         )
@@ -165,56 +165,55 @@ def _source(table: FileStoreTable, target: Snapshot) -> Reference:
 
 
 def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) -> None:
-    """InvalidArgument for a version that the history of now does not lead to.
+    """InvalidArgument for a version that is not part of the current history.
 
-    A tag from before a rollback, or before a fast-forward, may have a number that another snapshot
-    has by now, or one that lies further on, so that snapshots between would be missing.
+    A tag from before a rollback or fast-forward may have an id that another snapshot has now, or a later
+    id, so that the snapshots in between are missing.
     """
     there = table.snapshots.get_or_none(target.id)
     if there is not None and there.identity != target.identity:
-        why = f"snapshot {target.id} of table {table.name} is another one by now"
+        why = f"snapshot {target.id} of table {table.name} has been replaced"
     elif there is None and target.id > latest.id + 1:
         why = (
-            f"the newest snapshot of table {table.name} is {latest.id}: those between it and "
-            f"{target.id} are gone"
+            f"the newest snapshot of table {table.name} is {latest.id}: the snapshots between it and "
+            f"{target.id} are missing"
         )
     else:
         return
     raise InvalidArgument(
-        f"{why}, so there is no going back to it",
+        f"{why}, so rollback to it is not possible",
         table=table.name,
         snapshot=target.id,
-        next_step="use rollback_to_as_latest, which commits its content as the newest snapshot",
+        next_step="use rollback_to_as_latest to commit its content as the newest snapshot",
     )
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan; StalePlan if somebody committed since, for that would be lost unseen."""
+    """The plan; StalePlan after new commits, which the rollback would silently delete."""
     latest = table.snapshots.latest()
     if latest is None or latest.identity != plan.work.latest.identity:
         raise StalePlan(
-            f"table {table.name} got snapshot {latest.id if latest else None} since the plan was "
-            f"made from {plan.work.latest.id}",
+            f"table {table.name} has a new snapshot {latest.id if latest else None} since the plan "
+            f"from {plan.work.latest.id}",
             table=table.name,
         )
     return plan
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Tag, go back, delete what only the later versions needed."""
+    """Create the safety tag, roll back, and delete the files that only later versions need."""
     work = plan.work
     details: dict[str, object] = {"rolled_back_to": work.target.id}
     work.source.prove_alive()
     Metadata(table).prove_readable(work.target)
-    if work.interrupted:
-        context.fence()
-        details["finished"] = finish_interrupted(table, work.interrupted).to_json()
-    if work.safety is not None:
-        context.fence()
-        make_safety_tag(table, work.safety)
-        details["safety_tag"] = work.safety.name
-    if any(r.kind is RefKind.SNAPSHOT for r in work.going):
-        check_quiet(table, work.latest, context.env)
+    details |= prepare_removal(
+        table,
+        context,
+        interrupted=work.interrupted,
+        safety=work.safety,
+        latest=work.latest,
+        going=work.going,
+    )
     removed = release(
         table,
         work.going,
@@ -229,10 +228,10 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
 
 def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:
-    """Newest to oldest, so that there is no gap whenever this stops.
+    """Delete from newest to oldest, so that an interruption leaves no gap.
 
-    Java writes the LATEST hint before.  If the target then expires, the hint names nothing, and
-    Java cannot read the table; without a hint, readers list the folder.
+    Java writes the LATEST hint first.  If the target then expires, the hint is dangling and Java cannot
+    read the table.  Without a hint, readers list the folder.
     """
     target = work.target
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}
@@ -241,8 +240,8 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
     context.fence()
     table.snapshots.delete_latest_hint()
     if work.revives:
-        # Back to a tag whose snapshot expired before the plan was made.  The oldest snapshot that
-        # goes stays until the target is there: a table must not be without any.
+        # Roll back to a tag whose snapshot expired before the plan.  Keep the oldest snapshot until
+        # the target exists: a table must always have a snapshot.
         if going[1:]:
             remove_newest(removal, going[1:], back_to=going[0].id, prove=work.source.prove_alive)
         removal.add(without_lost_changelog(table.io, table.paths, target))
@@ -258,14 +257,14 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
         going,
         back_to=target.id,
         prove=prove,
-        settle=partial(settle, table, work.latest, context.env),
+        settle=partial(wait_for_inflight_commits, table, work.latest, context.env),
     )
     if work.revives and target.id == min(table.snapshots.ids()):
         table.snapshots.write_earliest_hint(target.id)
     Metadata(table).prove_readable(target)
     table.snapshots.write_latest_hint(target.id)
     if work.revives and table.changelogs.exists(target.id):
-        # A changelog stands for a snapshot that is gone, and this one is back.
+        # A changelog replaces a deleted snapshot, but this snapshot exists again.
         context.fence()
         table.changelogs.delete(target.id)
         table.changelogs.delete_hints()

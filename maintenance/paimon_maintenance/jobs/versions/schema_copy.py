@@ -1,4 +1,4 @@
-"""Main gets the schemas of a branch, and gets its own back if the move is undone."""
+"""Copies the schemas of a branch to main, and can restore those of main."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_core.file_store_table import FileStoreTable
 
 @dataclass(slots=True)
 class SchemaCopy:
-    """Copies the schemas of `branch` to `table`, whose own ones it remembers."""
+    """Copies the schemas of `branch` to `table`, and remembers the replaced ones."""
 
     table: FileStoreTable
     branch: FileStoreTable
@@ -19,15 +19,15 @@ class SchemaCopy:
     _replaced: dict[int, bytes | None] = field(default_factory=dict)
 
     def copy(self) -> None:
-        """Write what differs; schemas that the branch does not have go.
+        """Write the different schemas, and delete those that the branch does not have.
 
-        StalePlan, before anything is written, if the branch is gone.
+        StalePlan, before any change, if the branch does not exist.
         """
         io = self.table.io
         theirs = {n: self._read(self.branch, n) for n in self.branch.schemas.ids()}
         if not theirs or None in theirs.values():
             raise StalePlan(
-                f"branch {self.branch.branch} of table {self.table.name} was removed meanwhile",
+                f"branch {self.branch.branch} of table {self.table.name} was removed after the plan",
                 table=self.table.name,
             )
         for number, content in theirs.items():
@@ -45,7 +45,7 @@ class SchemaCopy:
                 io.delete(self.table.paths.schema(number))
 
     def undo(self) -> None:
-        """Write back what was replaced or deleted, and delete what was new."""
+        """Restore replaced and deleted schemas, and delete new ones."""
         for number, content in self._replaced.items():
             self.fence()
             path = self.table.paths.schema(number)

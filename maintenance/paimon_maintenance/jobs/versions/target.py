@@ -1,4 +1,4 @@
-"""Which version of a table the arguments of a rollback name."""
+"""The target version of a rollback, from its arguments."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Arguments = Mapping[str, object]
 
 
 def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
-    """The snapshot that is meant; NotFound, or InvalidArgument unless exactly one way is used."""
+    """The target snapshot; NotFound, or InvalidArgument unless exactly one argument is set."""
     given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp", "watermark")}
     chosen = {k: v for k, v in given.items() if v is not None}
     if len(chosen) != 1:
         raise InvalidArgument(
-            "choose one of snapshot, tag, timestamp and watermark", table=table.name
+            "set exactly one of snapshot, tag, timestamp and watermark", table=table.name
         )
     if "tag" in chosen:
         return table.tags.get(cast("str", chosen["tag"])).snapshot
@@ -37,7 +37,7 @@ def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) 
     at = table.snapshots.at_or_before_time(millis)
     if at is None:
         raise NotFound(
-            f"table {table.name} has no snapshot at {millis} or before", table=table.name
+            f"table {table.name} has no snapshot at or before {millis}", table=table.name
         )
     return at
 

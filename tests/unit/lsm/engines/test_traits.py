@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -19,11 +17,6 @@ from tests.lakes import ENV, Lake
 from tests.made_up_engine import LARGEST
 
 OPTIONS = {"bucket": "1", "merge-engine": "largest", "num-sorted-run.compaction-trigger": "2"}
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 @pytest.fixture

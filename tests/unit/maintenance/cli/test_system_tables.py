@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from command_line import caretaker
 from lakes import Lake
@@ -15,8 +13,7 @@ from paimon_core.table.system.read import SYSTEM_TABLES, VIEWS
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key("db.t", partitioned=True)
     lake.fill(3)
     lake.table().branches.create("b")

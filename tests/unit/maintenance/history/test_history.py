@@ -218,13 +218,13 @@ def test_a_history_that_cannot_be_written_fails_no_job(broken, tmp_path):
     report = run_table(request(lake, "compact"), RunServices(history=SqlHistory(broken)))
     assert report.status is Status.SUCCESS
     (warning,) = report.warnings
-    assert warning.startswith("the history could not be written: ")
+    assert warning.startswith("cannot write the history: ")
     assert report.to_json()["warnings"] == [warning]
     plan_table(request(lake, "compact"), RunServices(history=SqlHistory(broken)))
 
 
 def test_a_database_that_does_not_answer_is_named(tmp_path):
-    with pytest.raises(MaintenanceError, match="cannot be read") as caught:
+    with pytest.raises(MaintenanceError, match="cannot read the history") as caught:
         SqlHistory("postgresql+psycopg://me:secret@127.0.0.1:1/none").newest()
     assert "secret" not in str(caught.value)
     (tmp_path / "history.db").write_text("no database, but long enough to be taken for one " * 50)
@@ -283,7 +283,7 @@ def test_the_command_line_writes_and_shows_it(tmp_path):
     lake.fill(3)
     none = caretaker("history")
     assert none.code == 2
-    assert "no history yet" in none.err
+    assert "there is no history" in none.err
     caretaker("plan", "compact", "db.t", "-w", lake.warehouse)
     caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     caretaker(

@@ -14,7 +14,7 @@ from lakes import Lake
 from processes import wait_until
 
 from paimon_maintenance.history.entry import Actor, Entry, entry_of_start
-from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, settle_lost_runs
+from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, close_lost_runs
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.commit_user import commit_user, is_of_run, pattern_of_run
 from paimon_maintenance.job.report import Status
@@ -138,7 +138,7 @@ def test_what_has_expired_since_leaves_the_outcome_unknown(lake, history):
     plan(lake, history)
     lost = newest_run(history)
     assert (lost.status, lost.exit_code) == ("unknown_outcome", 8)
-    assert "snapshots 4 to 5 were made after it started and have expired" in str(lost.error)
+    assert "snapshots 4 to 5 were committed after its start and have expired" in str(lost.error)
 
 
 def test_a_rollback_since_leaves_the_outcome_unknown(lake, history):
@@ -158,7 +158,7 @@ def start(lake: Lake, **parts: object) -> Entry:
 
 
 def settled(lake: Lake, history: SqlHistory, *, actor: Actor, at: int = NOW) -> list[str]:
-    found = settle_lost_runs(
+    found = close_lost_runs(
         *(history, lake.table()),
         warehouse=str(lake.warehouse),
         branch="main",

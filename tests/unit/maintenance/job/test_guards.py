@@ -6,7 +6,7 @@ import pytest
 
 from paimon_core.errors import GuardTripped, StalePlan
 from paimon_maintenance.job.guards import FREE, Guards
-from paimon_maintenance.job.plan import Effect, Kept, Loss, Lost, Once, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, SingleUse, SnapshotPin
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class SomePlan:
     effect: Effect
     table: str = "db.t"
     pin: SnapshotPin | None = None
-    once: Once = field(default_factory=Once)
+    once: SingleUse = field(default_factory=SingleUse)
     is_empty: bool = False
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Retained, ...] = ()
     failure: None = None
     goes_on: bool = False
 
@@ -37,7 +37,7 @@ def losing(*losses: Loss) -> SomePlan:
 
 
 def test_deleting_most_of_a_table_trips():
-    plan = losing(Loss(Lost.FILES, 60, 100), Loss(Lost.BYTES, 10, 100))
+    plan = losing(Loss(LossKind.FILES, 60, 100), Loss(LossKind.BYTES, 10, 100))
     with pytest.raises(GuardTripped, match="60 of 100 data files") as raised:
         Guards().check(plan, force=False)
     assert raised.value.table == "db.t"
@@ -45,7 +45,7 @@ def test_deleting_most_of_a_table_trips():
     Guards(max_deleted_share=0.6).check(plan, force=False)
 
 
-@pytest.mark.parametrize("kind", Lost)
+@pytest.mark.parametrize("kind", LossKind)
 def test_a_share_counts_only_beyond_what_is_always_free(kind):
     free = FREE[kind]
     Guards(max_deleted_share=0).check(losing(Loss(kind, free, free)), force=False)
@@ -59,12 +59,12 @@ def test_a_share_counts_only_beyond_what_is_always_free(kind):
 @pytest.mark.parametrize(
     ("kind", "limits"),
     [
-        (Lost.SNAPSHOTS, {"max_deleted_snapshots": 5}),
-        (Lost.CHANGELOGS, {"max_deleted_snapshots": 5}),
-        (Lost.TAGS, {"max_deleted_snapshots": 5}),
-        (Lost.FILES, {"max_deleted_files": 5}),
-        (Lost.METADATA, {"max_deleted_files": 5}),
-        (Lost.BYTES, {"max_deleted_bytes": 5}),
+        (LossKind.SNAPSHOTS, {"max_deleted_snapshots": 5}),
+        (LossKind.CHANGELOGS, {"max_deleted_snapshots": 5}),
+        (LossKind.TAGS, {"max_deleted_snapshots": 5}),
+        (LossKind.FILES, {"max_deleted_files": 5}),
+        (LossKind.METADATA, {"max_deleted_files": 5}),
+        (LossKind.BYTES, {"max_deleted_bytes": 5}),
     ],
 )
 def test_an_absolute_limit_holds_whatever_the_share_is(kind, limits):

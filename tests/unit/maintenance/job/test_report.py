@@ -4,8 +4,8 @@ import json
 
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.plan import human_bytes
 from paimon_maintenance.job.report import BucketChange, Report, Size, Status, error_json, total
+from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.run.metrics import Metrics
 
 BEFORE = Size(files=10, bytes=4096, rows=100, sorted_runs=5)
@@ -133,9 +133,10 @@ def test_metrics_are_written_whole(tmp_path):
 
 
 def test_bytes_for_people():
-    assert [human_bytes(n) for n in (0, 1023, 1024, 1536 * 1024**2)] == [
+    assert [human_bytes(n) for n in (0, 1023, 1024, 1536 * 1024**2, 3000 * 1024**3)] == [
         "0 B",
         "1023 B",
         "1.0 KB",
         "1.5 GB",
+        "2.9 TB",
     ]

@@ -93,7 +93,7 @@ def test_plan_names_what_holds_the_range(warehouse: Path) -> None:
         dry_run=True,
     )
     report = run_table(request)
-    assert any("consumer dead wants snapshot 2" in line for line in report.plan_lines)
+    assert any("consumer dead reads snapshot 2" in line for line in report.plan_lines)
     assert ENV.now_millis() > 0
 
 
@@ -126,9 +126,9 @@ def test_a_plan_names_the_consumer_that_holds_changelogs_back(tmp_path: Path) ->
     plan: Any = plan_table(request)
     assert plan.actions[0].details["changelogs"] == [1, 2]
     kept = {k.what: k for k in plan.kept}
-    assert kept["changelogs"].why == "consumer slow wants snapshot 3 next"
-    held = kept["changelogs that are beyond the retention"]
-    assert (held.count, held.why.split(";")[0]) == (2, "consumer slow wants snapshot 3 next")
+    assert kept["changelogs"].why == "consumer slow reads snapshot 3 next"
+    held = kept["changelogs beyond the retention"]
+    assert (held.count, held.why.split(";")[0]) == (2, "consumer slow reads snapshot 3 next")
     # As many changelogs are held as go; names in them compress a little differently each time.
     assert held.bytes == pytest.approx(plan.effect.deleted_bytes, rel=0.2)
     assert held.bytes > 0

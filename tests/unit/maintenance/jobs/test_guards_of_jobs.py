@@ -14,7 +14,7 @@ from paimon_core.errors import GuardTripped
 from paimon_core.reachability.garbage import Garbage
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.job.guards import FREE, Guards
-from paimon_maintenance.job.plan import Loss, Lost
+from paimon_maintenance.job.plan import Loss, LossKind
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
@@ -38,9 +38,8 @@ def run(lake: Lake, job: str, guards: Guards | None = None, **arguments: object)
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake) -> Lake:
     """Six snapshots of one bucket; the last two are compactions of all before."""
-    lake = Lake(tmp_path)
     lake.primary_key(partitioned=True)
     lake.fill(4)
     assert run(lake, "compact", strategy="full").error is None
@@ -95,74 +94,74 @@ def nothing(_: Lake) -> None:
 
 
 # Of six snapshots: what goes and how much of that there is.  None: no share is compared.
-CASES: dict[str, tuple[Callable[[Lake], None], str, dict[str, object], dict[Lost, object]]] = {
+CASES: dict[str, tuple[Callable[[Lake], None], str, dict[str, object], dict[LossKind, object]]] = {
     "expire_snapshots": (
         nothing,
         "expire_snapshots",
         {"retain_max": 1, "retain_min": 1},
-        {Lost.SNAPSHOTS: (6, 7), Lost.FILES: (12, None), Lost.METADATA: ("some", None)},
+        {LossKind.SNAPSHOTS: (6, 7), LossKind.FILES: (12, None), LossKind.METADATA: ("some", None)},
     ),
     "expire_changelogs": (
         with_changelogs,
         "expire_changelogs",
         {"retain_max": 1, "retain_min": 1},
-        {Lost.CHANGELOGS: (5, 6), Lost.METADATA: ("some", None)},
+        {LossKind.CHANGELOGS: (5, 6), LossKind.METADATA: ("some", None)},
     ),
-    "delete_tag": (with_tags, "delete_tag", {"tag": ["t1", "t2"]}, {Lost.TAGS: (2, 3)}),
-    "expire_tags": (with_old_tags, "expire_tags", {}, {Lost.TAGS: (3, 3)}),
+    "delete_tag": (with_tags, "delete_tag", {"tag": ["t1", "t2"]}, {LossKind.TAGS: (2, 3)}),
+    "expire_tags": (with_old_tags, "expire_tags", {}, {LossKind.TAGS: (3, 3)}),
     "automatic tags": (
         with_old_tags,
         "trigger_tag_automatic_creation",
         {},
-        {Lost.TAGS: (3, 3)},
+        {LossKind.TAGS: (3, 3)},
     ),
     "delete_branch": (
         with_branches,
         "delete_branch",
         {"branch_name": ["b1"]},
-        {Lost.BRANCHES: (1, 2), Lost.SNAPSHOTS: (1, 1)},
+        {LossKind.BRANCHES: (1, 2), LossKind.SNAPSHOTS: (1, 1)},
     ),
     "remove_orphan_files": (
         with_orphans,
         "remove_orphan_files",
         {},
-        {Lost.FILES: (1, 15), Lost.BYTES: (10, "some"), Lost.METADATA: (1, "some")},
+        {LossKind.FILES: (1, 15), LossKind.BYTES: (10, "some"), LossKind.METADATA: (1, "some")},
     ),
     "purge_orphan_files": (
         with_quarantine,
         "purge_orphan_files",
         {},
-        {Lost.FILES: (2, None), Lost.BYTES: (20, None)},
+        {LossKind.FILES: (2, None), LossKind.BYTES: (20, None)},
     ),
     "drop_partition": (
         nothing,
         "drop_partition",
         {"partitions": "dt=day0"},
-        {Lost.FILES: (1, 2), Lost.BYTES: ("some", "some")},
+        {LossKind.FILES: (1, 2), LossKind.BYTES: ("some", "some")},
     ),
     "expire_partitions": (
         nothing,
         "expire_partitions",
         {"expiration_time": "0 ms", "expire_strategy": "update-time"},
-        {Lost.FILES: (2, 2), Lost.BYTES: ("some", "some")},
+        {LossKind.FILES: (2, 2), LossKind.BYTES: ("some", "some")},
     ),
     "rollback": (
         nothing,
         "rollback",
         {"snapshot": 2, "safety_tag": "0"},
-        {Lost.SNAPSHOTS: (5, 7), Lost.FILES: (2, 2), Lost.BYTES: ("some", "some")},
+        {LossKind.SNAPSHOTS: (5, 7), LossKind.FILES: (2, 2), LossKind.BYTES: ("some", "some")},
     ),
     "fast_forward": (
         with_branches,
         "fast_forward",
         {"branch_name": "b1", "safety_tag": "0"},
-        {Lost.SNAPSHOTS: (5, 7), Lost.TAGS: (1, 3), Lost.FILES: (2, 2)},
+        {LossKind.SNAPSHOTS: (5, 7), LossKind.TAGS: (1, 3), LossKind.FILES: (2, 2)},
     ),
     "repair": (
         with_a_lost_file,
         "repair",
         {"repairs": ["remove_unexisting_files"]},
-        {Lost.FILES: (1, 2), Lost.BYTES: ("some", "some")},
+        {LossKind.FILES: (1, 2), LossKind.BYTES: ("some", "some")},
     ),
 }
 
@@ -175,7 +174,7 @@ def test_each_job_is_guarded(case: str, lake: Lake, monkeypatch: pytest.MonkeyPa
         (folder,) = (Path(lake.table().root) / "caretaker" / "quarantine").iterdir()
         arguments = {"quarantine": folder.name}
     effect = plan_table(request(lake, job, Guards(), arguments)).effect
-    found: dict[Lost, list[Loss]] = {}
+    found: dict[LossKind, list[Loss]] = {}
     for loss in effect.losses:
         found.setdefault(loss.kind, []).append(loss)
     for kind, (part, whole) in expected.items():
@@ -188,7 +187,7 @@ def test_each_job_is_guarded(case: str, lake: Lake, monkeypatch: pytest.MonkeyPa
     for loss in effect.losses:
         assert loss.whole is None or loss.part <= loss.whole, loss
 
-    for kind in Lost:
+    for kind in LossKind:
         monkeypatch.setitem(FREE, kind, 0)  # type: ignore[misc] # a dict
     before = sorted(p for p in Path(lake.table().root).rglob("*") if p.is_file())
     guards = [Guards(max_deleted_files=0, max_deleted_bytes=0, max_deleted_snapshots=0)]
@@ -232,7 +231,7 @@ def test_a_young_table_can_be_rolled_back(tmp_path: Path) -> None:
 def test_a_step_of_maintain_is_guarded_by_itself(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(FREE, Lost.SNAPSHOTS, 3)  # type: ignore[misc] # a dict
+    monkeypatch.setitem(FREE, LossKind.SNAPSHOTS, 3)  # type: ignore[misc] # a dict
     steps = {f"expire_snapshots.{k}": "1" for k in ("retain_max", "retain_min")}
     report = run(lake, "maintain", step_arguments=steps)
     assert isinstance(report.error, GuardTripped)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_maintenance.jobs.maintain.parts import chosen_steps
+from paimon_maintenance.jobs.maintain.step_plans import chosen_steps
 from paimon_maintenance.policy.load import load_policy, read_policy
 from paimon_maintenance.policy.schedule import wrong_schedule
 from paimon_maintenance.registry import JOBS, job_named
@@ -116,35 +116,39 @@ HEAD = "version: 1\nrules:\n"
         ("rules: []", "p.yaml:1:", "`version: 1` is missing"),
         ("version: 1", "p.yaml:1:", "`rules` is missing"),
         ("version: 1\nrules: {a: b}", "p.yaml:2: rules:", "expected a list"),
-        ("version: 1\nrules: [\n", "p.yaml:3:", "no YAML"),
+        ("version: 1\nrules: [\n", "p.yaml:3:", "not valid YAML"),
         (HEAD + "  - tables: db.*\n    job: {}", "p.yaml:4: rules[0].job:", "unknown key 'job'"),
         (HEAD + "  - jobs: {}", "p.yaml:3: rules[0]:", "`tables` is missing"),
-        (HEAD + "  - tables: orders", "p.yaml:3: rules[0].tables:", "'orders' is no pattern"),
-        (HEAD + "  - tables: []", "p.yaml:3: rules[0].tables:", "no table is named"),
+        (
+            HEAD + "  - tables: orders",
+            "p.yaml:3: rules[0].tables:",
+            "'orders' is not a database.table pattern",
+        ),
+        (HEAD + "  - tables: []", "p.yaml:3: rules[0].tables:", "the list of tables is empty"),
         (
             HEAD + "  - tables: db.*\n    tables: db.x",
             "p.yaml:4: rules[0].tables:",
-            "twice",
+            "duplicate key",
         ),
         (
             HEAD + "  - {name: a, tables: d.*}\n  - {name: a, tables: d.*}",
             "p.yaml:4: rules[1]:",
-            "another rule is called 'a'",
+            "duplicate rule name 'a'",
         ),
         (
             HEAD + "  - tables: db.*\n    jobs:\n      compat: {}",
             "p.yaml:5: rules[0].jobs.compat:",
-            "no job is called 'compat'; did you mean compact?",
+            "unknown job 'compat'; did you mean compact?",
         ),
         (
             HEAD + "  - tables: db.*\n    jobs:\n      compact:\n        schedule: '* * *'",
             "p.yaml:6: rules[0].jobs.compact.schedule:",
-            "no cron expression",
+            "not a cron expression",
         ),
         (
             HEAD + "  - tables: db.*\n    jobs:\n      compact:\n        schedule: 61 * * * *",
             "p.yaml:6: rules[0].jobs.compact.schedule:",
-            "'61' in '61 * * * *' is no minute (0 to 59)",
+            "'61' in '61 * * * *' is not a minute (0 to 59)",
         ),
         (
             HEAD
@@ -156,7 +160,7 @@ HEAD = "version: 1\nrules:\n"
             HEAD
             + "  - tables: db.*\n    jobs:\n      compact:\n        arguments: {stratgy: full}",
             "p.yaml:6: rules[0].jobs.compact.arguments.stratgy:",
-            "compact has no argument 'stratgy' (known: ",
+            "compact has no argument 'stratgy' (known arguments: ",
         ),
         (
             HEAD
@@ -167,12 +171,12 @@ HEAD = "version: 1\nrules:\n"
         (
             HEAD + "  - tables: db.*\n    guards: {max_deleted_share: 30}",
             "p.yaml:4: rules[0].guards.max_deleted_share:",
-            "no share between 0 and 1",
+            "not between 0 and 1",
         ),
         (
             HEAD + "  - tables: db.*\n    guards: {max_deleted_snapshots: some}",
             "p.yaml:4: rules[0].guards.max_deleted_snapshots:",
-            "'some' is no whole number",
+            "'some' is not a whole number",
         ),
         (
             HEAD + "  - tables: db.*\n    guards: {max_deleted_bytes: much}",
@@ -192,7 +196,7 @@ HEAD = "version: 1\nrules:\n"
         (
             HEAD + "  - tables: db.*\n    options: {bucket: 4}",
             "p.yaml:4: rules[0].options.bucket:",
-            "says what a table is",
+            "is not a maintenance option",
         ),
         (
             HEAD + "  - tables: db.*\n    options: {snapshot.time-retained: soon}",
@@ -240,7 +244,7 @@ def test_options_that_caretaker_does_not_know_and_spellings_of_procedures_are_ta
 
 
 def test_a_missing_file_is_not_found(tmp_path):
-    with pytest.raises(NotFound, match="no policy file"):
+    with pytest.raises(NotFound, match=r"policy file .* does not exist"):
         load_policy(tmp_path / "absent.yaml")
 
 
@@ -294,7 +298,7 @@ def test_maintain_takes_the_arguments_of_its_steps_along():
 
 def test_a_policy_holds_no_options_of_the_store_and_no_secrets():
     text = "version: 1\nstorage: { s3.secret-key: abc }\nrules: []\n"
-    with pytest.raises(InvalidArgument, match=r"does not configure the store.*CARETAKER_STORAGE"):
+    with pytest.raises(InvalidArgument, match=r"cannot configure the store.*CARETAKER_STORAGE"):
         read_policy(text, "p.yaml")
     url = "partition.mark-done-action.http.url"
     text = f"version: 1\nrules: [{{tables: '*.*', options: {{{url}: 'https://me:abc@host/'}}}}]\n"

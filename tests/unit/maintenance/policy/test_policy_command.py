@@ -56,7 +56,7 @@ def ids(lake, name):
 def test_check(policy):
     ran = caretaker("policy", "check", policy)
     assert ran.code == 0
-    assert "2 rules, all right" in ran.out
+    assert "2 rules, no errors" in ran.out
     shown = caretaker("policy", "check", policy, "--json").json
     assert shown["schedules"] == [
         {"job": "maintain", "schedule": "@hourly", "tables": ["*.*", "db.quiet"]}
@@ -82,7 +82,7 @@ def test_the_tables_own_options_come_first_and_arguments_reach_the_steps(policy,
     words = ("run", "maintain", "db.*", "-w", lake.warehouse, "--policy", policy)
     ran = caretaker(*words, "--engine", "local", "--json")
     assert ran.code == 0, ran.err
-    assert "db.quiet: the policy switches maintain off" in ran.err
+    assert "db.quiet: skipped, the policy disables maintain" in ran.err
     assert [r["table"] for r in ran.json["reports"]] == ["db.own", "db.t"]
     # One at a time, by the policy's max_deletes.
     assert (ids(lake, "db.t"), ids(lake, "db.own")) == ([2, 3, 4, 5, 6], [2, 3, 4, 5, 6])

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.job.exit_codes import OnRefused
-from paimon_maintenance.jobs.maintain.parts import chosen_steps
+from paimon_maintenance.jobs.maintain.step_plans import chosen_steps
 from paimon_maintenance.policy.load import read_policy
 from paimon_maintenance.policy.model import GuardPolicy, TablePolicy
 from paimon_maintenance.policy.resolve import is_given, resolve

@@ -8,8 +8,7 @@ from paimon_maintenance.rules.tables import is_pattern, select_tables
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     for name in ("db.orders", "db.tmp_a", "db.tmp_b", "dw.orders"):
         lake.primary_key(name)
     return lake

@@ -12,12 +12,12 @@ from lakes import Lake
 
 from paimon_core.errors import CommitConflict, LeaseHeld
 from paimon_maintenance.engines.local import LocalEngine
-from paimon_maintenance.job.job import Progress, Quiet
+from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.job.metadata_job import MetadataPlan
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.compact.plan import CompactPlan
-from paimon_maintenance.jobs.maintain.parts import MaintainPlan
+from paimon_maintenance.jobs.maintain.step_plans import MaintainPlan
 from paimon_maintenance.jobs.rescale.plan import RescalePlan
 from paimon_maintenance.jobs.sort_compact.plan import SortPlan
 from paimon_maintenance.registry import job_named
@@ -49,7 +49,7 @@ class Counting(LocalEngine):
         return results
 
 
-class AtPhase(Quiet):
+class AtPhase(NoProgress):
     """Changes the table once, when the run tells that this phase begins."""
 
     def __init__(self, phase: str, change: Callable[[], object]) -> None:
@@ -82,7 +82,9 @@ def run(
     )
     told = [] if waits is None else waits
     env = replace(system_environment(), sleep_millis=told.append)
-    services = RunServices(engine=engine or LocalEngine(), env=env, progress=progress or Quiet())
+    services = RunServices(
+        engine=engine or LocalEngine(), env=env, progress=progress or NoProgress()
+    )
     return run_table(request, services)
 
 
@@ -91,8 +93,7 @@ def statuses(report: Report) -> dict[str, str]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.fill(3)
     return lake

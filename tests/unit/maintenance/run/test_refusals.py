@@ -101,7 +101,7 @@ def test_a_table_that_is_named_ends_as_refused_however_often(lake, tmp_path):
         assert ran.code == ExitCode.REFUSED
         assert ran.json["status"] == "refused"
         assert ran.json["changes"]["snapshots"] == []
-    assert "nothing of the table was changed" in ran.err
+    assert "the run did not change the table" in ran.err
 
 
 def test_the_history_lists_what_was_refused(lake):
@@ -159,10 +159,10 @@ def test_maintain_says_what_its_other_steps_did_where_one_is_refused(half):
     assert ran.out.startswith("maintain db.t: refused\n")
     assert "  compact: refused: " in ran.out
     assert "  expire_snapshots: success" in ran.out
-    assert "before that, the run changed the table: removed snapshot 1, " in ran.out
+    assert "the run had already changed the table: removed snapshot 1, " in ran.out
     for text in (ran.out, ran.err):
         assert "nothing was read or written" not in text
-        assert "nothing of the table was changed" not in text
+        assert "the run did not change the table" not in text
     assert len(half.table().snapshots.ids()) == 1
 
 

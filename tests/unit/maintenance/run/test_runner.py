@@ -73,11 +73,6 @@ def run(lake: Lake, name: str = "db.t", *, engine=None, metrics=None, **rest) ->
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    return Lake(tmp_path)
-
-
-@pytest.fixture
 def pk(lake) -> Lake:
     lake.primary_key(buckets=2)
     lake.fill(3)

@@ -20,8 +20,7 @@ from paimon_maintenance.storage.ledger import Ledger
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key(buckets=3, partitioned=True)
     lake.fill(2, rows=60)
     return lake
@@ -75,7 +74,7 @@ def test_the_ledger_learns_what_executors_deleted(
         delete_paths(table, [paths[3], f"{table.root}/snapshot", paths[4]], watched)
     assert not any(Path(p).exists() for p in paths[:5])
     assert ledger.changes() == Changes(
-        deleted_files=5, unsure=("files that executors were to delete",)
+        deleted_files=5, unsure=("files that executors were deleting",)
     )
 
 

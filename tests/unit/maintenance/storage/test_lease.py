@@ -57,8 +57,7 @@ REMOVES = {
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.fill(3)
     return lake
@@ -80,7 +79,7 @@ def test_a_second_holder_is_refused_until_the_first_ends(lake: Lake) -> None:
     table = lake.table()
     with hold(table) as (_, waited):
         assert not waited
-        with pytest.raises(LeaseHeld, match="in the hands of rollback"), hold(table, 10_000):
+        with pytest.raises(LeaseHeld, match="is leased by rollback"), hold(table, 10_000):
             pass
         assert len(files(lake)) == 1
     assert files(lake) == []
@@ -139,7 +138,7 @@ def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_stops(lake: L
         os.utime(file, (old, old))
         with hold(table) as (lease, _):
             lease.check()
-            with pytest.raises(LeaseLost, match="taken over"):
+            with pytest.raises(LeaseLost, match="took over"):
                 stalled.check()
 
 
@@ -194,7 +193,7 @@ def test_renewing_never_takes_a_lost_lease_back(
 def test_the_command_line_waits_and_shows_who_holds_it(lake: Lake) -> None:
     where = ("-w", lake.warehouse)
     free = caretaker("leases", "db.t", *where)
-    assert (free.code, free.out) == (ExitCode.NOTHING_TO_DO, "no table is held\n")
+    assert (free.code, free.out) == (ExitCode.NOTHING_TO_DO, "no table is leased\n")
     with hold(lake.table()):
         shown = caretaker("leases", "*.*", *where, "--json")
         assert shown.code == ExitCode.SUCCESS

@@ -180,7 +180,7 @@ def test_wherever_the_storage_fails_the_report_says_what_was_done(
         if report.error is not None:
             assert report.done_before in "\n".join(report.lines())
             untouched = report.changes is not None and report.changes.is_nothing
-            assert ("nothing of the table was changed" in report.done_before) is untouched
+            assert ("the run did not change the table" in report.done_before) is untouched
         k += k // 8  # the first changes one by one, then in growing steps
     assert report.status is Status.SUCCESS, report.error
     assert report.done_before == ""
@@ -207,15 +207,15 @@ def test_a_commit_before_a_failure_is_in_the_report_the_errors_line_and_the_hist
     assert ran.code == ExitCode.CORRUPT_TABLE
     assert lake.table().snapshots.latest_id() == 4
     assert ran.json["snapshots"] == ran.json["changes"]["snapshots"] == [4]
-    assert "nothing was changed" not in ran.err
-    assert "before that, the run changed the table: committed snapshot 4)" in ran.err
+    assert "the run did not change the table" not in ran.err
+    assert "the run had already changed the table: committed snapshot 4)" in ran.err
     told = caretaker("history", "db.t", "--failed")
     assert "snapshot 4" in told.out
-    assert "before that: committed snapshot 4" in told.out
-    assert "nothing was changed" not in told.out
+    assert "changed before the failure: committed snapshot 4" in told.out
+    assert "the run did not change the table" not in told.out
     again = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     assert again.code == ExitCode.CORRUPT_TABLE
-    assert "  nothing of the table was changed\n" in again.out
+    assert "  the run did not change the table\n" in again.out
 
 
 def test_what_is_committed_before_ctrl_c_is_in_the_history(tmp_path):

@@ -85,8 +85,7 @@ def test_a_later_snapshot_without_its_changelog_is_broken(golden):
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, tmp_path: Path) -> Lake:
     lake.primary_key(buckets=2, partitioned=True)
     lake.fill(3)
     caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local")

@@ -20,8 +20,7 @@ from paimon_maintenance.verify.findings import Problem
 
 
 @pytest.fixture(params=["false", "true"], ids=["32 bit", "64 bit"])
-def lake(tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake, request: pytest.FixtureRequest) -> Lake:
     bits = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": request.param}
     lake.log(**bits)
     lake.append({"k": list(range(10)), "v": ["x"] * 10})
@@ -96,7 +95,7 @@ def test_a_row_that_is_not_there(lake: Lake) -> None:
 def test_another_number_of_vectors(lake: Lake) -> None:
     committed(lake, replace(with_vector(lake, [3]), row_count=2))
     (finding,) = check_table(lake.table()).findings
-    assert "names 1 deletion vectors and counts 2" in finding.message
+    assert "lists 1 deletion vectors, but its row count is 2" in finding.message
 
 
 def test_another_cardinality(lake: Lake) -> None:

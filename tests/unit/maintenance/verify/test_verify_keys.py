@@ -30,9 +30,8 @@ DYNAMIC = {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num"
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake) -> Lake:
     """Two days of 30 keys in three buckets each, written twice."""
-    lake = Lake(tmp_path)
     lake.create(partitioned=True, options=DYNAMIC)
     lake.fill(2, rows=60)
     return lake
@@ -75,7 +74,7 @@ def test_a_key_in_two_buckets_of_a_partition(lake: Lake) -> None:
     (finding,) = found(table)
     assert (finding.problem, finding.severity) == (Problem.KEY_IN_TWO_BUCKETS, Severity.ERROR)
     assert finding.message.startswith(
-        f"{entry.file.row_count} keys of partition {finding.partition} lie in more than one bucket"
+        f"{entry.file.row_count} keys of partition {finding.partition} are in more than one bucket"
     )
     assert "in bucket-0 and bucket-2" in finding.message
     assert finding.partition == table.paths.partition_path(entry.partition)
@@ -141,13 +140,13 @@ def test_a_deleted_key_is_in_no_bucket(lake: Lake) -> None:
     assert found(table) == []
 
 
-@pytest.mark.parametrize("memory", ["one pile", "many piles on disk"])
-def test_memory_is_bounded_by_piles(
+@pytest.mark.parametrize("memory", ["one spill file", "many spill files on disk"])
+def test_memory_is_bounded_by_spill_files(
     memory: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if memory != "one pile":
-        monkeypatch.setattr(keys, "_KEYS_OF_A_PILE", 7)
-        monkeypatch.setattr(keys, "_PILE_BYTES_IN_MEMORY", 16)
+    if memory != "one spill file":
+        monkeypatch.setattr(keys, "_KEYS_PER_SPILL_FILE", 7)
+        monkeypatch.setattr(keys, "_SPILL_THRESHOLD_BYTES", 16)
     table = lake.table()
     for entry in [e for e in live(table) if e.bucket == 0]:
         copy_to(table, entry, (entry.partition, 5))

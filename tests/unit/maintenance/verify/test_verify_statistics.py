@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from command_line import caretaker
@@ -22,8 +21,7 @@ from paimon_maintenance.verify.statistics import FILES, sample
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key()
     lake.append({"k": [1, 2], "v": ["b", None]})
     lake.append({"k": [5, 7], "v": ["y", "z"]})
@@ -63,8 +61,8 @@ def test_bounds_that_are_too_narrow(lake):
     describe_otherwise(lake, lambda first, second: replace(first, value_stats=second.value_stats))
     messages = [f.message for f in found(lake)]
     assert {f.problem for f in found(lake)} == {Problem.WRONG_STATISTICS}
-    assert any("column k goes down to 1, not 5" in m for m in messages)
-    assert any("column v goes down to 'b', not 'y'" in m for m in messages)
+    assert any("column k has minimum 1, not 5" in m for m in messages)
+    assert any("column v has minimum 'b', not 'y'" in m for m in messages)
     assert any("column v has 1 nulls, not 0" in m for m in messages)
     assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 7
     assert caretaker("verify", "db.t", "-w", lake.warehouse, "--no-rows").code == 0
@@ -86,7 +84,7 @@ def test_bounds_that_are_wider_are_right(lake):
 def test_keys_that_are_not_those_of_the_rows(lake):
     describe_otherwise(lake, lambda first, second: replace(first, max_key=second.min_key))
     (finding,) = found(lake)
-    assert "its keys are (1,) to (2,), not (1,) to (5,)" in finding.message
+    assert "its keys range from (1,) to (2,), not (1,) to (5,)" in finding.message
 
 
 def test_a_file_that_java_does_not_see(lake):

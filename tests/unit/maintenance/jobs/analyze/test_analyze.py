@@ -24,7 +24,7 @@ from paimon_core.types.sql import parse_type
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.analyze import steps
-from paimon_maintenance.jobs.analyze.columns import Gatherer
+from paimon_maintenance.jobs.analyze.columns import StatisticsCollector
 from paimon_maintenance.jobs.analyze.distinct import EXACT, DistinctCounter
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
@@ -52,8 +52,7 @@ def statistics_of(warehouse: Path) -> Statistics:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key(buckets=2, partitioned=True)
     for v in ("old", "newer", None):
         lake.append({"k": [1, 2, 3], "v": [v, v, "x"], "dt": ["a", "a", "b"]})
@@ -134,9 +133,9 @@ def test_parts_give_the_same_as_the_whole(lake, monkeypatch):
 def gathered(sql: str, *parts: pa.Array) -> ColumnStatistics:
     """Of parts that are gathered apart, sent, and put together."""
     fields = [DataField(id=7, name="c", type=parse_type(sql))]
-    whole = Gatherer(fields)
+    whole = StatisticsCollector(fields)
     for part in parts:
-        one = Gatherer(fields)
+        one = StatisticsCollector(fields)
         one.add(pa.record_batch([part], names=["c"]))
         whole.merge(pickle.loads(pickle.dumps(one)))
     return whole.columns["c"].result(7)

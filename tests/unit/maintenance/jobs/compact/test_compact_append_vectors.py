@@ -45,11 +45,6 @@ def index_files(lake: Lake) -> list[Any]:
     return [f for files in found.values() for f in files]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_deleted_rows_are_not_copied(lake: Lake, partitioned: bool, bitmap64: str) -> None:  # noqa: FBT001

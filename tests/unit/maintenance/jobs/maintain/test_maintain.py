@@ -48,8 +48,7 @@ def statuses(report: Report) -> dict[str, str]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     lake.primary_key(
         partitioned=True,
         **{
@@ -115,7 +114,7 @@ def test_only_what_the_options_ask_for_is_due(tmp_path):
     lake.log()
     lake.fill(2)
     plan = plan_table(request(lake))
-    assert {p.job.name: p.why for p in plan.parts if p.why} == {
+    assert {p.job.name: p.why for p in plan.steps if p.why} == {
         "expire_partitions": "the table is not partitioned",
         "expire_consumers": "consumer.expiration-time is not set",
     }
@@ -157,7 +156,7 @@ def test_steps_take_their_own_arguments(lake):
     ("arguments", "reason"),
     [
         ({"also": ["rollback"]}, "'rollback' is not one of expire_changelogs"),
-        ({"step_arguments": {"retain_max": "3"}}, "no STEP.ARGUMENT"),
+        ({"step_arguments": {"retain_max": "3"}}, "not STEP.ARGUMENT"),
         ({"step_arguments": {"expire_snapshots.x": "3"}}, "expire_snapshots: unknown argument 'x'"),
         ({"step_arguments": {"expire_snapshots.retain_max": "x"}}, "step expire_snapshots: arg"),
         ({"without": ["expire-all"]}, "--without: 'expire_all' is not one of compact, "),
@@ -187,7 +186,7 @@ def test_no_snapshot_expires_when_tags_could_not_be_made(lake):
         "remove_orphan_files": "skipped",
     }
     assert lake.table().snapshots.ids() == [1, 2, 3, 4, 5, 6]
-    assert "trigger_tag_automatic_creation did not end well" in "\n".join(report.lines())
+    assert "trigger_tag_automatic_creation did not succeed" in "\n".join(report.lines())
 
 
 def test_a_dry_run_with_a_step_that_cannot_be_planned_fails_but_shows_the_others(lake):
@@ -204,7 +203,7 @@ def test_each_step_has_its_own_guard(lake):
     assert statuses(report)["expire_partitions"] == "failed"
     assert statuses(report)["expire_snapshots"] == "success"
     plan = plan_table(request(lake, guards=Guards(max_deleted_share=0.1)))
-    assert any("a guard would stop this" in line for line in plan.lines())
+    assert any("a guard stops this" in line for line in plan.lines())
 
 
 def test_tags_are_made_before_snapshots_expire(lake):

@@ -65,8 +65,7 @@ def rows(lake: Lake) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     sound(lake)
     return lake
 
@@ -110,7 +109,7 @@ def test_what_gives_something_up_waits_to_be_asked_for(case, lake):
 def test_a_sound_table_needs_nothing(lake):
     assert repair(lake).status is Status.NOTHING_TO_DO
     (kept,) = plan_table(request(lake)).kept
-    assert kept.line() == "keep everything: verify finds nothing wrong"
+    assert kept.line() == "keep everything: verify finds no problems"
 
 
 def test_consumers_go_to_the_nearest_snapshot(lake):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -39,11 +38,6 @@ from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
 RESCALE = job_named("rescale")
 SHUFFLES = [(5, 10), (6, 4), (5, 7), (1, 9)]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def request(lake: Lake, **arguments: object) -> RunRequest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,13 +26,12 @@ JOB = job_named("sort_compact")
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = Lake(tmp_path)
+def lake(lake: Lake) -> Lake:
     options = {"bucket": "-1", "write-only": "true", "dynamic-bucket.target-row-num": "50"}
-    found.create(partitioned=True, options=options)
+    lake.create(partitioned=True, options=options)
     for commit_number in range(3):
-        write(found, commit_number)
-    return found
+        write(lake, commit_number)
+    return lake
 
 
 def write(lake: Lake, number: int, keys: range = range(300)) -> None:

@@ -13,9 +13,8 @@ from paimon_maintenance.job.exit_codes import ExitCode
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Three snapshots; one expires right before a tag of it is written."""
-    lake = Lake(tmp_path)
     lake.primary_key(**{"tag.automatic-creation": "process-time"})
     lake.fill(3)
 

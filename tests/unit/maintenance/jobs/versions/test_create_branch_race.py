@@ -21,9 +21,8 @@ from paimon_maintenance.verify.findings import Problem
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(lake: Lake) -> Lake:
     """Tag t on snapshot 2, which has expired: its files are there for the tag alone."""
-    lake = Lake(tmp_path)
     lake.primary_key()
     lake.fill(2)
     run(lake, "create_tag", tag="t")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_maintenance.demo.keeper import descendants
-from paimon_maintenance.demo.kept import Kept
+from paimon_maintenance.demo.child_process import ChildProcess
+from paimon_maintenance.demo.supervisor import descendants
 
 ROOT = Path(__file__).resolve().parents[3]
 SLEEPS = "31557600"
@@ -46,8 +46,8 @@ ctypes.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0
 OWNER = """\
 import os, sys, time
 from pathlib import Path
-from paimon_maintenance.demo.kept import Kept
-kept = Kept([sys.executable, "-c", sys.argv[1]], env=dict(os.environ), log=Path(sys.argv[2]))
+from paimon_maintenance.demo.child_process import ChildProcess
+child = ChildProcess([sys.executable, "-c", sys.argv[1]], env=dict(os.environ), log=Path(sys.argv[2]))
 time.sleep(600)
 """
 
@@ -63,20 +63,20 @@ def wait_for(text: str, log: Path) -> None:
 
 def test_stopping_ends_every_descendant(tmp_path, monkeypatch):
     log = tmp_path / "log"
-    with Kept([sys.executable, "-c", NASTY], env=dict(os.environ), log=log) as kept:
+    with ChildProcess([sys.executable, "-c", NASTY], env=dict(os.environ), log=log) as child:
         wait_for("up", log)
-        alive = descendants(kept._keeper.pid)
+        alive = descendants(child._supervisor.pid)
         assert len(alive) == 2
-        assert kept.exit_code is None
-    assert kept.exit_code == 128 + signal.SIGTERM
+        assert child.exit_code is None
+    assert child.exit_code == 128 + signal.SIGTERM
     assert not [pid for pid in alive if Path(f"/proc/{pid}").exists()]
 
 
 def test_a_process_without_its_first_thread_is_ended_with_its_children(tmp_path):
     log = tmp_path / "log"
-    with Kept([sys.executable, "-c", HEADLESS], env=dict(os.environ), log=log) as kept:
+    with ChildProcess([sys.executable, "-c", HEADLESS], env=dict(os.environ), log=log) as child:
         wait_for("up", log)
-        alive = descendants(kept._keeper.pid)
+        alive = descendants(child._supervisor.pid)
         assert len(alive) == 2
     assert not [pid for pid in alive if Path(f"/proc/{pid}").exists()]
 
@@ -100,10 +100,12 @@ def test_the_death_of_the_owner_ends_everything_too(tmp_path):
 
 def test_a_command_that_ends_by_itself_tells_its_exit_code(tmp_path):
     log = tmp_path / "log"
-    kept = Kept([sys.executable, "-c", "print('so'); exit(7)"], env=dict(os.environ), log=log)
+    child = ChildProcess(
+        [sys.executable, "-c", "print('so'); exit(7)"], env=dict(os.environ), log=log
+    )
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while kept.exit_code is None and time.monotonic() < deadline:
+    while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert kept.exit_code == 7
-    assert kept.tail() == "so"
-    kept.stop()
+    assert child.exit_code == 7
+    assert child.tail() == "so"
+    child.stop()

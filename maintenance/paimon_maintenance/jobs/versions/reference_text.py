@@ -1,4 +1,4 @@
-"""References in words, for plans: "snapshots 3 to 7, tag nightly"."""
+"""References as text for plans: "snapshots 3 to 7, tag nightly"."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_maintenance.job.plan import counted
+from paimon_maintenance.job.text import counted
 
 _MOST_TAGS = 5
 
 
-def in_words(references: Iterable[Reference]) -> str:
-    """The snapshots and changelogs by number and the first tags by name; "nothing" if none."""
+def describe_references(references: Iterable[Reference]) -> str:
+    """The snapshots and changelogs by id and the first tags by name; "nothing" without references."""
     by_kind: dict[RefKind, list[Reference]] = {kind: [] for kind in RefKind}
     for reference in references:
         by_kind[reference.kind].append(reference)

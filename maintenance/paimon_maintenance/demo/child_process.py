@@ -1,7 +1,7 @@
-"""Processes that end when we end.
+"""Child processes that end with this process.
 
-Each command runs under a keeper of its own (`paimon_maintenance.demo.keeper`), in a session of its own, so
-that Ctrl-C reaches only us and we decide about the rest.
+Each command runs under its own supervisor (`paimon_maintenance.demo.supervisor`) in its own session, so
+that Ctrl-C reaches only this process.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from paimon_maintenance.demo import keeper
+from paimon_maintenance.demo import supervisor
 
-# More than the keeper takes when all else is slow: without it nothing would end the rest.
+# Longer than the supervisor needs on a slow machine: only it can end the descendants.
 _PATIENCE_SECONDS = 90.0
 
 
-class Kept:
+class ChildProcess:
     """A running command whose output goes to `log`; stopping it ends all of its descendants."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
         self.log = log
         with log.open("ab") as output:
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-P", "-S", "-E", keeper.__file__, *command],
+            self._supervisor = subprocess.Popen(
+                [sys.executable, "-P", "-S", "-E", supervisor.__file__, *command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -36,21 +36,21 @@ class Kept:
 
     @property
     def exit_code(self) -> int | None:
-        """The command's exit code once it and everything it started has ended, else None."""
-        return self._keeper.poll()
+        """The exit code when the command and all of its descendants have ended, else None."""
+        return self._supervisor.poll()
 
     def stop(self) -> None:
-        """End the command and all of its descendants; returns when they are gone."""
-        if self._keeper.stdin is not None and not self._keeper.stdin.closed:
-            self._keeper.stdin.close()
+        """End the command and all of its descendants, and wait until they have ended."""
+        if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
+            self._supervisor.stdin.close()
         try:
-            self._keeper.wait(_PATIENCE_SECONDS)
+            self._supervisor.wait(_PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._keeper.kill()
-            self._keeper.wait()
+            self._supervisor.kill()
+            self._supervisor.wait()
 
     def tail(self, lines: int = 15) -> str:
-        """The last lines of the command's output."""
+        """The last lines of the output of the command."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
 
     def __enter__(self) -> Self:

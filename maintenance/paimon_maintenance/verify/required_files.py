@@ -1,4 +1,4 @@
-"""The data, changelog and index files that references need: noted first, looked for in the end."""
+"""Collects the data, changelog and index files that references need, and checks them at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 from paimon_core.paths import FileSlice, compacted_changelog
 from paimon_maintenance.job.job import Progress
 from paimon_maintenance.verify.collector import Collector
@@ -18,43 +18,20 @@ from paimon_maintenance.verify.footers import count_rows
 from paimon_maintenance.verify.index_files import wrong_index
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference
+from paimon_maintenance.verify.required_file import RequiredFile
 
 _FILES_AT_ONCE = 10_000
-"""Files whose rows are counted before their counts are compared: bounds what is in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """A file, the first reference that needs it, and what is known of it.
-
-    `size` and `rows` are None where nobody wrote them down.  `path` is what the manifest names;
-    with `part` its bytes are these of another file (java-rules F6).
-    """
-
-    path: str
-    reference: Reference
-    missing: Problem
-    partition: bytes
-    bucket: int
-    size: int | None = None
-    rows: int | None = None
-    part: FileSlice | None = None
-    index: IndexFileMeta | None = None
-
-    @property
-    def stored(self) -> str:
-        """The path of the file that is on disk."""
-        return self.path if self.part is None else self.part.path
+"""Number of files to count before comparing row counts; bounds the memory."""
 
 
 @dataclass(slots=True)
-class NeededFiles:
-    """All files that references need, each once."""
+class RequiredFiles:
+    """All files that references need, without duplicates."""
 
     io: FileIO
     collector: Collector
     inventory: Inventory
-    _files: dict[str, Needed] = field(default_factory=dict)
+    _files: dict[str, RequiredFile] = field(default_factory=dict)
 
     def note(
         self,
@@ -63,7 +40,7 @@ class NeededFiles:
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> bool:
-        """Note a file and those beside it; whether it was new."""
+        """Add a file and its extra files; returns whether it is new."""
         paths, file = reference.table.paths, entry.file
         place = (entry.partition, entry.bucket)
         try:
@@ -73,7 +50,7 @@ class NeededFiles:
             return False
         if path in self._files:
             return False
-        self._files[path] = Needed(
+        self._files[path] = RequiredFile(
             path,
             reference,
             missing,
@@ -85,12 +62,12 @@ class NeededFiles:
         for extra in file.extra_files:
             beside = paths.extra_file(*place, file, extra)
             self._files.setdefault(
-                beside, Needed(beside, reference, Problem.MISSING_EXTRA_FILE, *place)
+                beside, RequiredFile(beside, reference, Problem.MISSING_EXTRA_FILE, *place)
             )
         return True
 
     def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
-        """Note an index file."""
+        """Add an index file."""
         file = entry.index_file
         try:
             path = reference.table.paths.index_file(entry.partition, entry.bucket, file)
@@ -99,7 +76,7 @@ class NeededFiles:
             return
         self._files.setdefault(
             path,
-            Needed(
+            RequiredFile(
                 path,
                 reference,
                 Problem.MISSING_INDEX_FILE,
@@ -111,7 +88,7 @@ class NeededFiles:
         )
 
     def look(self, *, count: bool) -> None:
-        """Look for all of them; with `count`, also whether they hold what they should."""
+        """Check that all files exist; with `count`, also compare row counts and index content."""
         self.inventory.prefetch(need.stored for need in self._files.values())
         present = [need for need in self._files.values() if self._is_there(need)]
         if not count:
@@ -122,7 +99,7 @@ class NeededFiles:
         self._check_indexes([n for n in present if n.index is not None])
 
     def decode(self, parallelism: int, progress: Progress) -> None:
-        """Decode every page of the files that are there, after `look`."""
+        """Decode all existing files completely; call it after `look`."""
         broken = {f.file for f in self.collector.findings}
         needs = [
             n
@@ -131,10 +108,10 @@ class NeededFiles:
         ]
         self.collector.checked["decoded files"] += sum(n.rows is not None for n in needs)
         found = broken_files(self.io, needs, parallelism=parallelism, progress=progress)
-        for need, told in found:
-            self._error(need, Problem.UNREADABLE, f"{need.path}: {told}")
+        for need, message in found:
+            self._error(need, Problem.UNREADABLE, f"{need.path}: {message}")
 
-    def _is_there(self, need: Needed) -> bool:
+    def _is_there(self, need: RequiredFile) -> bool:
         self.collector.checked["files"] += 1
         found = self.inventory.size(need.stored)
         if found is None:
@@ -144,22 +121,22 @@ class NeededFiles:
             return self._holds_part(need, need.part, found)
         self.collector.checked["bytes"] += found
         if need.size is not None and found != need.size:
-            told = f"{need.path} has {found:,} bytes, the manifest says {need.size:,}"
-            self._error(need, Problem.WRONG_SIZE, told)
+            message = f"{need.path} has {found:,} bytes, but the manifest says {need.size:,}"
+            self._error(need, Problem.WRONG_SIZE, message)
         return True
 
-    def _holds_part(self, need: Needed, part: FileSlice, found: int) -> bool:
+    def _holds_part(self, need: RequiredFile, part: FileSlice, found: int) -> bool:
         self.collector.checked["bytes"] += part.length
         if part.length != need.size or part.offset + part.length > found:
-            told = (
-                f"{part.path} has {found:,} bytes, the manifest needs {need.size or 0:,} from byte "
-                f"{part.offset:,} on"
+            message = (
+                f"{part.path} has {found:,} bytes, but the manifest needs {need.size or 0:,} from byte "
+                f"{part.offset:,}"
             )
-            self._error(need, Problem.WRONG_SIZE, told)
+            self._error(need, Problem.WRONG_SIZE, message)
             return False
         return True
 
-    def _compare_rows(self, needs: Sequence[Needed]) -> None:
+    def _compare_rows(self, needs: Sequence[RequiredFile]) -> None:
         counts = map_parallel(self.io, self._count, needs)
         for need, rows in zip(needs, counts, strict=True):
             if isinstance(rows, CorruptTable):
@@ -167,10 +144,12 @@ class NeededFiles:
             elif rows is not None:
                 self.collector.checked["rows"] += rows
                 if rows != need.rows:
-                    told = f"{need.path} holds {rows:,} rows, the manifest says {need.rows:,}"
-                    self._error(need, Problem.WRONG_ROW_COUNT, told)
+                    message = (
+                        f"{need.path} contains {rows:,} rows, but the manifest says {need.rows:,}"
+                    )
+                    self._error(need, Problem.WRONG_ROW_COUNT, message)
 
-    def _count(self, need: Needed) -> int | CorruptTable | None:
+    def _count(self, need: RequiredFile) -> int | CorruptTable | None:
         try:
             return count_rows(self.io, need.path)
         except FileNotFoundError:
@@ -178,30 +157,30 @@ class NeededFiles:
         except CorruptTable as e:
             return e
 
-    def _check_indexes(self, needs: Sequence[Needed]) -> None:
+    def _check_indexes(self, needs: Sequence[RequiredFile]) -> None:
         if not needs:
             return
         rows: dict[tuple[bytes, int], dict[str, int | None]] = defaultdict(dict)
         for need in self._files.values():
             rows[need.partition, need.bucket][need.path.rpartition("/")[2]] = need.rows
 
-        def wrong(need: Needed) -> tuple[Problem, str] | None:
+        def wrong(need: RequiredFile) -> tuple[Problem, str] | None:
             assert need.index is not None
             try:
                 known = rows[need.partition, need.bucket]
-                told = wrong_index(self.io, need.stored, need.index, known)
+                message = wrong_index(self.io, need.stored, need.index, known)
             except FileNotFoundError:
                 return None  # gone since it was listed: its reference has expired
             except CorruptTable as e:
                 return Problem.UNREADABLE, e.message
-            return None if told is None else (Problem.WRONG_ROW_COUNT, f"{need.path}: {told}")
+            return None if message is None else (Problem.WRONG_ROW_COUNT, f"{need.path}: {message}")
 
         for need, found in zip(needs, map_parallel(self.io, wrong, needs), strict=True):
             self.collector.checked["index_files"] += 1
             if found is not None:
                 self._error(need, *found)
 
-    def _error(self, need: Needed, problem: Problem, message: str) -> None:
+    def _error(self, need: RequiredFile, problem: Problem, message: str) -> None:
         self.collector.error(
             need.reference,
             problem,

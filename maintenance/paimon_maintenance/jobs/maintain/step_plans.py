@@ -1,4 +1,4 @@
-"""What `maintain` is made of: which steps are due, which need which, and what became of them."""
+"""The steps of `maintain`: which are due, their dependencies, and their status."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from paimon_core.options import CONSUMER_EXPIRATION_TIME, PARTITION_EXPIRATION_T
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.job.plan import Effect, Kept, Once, Plan, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Plan, Retained, SingleUse, SnapshotPin
 from paimon_maintenance.job.report import error_json
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 _TAGS: Final = "trigger_tag_automatic_creation"
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    # A snapshot that a tag should have kept must not go.
+    # A snapshot that a due tag protects must not expire.
     "expire_snapshots": (_TAGS,),
     # Changelogs outlive snapshots, so snapshots go first (java-rules H5).
     "expire_changelogs": (_TAGS, "expire_snapshots"),
-    # What a step left half done looks like an orphan to nobody but the next run of that step.
+    # Files of an interrupted step look like orphans until the step runs again.
     "remove_orphan_files": (
         *("compact", "sort_compact", _TAGS),
         *(*USUAL, "expire_changelogs", "compact_manifest"),
@@ -31,8 +31,8 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class PartStatus(StrEnum):
-    """What is, or was, with one step."""
+class StepStatus(StrEnum):
+    """The status of a step, before or after it runs."""
 
     DUE = "due"
     NOT_DUE = "not_due"
@@ -43,34 +43,34 @@ class PartStatus(StrEnum):
     SKIPPED = "skipped"
 
     @classmethod
-    def of(cls, error: BaseException) -> PartStatus:
-        """How a step ended that raised this."""
+    def of(cls, error: BaseException) -> StepStatus:
+        """The status of a step that raised this error."""
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
-_NOT_DONE: Final = frozenset({PartStatus.FAILED, PartStatus.REFUSED, PartStatus.SKIPPED})
+_NOT_DONE: Final = frozenset({StepStatus.FAILED, StepStatus.REFUSED, StepStatus.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One step: its job and arguments, and its plan, or why there is none."""
+class StepPlan:
+    """One step: job, arguments, and its plan or the reason why there is none."""
 
     job: Job
     arguments: Mapping[str, object]
-    status: PartStatus
+    status: StepStatus
     plan: Plan | None = None
     why: str = ""
     error: Exception | None = None
     guard: str = ""
-    """Why a guard would stop it, "" if none does."""
+    """Why a guard stops the step; "" if none does."""
 
     @property
     def has_work(self) -> bool:
-        """Whether the step would do something, or could not be planned."""
-        return self.status in (PartStatus.DUE, PartStatus.FAILED, PartStatus.REFUSED)
+        """Whether the step has work or failed to plan."""
+        return self.status in (StepStatus.DUE, StepStatus.FAILED, StepStatus.REFUSED)
 
     def to_json(self) -> dict[str, object]:
-        """The step as plans print it."""
+        """The step as JSON."""
         return {
             "job": self.job.name,
             "status": str(self.status),
@@ -81,73 +81,73 @@ class Part:
         }
 
     def lines(self) -> Iterator[str]:
-        """The step for people."""
+        """The step as text."""
         if self.plan is not None:
             yield from self.plan.lines()
         elif self.error is not None:
-            what = "refused" if self.status is PartStatus.REFUSED else "cannot be planned"
+            what = "refused" if self.status is StepStatus.REFUSED else "cannot be planned"
             yield f"{self.job.name}: {what}: {self.error}"
         else:
             yield f"{self.job.name}: {str(self.status).replace('_', ' ')}: {self.why}"
         if self.guard:
-            yield f"  a guard would stop this: {self.guard}"
+            yield f"  a guard stops this: {self.guard}"
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a run of the plan has met so far."""
+    """The state of a run of the plan."""
 
     changed: bool = False
-    outcomes: dict[str, PartStatus] = field(default_factory=dict)
+    outcomes: dict[str, StepStatus] = field(default_factory=dict)
     unknown: bool = False
 
     def why_not(self, name: str, *, deletes: bool) -> str:
-        """Why the step must not run after what happened before; "" if it may."""
+        """Why the step must not run after the previous steps; "" if it may run."""
         failed = [step for step in NEEDS.get(name, ()) if self.outcomes.get(step) in _NOT_DONE]
         if failed:
-            return f"{failed[0]} did not end well, and this step may delete what it would keep"
+            return f"{failed[0]} did not succeed, and this step may delete files that it protects"
         if self.unknown and deletes:
-            return "the outcome of a commit is unknown; nothing is deleted until that is clear"
+            return "the outcome of a commit is unknown, so nothing is deleted"
         return ""
 
-    def note(self, name: str, status: PartStatus, error: Exception | None = None) -> None:
-        """Remember what became of a step."""
+    def note(self, name: str, status: StepStatus, error: Exception | None = None) -> None:
+        """Record the status of a step."""
         self.outcomes[name] = status
         self.changed = self.changed or status in (
-            PartStatus.SUCCESS,
-            PartStatus.FAILED,
-            PartStatus.REFUSED,
+            StepStatus.SUCCESS,
+            StepStatus.FAILED,
+            StepStatus.REFUSED,
         )
         self.unknown = self.unknown or isinstance(error, CommitStateUnknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainPlan:
-    """The plans of all steps, made from one state of the table, in the order they would run."""
+    """The plans of all steps, from one state of the table, in execution order."""
 
     table: str
     pin: SnapshotPin | None
-    parts: tuple[Part, ...]
+    steps: tuple[StepPlan, ...]
     arguments: Mapping[str, object] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress, compare=False, repr=False)
-    once: Once = field(default_factory=Once, compare=False, repr=False)
+    once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     goes_on: ClassVar[bool] = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether no step has anything to do."""
-        return not any(part.has_work for part in self.parts)
+        """Whether no step has work."""
+        return not any(step.has_work for step in self.steps)
 
     @property
     def failure(self) -> Exception | None:
-        """The first reason why a step could not be planned; a refusal only if nothing failed."""
-        errors = [p.error for p in self.parts if p.error is not None]
+        """The first planning error of a step; a refusal only if there is no other error."""
+        errors = [s.error for s in self.steps if s.error is not None]
         return min(errors, key=is_refusal, default=None)
 
     @property
     def effect(self) -> Effect:
-        """All steps together, without the table's size: each step has guards of its own."""
-        effects = [p.plan.effect for p in self.parts if p.plan is not None]
+        """The sum over all steps, without the table size: each step has its own guards."""
+        effects = [s.plan.effect for s in self.steps if s.plan is not None]
         return Effect(
             rewritten_files=sum(e.rewritten_files for e in effects),
             rewritten_bytes=sum(e.rewritten_bytes for e in effects),
@@ -156,9 +156,9 @@ class MaintainPlan:
         )
 
     @property
-    def kept(self) -> Sequence[Kept]:
-        """What all steps leave alone."""
-        return [k for p in self.parts if p.plan is not None for k in p.plan.kept]
+    def kept(self) -> Sequence[Retained]:
+        """What all steps keep."""
+        return [k for s in self.steps if s.plan is not None for k in s.plan.kept]
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
@@ -169,28 +169,28 @@ class MaintainPlan:
             "snapshot": None if self.pin is None else self.pin.to_json(),
             "empty": self.is_empty,
             "effect": self.effect.to_json(),
-            "steps": [p.to_json() for p in self.parts],
+            "steps": [s.to_json() for s in self.steps],
         }
 
     def lines(self) -> Iterator[str]:
-        """The plan for people."""
+        """The plan as text."""
         where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
         head = f"maintain {self.table} from {where}"
         yield f"{head}: nothing to do" if self.is_empty else head
-        for part in self.parts:
-            for line in part.lines():
+        for step in self.steps:
+            for line in step.lines():
                 yield f"  {line}"
 
 
-# --- which steps --------------------------------------------------------------------------------
+# --- step selection-----------------------------------------------------------------------------
 
 
 def chosen_steps(
     jobs: Mapping[str, Job], arguments: Mapping[str, object], *, clustered: bool = False
 ) -> list[tuple[Job, dict[str, object]]]:
-    """The jobs to run, in their order, with their typed arguments; InvalidArgument if wrong.
+    """The jobs to run, in order, with typed arguments; InvalidArgument for invalid ones.
 
-    `clustered`: files of the table are compacted by sorting them, as Java's `compact` does too.
+    `clustered`: compact the table by sorting, as Java's `compact` does.
     """
     also = cast("Sequence[str]", arguments.get("also") or ())
     without = set(cast("Sequence[str]", arguments.get("without") or ()))
@@ -210,7 +210,7 @@ def chosen_steps(
 
 
 def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:
-    """The step's typed arguments; InvalidArgument says which step's is wrong."""
+    """The typed arguments of the step; InvalidArgument names the step."""
     try:
         return job.read_arguments(raw)
     except InvalidArgument as e:
@@ -220,14 +220,14 @@ def _read(job: Job, raw: Mapping[str, object]) -> dict[str, object]:
 def _step_arguments(
     jobs: Mapping[str, Job], arguments: Mapping[str, object]
 ) -> dict[str, dict[str, Any]]:
-    """The raw arguments by step.  Those of jobs that are no steps here are checked, not used."""
+    """The raw arguments by step; arguments of other jobs are checked but not used."""
     given = cast("Mapping[str, object]", arguments.get("step_arguments") or {})
     found: dict[str, dict[str, Any]] = {}
     for key, value in given.items():
         name, dot, argument = key.replace("-", "_").partition(".")
         if not dot or name not in jobs:
             raise InvalidArgument(
-                f"argument --step-argument: {key!r} is no STEP.ARGUMENT "
+                f"argument --step-argument: {key!r} is not STEP.ARGUMENT "
                 f"(steps: {', '.join(('compact', *USUAL, *ON_DEMAND))})"
             )
         found.setdefault(name, {})[argument] = value
@@ -235,7 +235,7 @@ def _step_arguments(
 
 
 def why_not_due(table: FileStoreTable, job: Job, arguments: Mapping[str, object]) -> str:
-    """Why the table asks for nothing of this step; "" if it is due."""
+    """Why the step is not due for the table; "" if it is due."""
     if job.name == "expire_partitions":
         if not table.schema.partition_keys:
             return "the table is not partitioned"

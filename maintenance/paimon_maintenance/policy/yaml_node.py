@@ -1,4 +1,4 @@
-"""YAML values that know where they stand, so that every complaint names file, line and key."""
+"""YAML values with their position, so that every error names file, line and key."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import yaml
 
 from paimon_core.errors import InvalidArgument
 
-_CORRECT: Final = "correct the file; `caretaker policy check FILE` looks at it"
+_CORRECT: Final = "correct the file; `caretaker policy check FILE` checks it"
 _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _TRUE: Final = frozenset({"yes", "true", "on", "y"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One node of a file.  `path` is its key from the top: "rules[0].jobs.compact"."""
+class YamlNode:
+    """One node of a file.  `path` is its full key: "rules[0].jobs.compact"."""
 
     file: str
     path: str
     node: yaml.Node
 
     def wrong(self, reason: str) -> NoReturn:
-        """Raise InvalidArgument with the file, the line and the key in front of the reason."""
+        """Raise InvalidArgument with file, line, key and reason."""
         line = self.node.start_mark.line + 1
         where = f"{self.file}:{line}"
         raise InvalidArgument(
@@ -36,82 +36,82 @@ class Place:
 
     @property
     def line(self) -> int:
-        """The line on which the value begins, from 1."""
+        """The line of the value, from 1."""
         return int(self.node.start_mark.line) + 1
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is written here."""
+        """Whether the value is null."""
         return bool(self.node.tag == _NULL)
 
     @property
     def flag(self) -> bool | None:
-        """The boolean written here; None if it is something else."""
+        """The boolean value; None for other values."""
         if self.node.tag != _BOOL:
             return None
         return str(self.node.value).lower() in _TRUE
 
     def text(self) -> str:
-        """The single value as it is written: 10 is "10", and 12:30 no number of seconds."""
+        """The scalar as text, without YAML conversions: 10 is "10", 12:30 is "12:30"."""
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
             self.wrong("expected a single value")
         return str(self.node.value)
 
-    def items(self) -> list[Place]:
-        """The values of a list."""
+    def items(self) -> list[YamlNode]:
+        """The items of a list."""
         if not isinstance(self.node, yaml.SequenceNode):
             self.wrong("expected a list")
         return [
-            Place(self.file, f"{self.path}[{i}]", node) for i, node in enumerate(self.node.value)
+            YamlNode(self.file, f"{self.path}[{i}]", node) for i, node in enumerate(self.node.value)
         ]
 
     def texts(self) -> tuple[str, ...]:
-        """The texts of a list; a single value is a list of one."""
+        """The items of a list as text; a scalar is a list of one."""
         if isinstance(self.node, yaml.ScalarNode):
             return (self.text(),)
         return tuple(item.text() for item in self.items())
 
-    def entries(self, known: frozenset[str] | None = None) -> dict[str, Place]:
-        """The values of a mapping by key, nothing for null; an unknown or double key is wrong."""
+    def entries(self, known: frozenset[str] | None = None) -> dict[str, YamlNode]:
+        """The values of a mapping by key, empty for null; raises for unknown and duplicate keys."""
         if self.is_null:
             return {}
         if not isinstance(self.node, yaml.MappingNode):
             self.wrong("expected keys and values")
-        found: dict[str, Place] = {}
+        found: dict[str, YamlNode] = {}
         for key, place in self._pairs(self.node):
             if key in found:
-                place.wrong(f"the key {key!r} is there twice")
+                place.wrong(f"duplicate key {key!r}")
             if known is not None and key not in known:
-                place.wrong(f"unknown key {key!r} (known: {', '.join(sorted(known))})")
+                place.wrong(f"unknown key {key!r} (known keys: {', '.join(sorted(known))})")
             found[key] = place
         return found
 
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, Place]]:
-        merged: dict[str, Place] = {}
-        own: list[tuple[str, Place]] = []
+    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, YamlNode]]:
+        merged: dict[str, YamlNode] = {}
+        own: list[tuple[str, YamlNode]] = []
         for key_node, value in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                Place(self.file, self.path, key_node).wrong("a key must be a single word")
+                YamlNode(self.file, self.path, key_node).wrong("a key must be a scalar")
             key = str(key_node.value)
             if key_node.tag == "tag:yaml.org,2002:merge":
-                merged.update(self._merged(Place(self.file, self.path, value)))
+                merged.update(self._merged(YamlNode(self.file, self.path, value)))
                 continue
             path = f"{self.path}.{key}" if self.path else key
-            own.append((key, Place(self.file, path, value)))
+            own.append((key, YamlNode(self.file, path, value)))
         names = {key for key, _ in own}
         yield from ((key, place) for key, place in merged.items() if key not in names)
         yield from own
 
-    def _merged(self, place: Place) -> dict[str, Place]:
-        """What `<<: *anchor`, or a list of anchors of which the first wins, brings in."""
+    def _merged(self, place: YamlNode) -> dict[str, YamlNode]:
+        """The entries from `<<: *anchor` or from a list of anchors, where the first one wins."""
         parts = place.items() if isinstance(place.node, yaml.SequenceNode) else [place]
-        found: dict[str, Place] = {}
+        found: dict[str, YamlNode] = {}
         for part in reversed(parts):
-            found.update(Place(self.file, self.path, part.node).entries())
+            found.update(YamlNode(self.file, self.path, part.node).entries())
         return found
 
     def plain(self) -> object:
-        """The value as JSON: texts, booleans, lists and mappings (numbers stay texts)."""
+        """The value as JSON: strings, booleans, lists and mappings (numbers stay strings)."""
         if self.is_null:
             return None
         if isinstance(self.node, yaml.MappingNode):
@@ -122,16 +122,16 @@ class Place:
         return self.text() if flag is None else flag
 
 
-def read_yaml(text: str, file: str) -> Place:
-    """The top of the document; InvalidArgument, with the line, if it is no YAML."""
+def read_yaml(text: str, file: str) -> YamlNode:
+    """The root node; InvalidArgument with the line if the text is not YAML."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as e:
         line = f":{e.problem_mark.line + 1}" if e.problem_mark else ""
-        reason = f"{file}{line}: no YAML: {e.problem}"
+        reason = f"{file}{line}: not valid YAML: {e.problem}"
         raise InvalidArgument(reason, file=file, next_step=_CORRECT) from e
     except yaml.YAMLError as e:
-        raise InvalidArgument(f"{file}: no YAML: {e}", file=file, next_step=_CORRECT) from e
+        raise InvalidArgument(f"{file}: not valid YAML: {e}", file=file, next_step=_CORRECT) from e
     if node is None:
         raise InvalidArgument(f"{file}: the file is empty", file=file, next_step=_CORRECT)
-    return Place(file, "", node)
+    return YamlNode(file, "", node)

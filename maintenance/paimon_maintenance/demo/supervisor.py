@@ -1,11 +1,11 @@
-"""Runs a command and ends all of its descendants when told, or when whoever started it is gone.
+"""Runs a command, and ends all of its descendants on request or when the owner ends.
 
-    python keeper.py COMMAND ...
+    python supervisor.py COMMAND ...
 
-Standard input is the leash: when it closes, for whatever reason (also when the owner was killed
-with SIGKILL), everything that descends from here is ended: SIGTERM first, SIGKILL for what is left
-after a while.  On Linux the keeper adopts orphaned descendants, so that none can hide by outliving
-its parent or by leaving the process group.  Standard library only: it must start at once.
+When standard input closes, for any reason (including SIGKILL of the owner), the supervisor ends all
+descendants: with SIGTERM first, then with SIGKILL after a timeout.  On Linux the supervisor adopts
+orphaned descendants, so that none survives by outliving its parent or leaving the process group.  It
+uses only the standard library, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LOOK_SECONDS = 0.5
 
 
 def main(command: list[str]) -> int:
-    """The command's exit code; 128 + SIGTERM if the leash was let go first."""
+    """The exit code of the command; 128 + SIGTERM if standard input closed first."""
     for caught in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(caught, signal.SIG_IGN)
     _adopt_orphans()
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        # The command's own children start with ordinary signals.
+        # The command starts with default signal handling.
         preexec_fn=_ordinary_signals,  # noqa: PLW1509 - no threads here
     )
     code = 128 + signal.SIGTERM
@@ -63,7 +63,7 @@ def _adopt_orphans() -> None:
 
 
 def _reap(but: int | None = None) -> None:
-    """Bury adopted processes that have ended; the child of our own is its Popen's to bury."""
+    """Reap adopted processes that have ended; Popen reaps the direct child."""
     for pid in _children(os.getpid()):
         if pid != but:
             with contextlib.suppress(ChildProcessError):
@@ -71,7 +71,7 @@ def _reap(but: int | None = None) -> None:
 
 
 def end_descendants() -> None:
-    """End everything that descends from this process; returns when nothing is left."""
+    """End all descendants of this process, and wait until they have ended."""
     started = time.monotonic()
     asked: set[int] = set()
     while True:
@@ -98,7 +98,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def descendants(of: int) -> list[int]:
-    """The processes that descend from this one, parents before children; zombies left out."""
+    """The descendants of a process, parents before children, without zombies."""
     parents = _parents()
     found = [of]
     for pid in found:
@@ -111,7 +111,7 @@ def _children(of: int) -> list[int]:
 
 
 def _parents(*, zombies: bool = False) -> dict[int, int]:
-    """Every process's parent."""
+    """The parent of every process."""
     if not Path("/proc/self/stat").exists():
         return _parents_by_ps(zombies=zombies)
     found = {}
@@ -119,12 +119,12 @@ def _parents(*, zombies: bool = False) -> dict[int, int]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name in parentheses may hold anything, so what counts is behind the last one.
+            # The name in parentheses may contain anything, so parse what follows the last parenthesis.
             stat = (entry / "stat").read_text("latin-1").rpartition(")")[2].split()
             state, parent, threads = stat[0], int(stat[1]), int(stat[17])
         except (OSError, ValueError, IndexError):
             continue
-        # The first thread of a dying process may be gone before the others, who keep its children.
+        # The first thread of an ending process may end before the others, which keep its children.
         if zombies or state != "Z" or threads > 1:
             found[int(entry.name)] = parent
     return found
