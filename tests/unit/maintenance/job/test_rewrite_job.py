@@ -14,7 +14,7 @@ from lakes import Lake
 from paimon_core.errors import CommitConflict, CommitRemoved, CommitStateUnknown, StalePlan
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.engine import WorkUnit
-from paimon_maintenance.job.job import Quiet
+from paimon_maintenance.job.job import NoProgress
 from paimon_maintenance.job.rewrite_job import (
     COMMIT_ATTEMPTS,
     OneByOne,
@@ -53,7 +53,7 @@ def test_results_of_finished_units_are_deleted_when_a_later_one_is_interrupted()
         return payload * 2
 
     with pytest.raises(KeyboardInterrupt), deleting_on_failure(deleted.extend) as finished:
-        run_units(units, run, engine=LocalEngine(), progress=Quiet(), finished=finished)
+        run_units(units, run, engine=LocalEngine(), progress=NoProgress(), finished=finished)
     assert deleted == [b"\x00\x00", b"\x01\x01"]
 
 
