@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import Committed, RunContext, Steps
-from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    plan_json,
+    shortened,
+    source_text,
+)
 
 W = TypeVar("W")
-MOST_PRINTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +66,20 @@ class MetadataPlan(Generic[W]):
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
-        return {
-            "job": self.job,
-            "table": self.table,
-            "arguments": shown_arguments(self.arguments),
-            "snapshot": None if self.pin is None else self.pin.to_json(),
-            "empty": self.is_empty,
-            "effect": self.effect.to_json(),
-            "actions": [a.to_json() for a in self.actions],
-            "details": dict(self.details),
-            "kept": [k.to_json() for k in self.kept],
-        }
+        return plan_json(
+            self,
+            self.job,
+            self.arguments,
+            actions=[a.to_json() for a in self.actions],
+            details=dict(self.details),
+        )
 
     def lines(self) -> Iterator[str]:
         """The plan as text."""
-        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        where = source_text(self)
         head = f"{self.job} {self.table} from {where}"
         yield f"{head}: nothing to do" if self.is_empty else head
-        for action in self.actions[:MOST_PRINTED]:
-            yield f"  {action.line()}"
-        if len(self.actions) > MOST_PRINTED:
-            yield f"  ... and {len(self.actions) - MOST_PRINTED:,} more"
+        yield from shortened(self.actions, Action.line, noun="")
         for kept in self.kept:
             yield f"  {kept.line()}"
 

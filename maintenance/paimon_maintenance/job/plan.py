@@ -7,14 +7,19 @@ guards and CLI use the protocol `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 from paimon_core.errors import StalePlan
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.text import human_bytes
+
+T = TypeVar("T")
+MOST_PRINTED: Final = 20
+"""Lines of a list that a plan prints; its JSON has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,3 +218,32 @@ class Plan(Protocol):
 
     def lines(self) -> Iterator[str]:
         """The plan as text lines, most important first."""
+
+
+def plan_json(
+    plan: Plan, job: str, arguments: Mapping[str, object], **own: object
+) -> dict[str, object]:
+    """The JSON form of a plan: what all plans say, and what only this job's plans say."""
+    return {
+        "job": job,
+        "table": plan.table,
+        "arguments": shown_arguments(arguments),
+        "snapshot": None if plan.pin is None else plan.pin.to_json(),
+        "empty": plan.is_empty,
+        "effect": plan.effect.to_json(),
+        **own,
+        "kept": [kept.to_json() for kept in plan.kept],
+    }
+
+
+def shortened(lines: Sequence[T], text: Callable[[T], str], *, noun: str) -> Iterator[str]:
+    """The first lines of a long list, indented, and how many more there are."""
+    for line in lines[:MOST_PRINTED]:
+        yield f"  {text(line)}"
+    if len(lines) > MOST_PRINTED:
+        yield f"  ... and {len(lines) - MOST_PRINTED:,} more{' ' if noun else ''}{noun}"
+
+
+def source_text(plan: Plan) -> str:
+    """The snapshot that the plan starts from, for the first line of a plan."""
+    return "no snapshot" if plan.pin is None else f"snapshot {plan.pin.id}"

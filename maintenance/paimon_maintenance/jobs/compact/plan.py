@@ -22,15 +22,21 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    plan_json,
+    shortened,
+    source_text,
+)
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
 FULL: Final = "full"
-MOST_PRINTED: Final = 20
 
 BucketKey = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
@@ -89,16 +95,12 @@ class CompactPlan:
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
-        return {
-            "job": "compact",
-            "table": self.table,
-            "arguments": shown_arguments(self.arguments),
-            "snapshot": None if self.pin is None else self.pin.to_json(),
-            "empty": self.is_empty,
-            "effect": self.effect.to_json(),
-            "units": [self._unit_json(u) for u in self.units],
-            "kept": [k.to_json() for k in self.kept],
-        }
+        return plan_json(
+            self,
+            "compact",
+            self.arguments,
+            units=[self._unit_json(u) for u in self.units],
+        )
 
     def _unit_json(self, unit: CompactUnit) -> dict[str, object]:
         return {
@@ -118,7 +120,7 @@ class CompactPlan:
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""
-        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        where = source_text(self)
         if self.is_empty:
             yield f"compact {self.table} from {where}: nothing to do"
         else:
@@ -133,19 +135,19 @@ class CompactPlan:
                     else ""
                 )
             )
-        for unit in self.units[:MOST_PRINTED]:
-            moved = f", move up {len(unit.moved_files)}" if unit.moved_files else ""
-            yield (
-                f"  {self.label(unit)}: rewrite {counted(len(unit.rewritten_files), 'files')} "
-                f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
-                f"({unit.reason})"
-            )
-        if len(self.units) > MOST_PRINTED:
-            yield f"  ... and {len(self.units) - MOST_PRINTED:,} more units"
+        yield from shortened(self.units, self._unit_line, noun="units")
         if self.goes_on:
             yield "  then, by a plan of its own, what is due in the real buckets"
         for kept in self.kept:
             yield f"  {kept.line()}"
+
+    def _unit_line(self, unit: CompactUnit) -> str:
+        moved = f", move up {len(unit.moved_files)}" if unit.moved_files else ""
+        return (
+            f"{self.label(unit)}: rewrite {counted(len(unit.rewritten_files), 'files')} "
+            f"({human_bytes(unit.rewritten_bytes)}){moved} to level {unit.output_level} "
+            f"({unit.reason})"
+        )
 
 
 def inspect(

@@ -13,7 +13,7 @@ from paimon_core.options import CONSUMER_EXPIRATION_TIME, PARTITION_EXPIRATION_T
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.job.plan import Effect, Plan, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.plan import Effect, Plan, Retained, SingleUse, SnapshotPin, source_text
 from paimon_maintenance.job.report import error_json
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
@@ -174,8 +174,7 @@ class MaintainPlan:
 
     def lines(self) -> Iterator[str]:
         """The plan as text."""
-        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
-        head = f"maintain {self.table} from {where}"
+        head = f"maintain {self.table} from {source_text(self)}"
         yield f"{head}: nothing to do" if self.is_empty else head
         for step in self.steps:
             for line in step.lines():

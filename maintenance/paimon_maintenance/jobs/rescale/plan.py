@@ -20,16 +20,22 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.refs.tags import Tag
 from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    plan_json,
+    shortened,
+    source_text,
+)
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.rescale.option import with_buckets
 from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.safety_tag import BEFORE_RESCALE, safety_tag
 
-MOST_PRINTED: Final = 20
 MOST_BUCKETS: Final = 2**31 - 1
 """Manifests keep the number in four bytes."""
 
@@ -109,18 +115,15 @@ class RescalePlan:
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
-        return {
-            "job": "rescale",
-            "table": self.table,
-            "arguments": shown_arguments(self.arguments),
-            "snapshot": None if self.pin is None else self.pin.to_json(),
-            "empty": self.is_empty,
-            "effect": self.effect.to_json(),
-            "buckets_before": self.buckets_before,
-            "buckets": self.buckets,
-            "sets_option": self.sets_option,
-            "safety_tag": None if self.safety is None else self.safety.name,
-            "partitions": [
+        return plan_json(
+            self,
+            "rescale",
+            self.arguments,
+            buckets_before=self.buckets_before,
+            buckets=self.buckets,
+            sets_option=self.sets_option,
+            safety_tag=None if self.safety is None else self.safety.name,
+            partitions=[
                 {
                     "partition": p.name,
                     "buckets": list(p.totals),
@@ -131,13 +134,12 @@ class RescalePlan:
                 }
                 for p in self.partitions
             ],
-            "state": list(self.state),
-            "kept": [k.to_json() for k in self.kept],
-        }
+            state=list(self.state),
+        )
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""
-        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        where = source_text(self)
         head = f"rescale {self.table} from {where} to {counted(self.buckets, 'buckets')}"
         yield f"{head}: nothing to do" if self.is_empty else head
         if self.safety is not None:
@@ -147,18 +149,18 @@ class RescalePlan:
                 f"  set option bucket from {self.buckets_before} to {self.buckets}: writers with "
                 f"the old number are refused from then on"
             )
-        for p in self.partitions[:MOST_PRINTED]:
-            old = " and ".join(map(str, p.totals))
-            yield (
-                f"  {p.label}: rewrite {counted(len(p.entries), 'files')} ({human_bytes(p.bytes)}) from "
-                f"{old} to {counted(self.buckets, 'buckets')}"
-            )
-        if len(self.partitions) > MOST_PRINTED:
-            yield f"  ... and {len(self.partitions) - MOST_PRINTED:,} more partitions"
+        yield from shortened(self.partitions, self._partition_line, noun="partitions")
         for line in self.state:
             yield f"  {line}"
         for kept in self.kept:
             yield f"  {kept.line()}"
+
+    def _partition_line(self, partition: PartitionLayout) -> str:
+        files = f"{counted(len(partition.entries), 'files')} ({human_bytes(partition.bytes)})"
+        old = " and ".join(map(str, partition.totals))
+        return (
+            f"{partition.label}: rewrite {files} from {old} to {counted(self.buckets, 'buckets')}"
+        )
 
 
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:

@@ -23,10 +23,17 @@ from paimon_core.options import (
     SORT_SAMPLE_MAGNIFICATION,
     ZORDER_TEXT_BYTES,
 )
-from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.plan import Effect, Retained, SingleUse, SnapshotPin
+from paimon_maintenance.job.plan import (
+    Effect,
+    Retained,
+    SingleUse,
+    SnapshotPin,
+    plan_json,
+    shortened,
+    source_text,
+)
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.sort_compact.group import SortGroup
 from paimon_maintenance.jobs.sort_compact.incremental import due, idle
@@ -38,7 +45,6 @@ from paimon_maintenance.jobs.sort_compact.query_cost import (
 )
 from paimon_maintenance.rules.partition_files import PartitionScan, read_partitions
 
-MOST_PRINTED: Final = 20
 LEAST_SAMPLE: Final = 20
 AUTO: Final = "auto"
 FULL: Final = "full"
@@ -93,16 +99,13 @@ class SortPlan:
 
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
-        return {
-            "job": "sort_compact",
-            "table": self.table,
-            "arguments": shown_arguments(self.arguments),
-            "snapshot": None if self.pin is None else self.pin.to_json(),
-            "empty": self.is_empty,
-            "effect": self.effect.to_json(),
-            "order_strategy": str(self.clustering.strategy),
-            "order_by": list(self.clustering.columns),
-            "partitions": [
+        return plan_json(
+            self,
+            "sort_compact",
+            self.arguments,
+            order_strategy=str(self.clustering.strategy),
+            order_by=list(self.clustering.columns),
+            partitions=[
                 {
                     "partition": p.name,
                     "files": len(p.entries),
@@ -112,21 +115,16 @@ class SortPlan:
                 }
                 for p in self.groups
             ],
-            "queries": {c: cost.to_json() for c, cost in self.before.items()},
-            "kept": [k.to_json() for k in self.kept],
-        }
+            queries={c: cost.to_json() for c, cost in self.before.items()},
+        )
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""
-        where = "no snapshot" if self.pin is None else f"snapshot {self.pin.id}"
+        where = source_text(self)
         columns = ", ".join(self.clustering.columns)
         head = f"sort_compact {self.table} from {where} by {columns} ({self.clustering.strategy})"
         yield f"{head}: nothing to do" if self.is_empty else head
-        for group in self.groups[:MOST_PRINTED]:
-            files = counted(len(group.entries), "files")
-            yield f"  {group.label}: sort {files} ({human_bytes(group.bytes)})"
-        if len(self.groups) > MOST_PRINTED:
-            yield f"  ... and {len(self.groups) - MOST_PRINTED:,} more partitions"
+        yield from shortened(self.groups, _group_line, noun="partitions")
         for kept in self.kept:
             yield f"  {kept.line()}"
         for column, cost in self.before.items():
@@ -134,6 +132,12 @@ class SortPlan:
                 f"  a range query on {column} reads {cost.files:,.1f} of {cost.total_files:,} "
                 f"files, {human_bytes(cost.bytes)}, now"
             )
+
+
+def _group_line(group: SortGroup) -> str:
+    return (
+        f"{group.label}: sort {counted(len(group.entries), 'files')} ({human_bytes(group.bytes)})"
+    )
 
 
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> SortState:
