@@ -23,7 +23,7 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import SnapshotPin
+from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.versions.target import target_of
 
@@ -74,6 +74,15 @@ def make_as_latest(
                 f"{counted(len(back), 'files')} added, {len(changes.files) - len(back):,} removed",
             )
         )
+    buckets = table.options.value(BUCKET)
+    other = {e.partition for e in back if e.total_buckets != buckets > 0}
+    kept = []
+    if other:
+        why = (
+            f"the files that come back to {counted(len(other), 'partitions')} have another number; "
+            f"writers are refused there until rescale has run"
+        )
+        kept.append(Retained(what=f"the option bucket={buckets}", why=why))
     unmerged = changes.is_empty and names_file_twice(table, latest)
     if unmerged:
         why = "an interrupted run left files with both DELETE and ADD entries, which Java misreads"
@@ -82,10 +91,9 @@ def make_as_latest(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=AsLatest(
-            target, tag, bool(back), buckets=table.options.value(BUCKET), unmerged=unmerged
-        ),
+        work=AsLatest(target, tag, bool(back), buckets=buckets, unmerged=unmerged),
         actions=tuple(actions),
+        kept=tuple(kept),
         arguments=arguments,
     )
 
