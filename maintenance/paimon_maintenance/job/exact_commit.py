@@ -1,6 +1,6 @@
 """Commits that replace exactly what was read of a partition, for rows that move between buckets.
 
-Nothing else may have come into the partition meanwhile, and no row of it may have been deleted
+No other file may have been added to the partition since, and no row of it deleted
 (java-rules A8).
 """
 
@@ -25,10 +25,10 @@ from paimon_maintenance.job.text import counted
 
 @dataclass(slots=True)
 class SoleWriter:
-    """The newest snapshot of a table that nobody but this run writes to.
+    """The newest snapshot of a table that only this run writes to.
 
     It starts with the snapshot of the plan and moves on with each commit of the run, so that any
-    commit of somebody else is found, whatever partition it is about.
+    commit of another writer is found, whatever partition it is about.
     """
 
     newest: SnapshotPin | None
@@ -88,7 +88,7 @@ def commit_exact(
     """The OVERWRITE snapshot in which the partition holds what was added instead of what was read.
 
     CommitConflict if the partition is no longer as it was read; `label` names it.  With `sole`,
-    also if anybody else committed anything to the table.
+    also if another writer committed anything to the table.
     """
     partition = read[0].partition
     changes = Changes(
@@ -118,7 +118,7 @@ def commit_exact(
 def check_changelog_complete(
     table: FileStoreTable, label: str, entries: Sequence[ManifestEntry]
 ) -> None:
-    """SchemaError if rewriting these files would swallow changes that no changelog tells yet."""
+    """SchemaError if rewriting these files would lose changes that are in no changelog yet."""
     producer = changelog_producer_of(table.options)
     complete = producer.complete_from(top_level=number_of_levels(table.options) - 1)
     untold = [e for e in entries if e.file.level < complete]

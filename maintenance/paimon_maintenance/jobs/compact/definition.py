@@ -1,4 +1,4 @@
-"""What `compact` is called, takes and promises; nothing heavy is imported here."""
+"""The job `compact`: its arguments and what it promises.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ STRATEGY = Argument(
     choices=("full", "minor"),
     default="full",
     aliases=("compact_strategy",),
-    help="full: merge every bucket into its top level; minor: only what Paimon's own picker would "
-    "(tables with bucket=-1 always go by their small files)",
+    help="full: merge every bucket into its top level; minor: merge what Paimon's own picker "
+    "selects (tables with bucket=-1: small files, with both strategies)",
     example="minor",
 )
 PARTITION_IDLE_TIME = Argument(
     name="partition_idle_time",
     kind=Kind.DURATION,
-    help="only partitions that received no new file for this long",
+    help="compact only partitions without a new file for this long",
     example="1 h",
 )
 OPTIONS = replace(common_arguments.OPTIONS, example="target-file-size=256 mb")
 COMMIT_BYTES = Argument(
     name="commit_bytes",
     kind=Kind.SIZE,
-    help="commit each time about this much was rewritten, so that a huge job keeps what is done "
-    "if it fails later; a bucket is never split over two commits (default: one commit)",
+    help="commit after at most this many bytes, so that a large run keeps its results if it fails "
+    "later; one commit covers whole buckets (default: one commit)",
     example="100 gb",
 )
 SLICE_BYTES = Argument(
     name="slice_bytes",
     kind=Kind.SIZE,
     default=4 * 1024**3,
-    help="cut a bucket that is larger than this by key range, so that several tasks share it; "
-    "0: never",
+    help="split a larger bucket by key range, so that several tasks share it; 0: never split",
     example="2 gb",
 )
 
@@ -47,19 +46,18 @@ COMPACT = Job(
     name="compact",
     summary="merge small files and sorted runs into few large ones; the rows stay the same",
     changes=(
-        "Rewrites the files of the chosen buckets into fewer, sorted ones and commits one snapshot "
-        "of kind COMPACT that replaces exactly the files it read. A full compaction also drops "
-        "rows that deletes have hidden."
+        "Rewrites the files of the selected buckets into fewer, sorted files. Commits one COMPACT "
+        "snapshot that replaces exactly the files that the job read. A full compaction also "
+        "removes deleted rows from the files."
     ),
     protects=(
-        "Rows that others append meanwhile survive: only files that were read are replaced. "
-        "A concurrent compaction of the same files is a conflict; a new plan is then made. "
-        "Old files stay on storage until snapshots expire, so older snapshots and tags read on."
+        "Concurrent writes survive, because the commit replaces only files that the job read. If a "
+        "concurrent compaction rewrites the same files, the job makes a new plan. The old files "
+        "stay on storage until the snapshots expire, so older snapshots and tags stay readable."
     ),
     undo=(
-        "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "
-        "back to the snapshot before (named as `planned_from` in the report) while it has not "
-        "expired."
+        "Not needed for readers: the rows are the same. To restore the old files, roll back to the "
+        "snapshot before (`planned_from` in the report) before it expires."
     ),
     arguments=(
         STRATEGY,

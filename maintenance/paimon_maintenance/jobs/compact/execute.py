@@ -2,7 +2,7 @@
 
 Units whose work is metadata alone never leave this process.  What is committed replaces exactly
 the files that were read.  Results that a concurrent commit has made worthless are dropped with
-their files, and the runner plans anew for their buckets; the others are committed.
+their files, and the run makes a new plan for their buckets; the others are committed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def expected_bytes(units: Sequence[CompactUnit]) -> list[int]:
 def _gathered(
     table: FileStoreTable, plan: CompactPlan, done: Iterable[tuple[CompactUnit, UnitResult]]
 ) -> CompactedBatch:
-    """Results by bucket; buckets of which something failed, or cannot be right, are dropped."""
+    """Results by bucket, without buckets with a failed unit or a wrong number of rows."""
     gathered = CompactedBatch()
     parts: dict[BucketKey, list[CompactResult]] = defaultdict(list)
     for unit, outcome in done:
@@ -168,7 +168,7 @@ def _write_index_files(
 ) -> None:
     """Give each bucket's result the deletion vectors that hold after it (changes `gathered`).
 
-    A bucket whose index file cannot be written is dropped like one of which a unit failed.
+    A bucket whose index file cannot be written is dropped like one with a failed unit.
     """
 
     def finish(key: BucketKey) -> CompactResult | Exception:
@@ -274,7 +274,7 @@ def stale_buckets(
     vectors: Mapping[BucketKey, Sequence[IndexFileMeta]],
     results: Mapping[BucketKey, CompactResult],
 ) -> list[BucketKey]:
-    """The buckets of which a file that was read is no longer live, or has another vector now.
+    """The buckets with a file that is no longer live, or that has another deletion vector now.
 
     `vectors` are the index files that were planned with, `results` what was made of the buckets,
     as far as there is something.

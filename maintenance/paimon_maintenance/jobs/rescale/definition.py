@@ -1,4 +1,4 @@
-"""What `rescale` is called, takes and promises; nothing heavy is imported here."""
+"""The job `rescale`: its arguments and what it promises.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from paimon_maintenance.job.job import Job, steps_of
 BUCKET_NUM = Argument(
     name="bucket_num",
     kind=Kind.INTEGER,
-    help="how many buckets there shall be (default: what the table's option says, which goes on "
-    "with a rescale that was interrupted)",
+    help="the new number of buckets (default: the number in the table's option, which finishes an "
+    "interrupted rescale)",
     example="10",
 )
 TARGET_BYTES = Argument(
     name="target_bytes",
     kind=Kind.SIZE,
-    help="propose the number of buckets: so many that a bucket of the largest chosen partition "
+    help="choose the number of buckets by their size: a bucket of the largest selected partition "
     "holds about this much; not with bucket_num",
     example="500 mb",
 )
@@ -26,42 +26,41 @@ PARTITIONS = Argument(
     aliases=("partition",),
     kind=Kind.PARTITIONS,
     default=(),
-    help="only these partitions: key=value, several keys joined by commas (and), given again or "
-    "joined by semicolons (or); a part of the partition keys is enough; not with where. Writers "
-    "are refused in partitions left out, readers go on",
+    help="rescale only these partitions: key=value, several keys joined by commas (and); repeat the "
+    "option or join by semicolons (or); some of the partition keys are enough; not with where. "
+    "Writers are refused in the other partitions, readers are not",
     example="dt=2024-01-01,hh=10",
 )
 RESTORE = Argument(
     name="restore",
     kind=Kind.BOOLEAN,
     default=False,
-    help="go back to the number of buckets before the last change of it: the option, and the "
-    "partitions that were rewritten since; given again, it goes on with that and then does nothing; "
+    help="restore the previous number of buckets: set the option back and rewrite the partitions "
+    "that have the new number; a second run finishes an interrupted one, then does nothing; "
     "not with bucket_num or target_bytes",
 )
 SAFETY_TAG = Argument(
     name="safety_tag",
     kind=Kind.DURATION,
     default=7 * 86_400_000,
-    help="tag the newest snapshot before, for this long, so that the old layout can be gone back "
-    "to; 0: no tag. Only made for tables with write-only=true, since expiry by Java relies on tags "
-    "in the order of snapshot ids",
+    help="first tag the newest snapshot and keep the tag for this long, so that a rollback can "
+    "restore the old layout; 0: no tag. Only for tables with write-only=true, because expiry by "
+    "Java relies on tags in the order of snapshot ids",
     example="7 d",
 )
 BATCH_BYTES = Argument(
     name="batch_bytes",
     kind=Kind.SIZE,
     default=10 * 1024**3,
-    help="rewrite partitions of about this much together, then commit them one by one; what a "
-    "crash loses at most",
+    help="rewrite partitions of at most this many bytes together, then commit them one by one; a "
+    "crash loses at most this much work",
     example="100 gb",
 )
 SLICE_BYTES = Argument(
     name="slice_bytes",
     kind=Kind.SIZE,
     default=4 * 1024**3,
-    help="cut what belongs together and is larger than this, so that several tasks share it; "
-    "0: never",
+    help="split a larger unit of work, so that several tasks share it; 0: never split",
     example="2 gb",
 )
 

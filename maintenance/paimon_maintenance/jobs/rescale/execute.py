@@ -80,7 +80,7 @@ class RescaledBatch:
 
 
 def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
-    """The plan; StalePlan if a commit changed one of its partitions, or somebody the option."""
+    """The plan; StalePlan if one of its partitions, or the option, has changed."""
     now = _buckets_now(table)
     if now != plan.buckets_before:
         raise StalePlan(
@@ -135,7 +135,7 @@ def execute(
         if batch.number == 0:
             begin(table, plan, context.env)
     except StalePlan:
-        raise  # somebody else set the option, so it is not ours to put back
+        raise  # another run set the option, so this one must not put it back
     except BaseException as e:
         put_back(table, plan, context.env, after=e)
         raise
@@ -162,9 +162,9 @@ def put_back(
 ) -> None:
     """Set the option to what it was before this run, which rewrote nothing; never raises.
 
-    It stays if another run has rewritten partitions for the new number meanwhile.  Partitions that
+    It stays if another run has rewritten partitions for the new number.  Partitions that
     are new since the plan do not count: they are readable by their own number, and the others must
-    be writable again.  `after` is the error that ended the run; it tells if the option stayed.
+    be writable again.  `after` is the error that ended the run; its next step says so if the option stays.
     """
     if not plan.sets_option:
         return
@@ -247,7 +247,7 @@ def _label(partition: PartitionLayout, unit: RescaleUnit) -> str:
 def commit(
     table: FileStoreTable, plan: RescalePlan, batch: RescaledBatch, context: RunContext
 ) -> Committed:
-    """One OVERWRITE snapshot a partition; a partition that somebody changed stays as it is.
+    """One OVERWRITE snapshot a partition; a partition that has changed stays as it is.
 
     CommitConflict if that leaves no partition rewritten; the option is then put back.
     """
@@ -332,7 +332,7 @@ def _check_option(table: FileStoreTable, plan: RescalePlan) -> None:
     now = table.options.value(BUCKET)
     if now != plan.option:
         raise StalePlan(
-            f"somebody set the option bucket of table {table.name} to {now} while it was rescaled "
+            f"another run set the option bucket of table {table.name} to {now} while it was rescaled "
             f"to {plan.buckets}",
             table=table.name,
         )

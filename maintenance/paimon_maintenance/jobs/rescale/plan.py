@@ -1,7 +1,7 @@
 """Chooses what a rescale does: which number of buckets, and which partitions are rewritten.
 
-The option of the table and the numbers of its partitions tell how far an earlier run came, so
-nothing else has to be remembered: a partition that has the wanted number is done.
+The option of the table and the numbers of its partitions show how far an earlier run came: a
+partition that has the wanted number is done.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ class RescalePlan:
 
     @property
     def option(self) -> int:
-        """What the table's option shall say."""
+        """The new value of the table's option."""
         postponed = self.buckets_before == POSTPONE_BUCKET
         return self.buckets_before if postponed else self.buckets
 
     @property
     def is_empty(self) -> bool:
-        """Whether option and partitions are as they shall be."""
+        """Whether option and partitions have the number already."""
         return not self.sets_option and not self.partitions
 
     def units(self, partition: PartitionLayout) -> list[RescaleUnit]:
@@ -194,7 +194,7 @@ def plan(
     else:
         buckets = wanted_buckets(table, state, chosen, arguments)
     if buckets != state.buckets != POSTPONE_BUCKET:
-        # Options that nobody could set are found before anything is tagged or written.
+        # An invalid option must fail before the job tags or writes anything.
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:

@@ -1,4 +1,4 @@
-"""What `sort_compact` is called, takes and promises; nothing heavy is imported here."""
+"""The job `sort_compact`: its arguments and what it promises.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ORDER_STRATEGY = Argument(
     name="order_strategy",
     kind=Kind.CHOICE,
     choices=("order", "zorder", "hilbert"),
-    help="order: by one column after the other, for queries that always name the first; zorder, "
-    "hilbert: along a curve through all of them, for queries that name any (default: "
-    "clustering.strategy of the table, where that says auto by the number of columns: one order, "
-    "up to four zorder, more hilbert)",
+    help="order: by one column after the other, for queries that always filter by the first; "
+    "zorder, hilbert: along a curve through all columns, for queries that filter by any of them "
+    "(default: clustering.strategy of the table; auto means order for one column, zorder for up "
+    "to four, hilbert for more)",
     example="zorder",
 )
 ORDER_BY = Argument(
@@ -32,39 +32,40 @@ STRATEGY = Argument(
     kind=Kind.CHOICE,
     choices=("full", "minor"),
     aliases=("compact_strategy",),
-    help="only for tables with clustering.incremental, whose options say by which columns: minor "
-    "(default): sort what Paimon's picker would; full: everything that is not sorted yet",
+    help="only for tables with clustering.incremental, which sort by the columns of their options. "
+    "minor (default): sort what Paimon's picker selects; full: sort all unsorted files",
     example="full",
 )
 WRITERS_STOPPED = Argument(
     name="writers_stopped",
     kind=Kind.BOOLEAN,
     default=False,
-    help="say that all writers of the table are stopped until this run has ended. Required for "
-    "primary-key tables with dynamic buckets (bucket=-1): keys move between buckets there, and a "
-    "writer that is open knows only the old ones, so that it would write keys twice",
+    help="confirm that all writers of the table are stopped until this run ends. Required for "
+    "primary-key tables with dynamic buckets (bucket=-1): there, keys move between buckets, and an "
+    "open writer knows only the old buckets, so it would write keys twice",
 )
 OPTIONS = replace(common_arguments.OPTIONS, example="target-file-size=256 mb")
 BATCH_BYTES = Argument(
     name="batch_bytes",
     kind=Kind.SIZE,
     default=100 * 1024**3,
-    help="sort partitions of about this much together, then commit; what a crash loses at most",
+    help="sort partitions of at most this many bytes together, then commit; a crash loses at most "
+    "this much work",
     example="1 tb",
 )
 RANGE_BYTES = Argument(
     name="range_bytes",
     kind=Kind.SIZE,
     default=1024**3,
-    help="on Spark, cut a partition that is larger than this into ranges of about this size, so "
-    "that several tasks share it",
+    help="on Spark, split a larger partition into ranges of about this size, so that several tasks "
+    "share it",
     example="2 gb",
 )
 PARALLELISM = Argument(
     name="parallelism",
     kind=Kind.INTEGER,
-    help="how many tasks Spark is given at most, or threads with --engine local "
-    "(default: from the bytes to sort and the cores there are)",
+    help="the maximum number of Spark tasks, or of threads with --engine local (default: from the "
+    "bytes to sort and the number of cores)",
     example="8",
 )
 
@@ -73,25 +74,24 @@ SORT_COMPACT = Job(
     name="sort_compact",
     summary="sort the rows of tables with bucket=-1, so that queries skip files; rows stay the same",
     changes=(
-        "Rewrites all files of the chosen partitions into files whose rows are sorted, and commits "
-        "one snapshot of kind COMPACT a batch that replaces exactly the files it read. Each run "
-        "sorts everything again, unless the table has clustering.incremental. In primary-key "
-        "tables with dynamic buckets keys move between buckets, by one OVERWRITE snapshot a "
-        "partition; all writers have to be stopped for that (--writers-stopped). The report tells how many files and bytes a range query reads, before and after."
+        "Rewrites all files of the selected partitions into files with sorted rows. Commits one "
+        "COMPACT snapshot per batch that replaces exactly the files that the job read. Each run "
+        "sorts all files again, unless the table has clustering.incremental. In primary-key tables "
+        "with dynamic buckets, keys move between buckets, with one OVERWRITE snapshot per "
+        "partition; all writers must be stopped (--writers-stopped). The report shows how many "
+        "files and bytes a range query reads before and after."
     ),
     protects=(
-        "Append tables: rows that others append meanwhile survive (with Java's sort compaction they "
-        "are lost). A concurrent compaction or delete in a partition leaves that partition as it "
-        "was, and the job fails after the others. Dynamic buckets: nothing protects against a "
-        "writer that is open during the run and commits after it. It would write moved keys into "
-        "their old buckets, so the job is refused without --writers-stopped, and stops at the "
-        "first commit of somebody else to the table. Old files stay on storage until snapshots "
-        "expire."
+        "Append tables: concurrent appends survive (Java's sort compaction loses them). If another "
+        "job compacts or deletes in a partition at the same time, that partition stays as it is, "
+        "and the job fails after the others. Dynamic buckets: nothing protects against a writer "
+        "that is open during the run and commits after it. It would write moved keys into their "
+        "old buckets, so the job requires --writers-stopped, and stops at the first commit of "
+        "another writer. The old files stay on storage until the snapshots expire."
     ),
     undo=(
-        "Reading needs no undo: the rows are the same. To go back to the old files, roll the table "
-        "back to the snapshot before (named as `planned_from` in the report) while it has not "
-        "expired."
+        "Not needed for readers: the rows are the same. To restore the old files, roll back to the "
+        "snapshot before (`planned_from` in the report) before it expires."
     ),
     arguments=(
         ORDER_STRATEGY,

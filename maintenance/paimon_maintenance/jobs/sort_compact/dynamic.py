@@ -1,7 +1,7 @@
 """Sorting tables with dynamic buckets: keys move between buckets.
 
 A writer keeps in memory which bucket holds a key, so no writer may be open: each commit is refused
-if anybody else has committed to the table since the plan.
+if another writer has committed to the table since the plan.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from paimon_maintenance.jobs.sort_compact.group import SortGroup
 def due(
     table: FileStoreTable, groups: Sequence[SortGroup], columns: Sequence[str], *, full: bool
 ) -> Iterator[SortGroup]:
-    """The partitions of which something is due, with these files only and their new level."""
+    """The partitions with files to sort: these files only, and their new level."""
     for group in groups:
         picked = _pick(table, group, tuple(columns), full=full)
         if picked is None:

@@ -71,7 +71,7 @@ class SortPlan:
     sample: int
     by_size: bool
     sole: SoleWriter | None = None
-    """Set where rows move between buckets (dynamic buckets): nobody else may commit then."""
+    """Set where rows move between buckets (dynamic buckets): no other writer may commit then."""
     kept: tuple[Retained, ...] = ()
     once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
@@ -198,10 +198,10 @@ def plan(
 
 
 def _check_writers(table: FileStoreTable, arguments: Mapping[str, object]) -> None:
-    """InvalidArgument unless the operator says that nobody writes.
+    """InvalidArgument unless the operator confirms that all writers are stopped.
 
     A writer keeps in memory which bucket each key is in.  It would write a key that moved into its
-    old bucket again, and nothing in the format tells it otherwise.
+    old bucket again, and nothing in the format prevents that.
     """
     if not arguments["writers_stopped"]:
         raise InvalidArgument(
