@@ -103,7 +103,7 @@ def test_the_main_job_on_a_lake_made_for_it(start):
     port = free_port()
     demo = start("--exit", "--port", str(port))
     assert demo.wait() == 0, demo.text
-    assert "Made a lake of 720 files in 160 commits" in demo.text
+    assert "Created a lake of 720 files in 160 commits" in demo.text
     assert "DAG caretaker_compact ended with success" in demo.text
     assert "The same rows, in fewer files." in demo.text
     figures = [line.split() for line in demo.text.splitlines()]
