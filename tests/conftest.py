@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from postgres import postgres_server
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
 from paimon_maintenance.jobs.versions import settle
@@ -74,6 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that remove history have no Java writer in flight, unless they say so."""
     monkeypatch.setattr(settle, "LOCAL_MILLIS", 0)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The SQLAlchemy URL of a PostgreSQL server that lives as long as the tests."""
+    yield from postgres_server()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
