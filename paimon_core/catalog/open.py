@@ -10,7 +10,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 
 METASTORE: Final = "metastore"
-_SUPPORTED: Final = ("filesystem", "jdbc")
+_SUPPORTED: Final = ("filesystem", "jdbc", "rest")
 
 
 def open_catalog(options: Mapping[str, str]) -> Catalog:
@@ -24,6 +24,10 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
         from paimon_core.catalog.jdbc import JdbcCatalog  # noqa: PLC0415 - needs SQLAlchemy
 
         return JdbcCatalog(dict(options))
+    if metastore == "rest":
+        from paimon_core.catalog.rest import RestCatalog  # noqa: PLC0415 - needs httpx
+
+        return RestCatalog.connect(dict(options))
     if metastore != "filesystem":
         raise UnsupportedFeature(
             f"metastore={metastore}",

@@ -24,6 +24,7 @@ _DISTRIBUTION: Final = "paimon-caretaker"
 _EXTRAS: Final[Mapping[str, str]] = {
     "airflow": "airflow",
     "datasketches": "sketches",
+    "httpx": "rest",
     "pandas": "spark",
     "psycopg": "postgres",
     "pydantic": "maintenance",
