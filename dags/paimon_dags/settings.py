@@ -19,6 +19,10 @@ is reviewed like any other::
     [storage]                            # options of the store; secret ones are refused
     "s3.endpoint" = "https://s3.example.com"
 
+    [catalogs.prod]                      # warehouse = "catalog:prod"; secrets: CARETAKER_CATALOGS
+    metastore = "rest"
+    uri = "https://catalog.example.com"
+
     [spark_conf]
     "spark.pyspark.python" = "/opt/venv/bin/python"
 
@@ -43,6 +47,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from paimon_airflow.batches import parse_size
+from paimon_maintenance.storage.catalogs import catalog_name, catalogs_from
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
@@ -110,7 +115,7 @@ def settings_from(
     raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
 ) -> Settings:
     """The settings that these tables of a TOML file mean."""
-    _known(raw, {"caretaker", "storage", "spark_conf", "submit", "jobs"}, where)
+    _known(raw, {"caretaker", "catalogs", "storage", "spark_conf", "submit", "jobs"}, where)
     common = dict(_table(raw, "caretaker", where))
     own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
     _known(common, own, f"{where}: [caretaker]")
@@ -119,7 +124,7 @@ def settings_from(
     common.setdefault("policy", environ.get(POLICY_VARIABLE) or None)
     settings = Settings(
         **common,  # type: ignore[arg-type]  # checked by _typed
-        storage={k: str(v) for k, v in _table(raw, "storage", where).items()},
+        storage=_storage(raw, common.get("warehouse"), where),
         spark_conf={k: str(v) for k, v in _table(raw, "spark_conf", where).items()},
         submit=dict(_table(raw, "submit", where)),
         jobs={
@@ -139,6 +144,19 @@ def settings_from(
             message = f"{where}: [caretaker] {name} must be 1 or more"
             raise SettingsError(message)
     return settings
+
+
+def _storage(raw: Mapping[str, object], warehouse: object, where: str) -> dict[str, str]:
+    """The options of the store, on top of those of the warehouse's catalog."""
+    from paimon_core.errors import InvalidArgument
+
+    try:
+        catalogs = catalogs_from(raw.get("catalogs", {}), where)
+    except InvalidArgument as e:
+        raise SettingsError(str(e)) from e
+    name = catalog_name(str(warehouse or ""))
+    own = {k: str(v) for k, v in _table(raw, "storage", where).items()}
+    return {**catalogs.get(name or "", {}), **own}
 
 
 def _refuse_secrets(options: Mapping[str, object], where: str) -> None:

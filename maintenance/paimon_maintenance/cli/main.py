@@ -50,6 +50,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "history": "paimon_maintenance.cli.history",
     "policy": "paimon_maintenance.cli.policy",
     "leases": "paimon_maintenance.cli.leases",
+    "catalogs": "paimon_maintenance.cli.catalogs",
+    "tables": "paimon_maintenance.cli.tables",
 }
 
 
