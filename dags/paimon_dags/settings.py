@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from paimon_airflow.batches import parse_size
-from paimon_maintenance.storage.catalogs import catalog_name, catalogs_from
+from paimon_maintenance.storage.catalogs import CONFIG_VARIABLE, catalogs_from
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
@@ -111,11 +111,18 @@ def load_settings(file: Path, environ: Mapping[str, str] = os.environ) -> Settin
     return settings_from(raw, environ=environ, where=str(file))
 
 
+def use_catalogs_of(file: Path) -> None:
+    """Let the tasks of this process find the catalogs that the file defines."""
+    if file.is_file():
+        os.environ.setdefault(CONFIG_VARIABLE, str(file))
+
+
 def settings_from(
     raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
 ) -> Settings:
     """The settings that these tables of a TOML file mean."""
     _known(raw, {"caretaker", "catalogs", "storage", "spark_conf", "submit", "jobs"}, where)
+    _check_catalogs(raw, where)
     common = dict(_table(raw, "caretaker", where))
     own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
     _known(common, own, f"{where}: [caretaker]")
@@ -124,7 +131,7 @@ def settings_from(
     common.setdefault("policy", environ.get(POLICY_VARIABLE) or None)
     settings = Settings(
         **common,  # type: ignore[arg-type]  # checked by _typed
-        storage=_storage(raw, common.get("warehouse"), where),
+        storage={k: str(v) for k, v in _table(raw, "storage", where).items()},
         spark_conf={k: str(v) for k, v in _table(raw, "spark_conf", where).items()},
         submit=dict(_table(raw, "submit", where)),
         jobs={
@@ -146,17 +153,14 @@ def settings_from(
     return settings
 
 
-def _storage(raw: Mapping[str, object], warehouse: object, where: str) -> dict[str, str]:
-    """The options of the store, on top of those of the warehouse's catalog."""
+def _check_catalogs(raw: Mapping[str, object], where: str) -> None:
+    """Tasks read the catalogs from the file by themselves; a wrong one is an import error here."""
     from paimon_core.errors import InvalidArgument
 
     try:
-        catalogs = catalogs_from(raw.get("catalogs", {}), where)
+        catalogs_from(raw.get("catalogs", {}), where)
     except InvalidArgument as e:
         raise SettingsError(str(e)) from e
-    name = catalog_name(str(warehouse or ""))
-    own = {k: str(v) for k, v in _table(raw, "storage", where).items()}
-    return {**catalogs.get(name or "", {}), **own}
 
 
 def _refuse_secrets(options: Mapping[str, object], where: str) -> None:

@@ -39,7 +39,8 @@ log = logging.getLogger(__name__)
 
 _HEADER: Final = "header."
 _MAX_RETRIES: Final = 5
-_RETRIED: Final = frozenset({429, 503})
+_TOO_MANY: Final = 429
+_RETRIED: Final = frozenset({_TOO_MANY, 503})
 _IDEMPOTENT: Final = frozenset({"GET", "DELETE"})
 _CONNECT_SECONDS: Final = 30.0
 _DEFAULT_DEADLINE: Final = "3 min"
@@ -84,9 +85,16 @@ class RestClient:
         """The JSON object of the answer."""
         return self._send("GET", path, parameters or {}, None)
 
-    def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        """The JSON object of the answer; empty if there is none."""
-        return self._send("POST", path, {}, body)
+    def post(
+        self, path: str, body: Mapping[str, object], *, retry_unavailable: bool = True
+    ) -> dict[str, Any]:
+        """The JSON object of the answer; empty if there is none.
+
+        Without `retry_unavailable`, 503 is an error at once: what answered it may have passed the
+        request on, and the caller wants to see what became of it before it asks again.
+        """
+        retried = _RETRIED if retry_unavailable else frozenset({_TOO_MANY})
+        return self._send("POST", path, {}, body, retried)
 
     def delete(self, path: str) -> None:
         """Delete the resource."""
@@ -112,6 +120,7 @@ class RestClient:
         path: str,
         parameters: Mapping[str, str],
         body: Mapping[str, object] | None,
+        retried: frozenset[int] = _RETRIED,
     ) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 - an extra
 
@@ -134,7 +143,7 @@ class RestClient:
                         next_step="see whether the catalog answers at the option uri",
                     ) from e
             else:
-                if answer.status_code not in _RETRIED:
+                if answer.status_code not in retried:
                     return _answered(request, answer)
                 wait = _wait_seconds(attempt, answer.headers.get("Retry-After"))
                 if attempt == _MAX_RETRIES or time.monotonic() + wait > deadline:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
 from paimon_core.catalog.rest_json import commit_json, object_name, snapshot_of
-from paimon_core.errors import StorageError
+from paimon_core.errors import AlreadyExists, StorageError
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_commit import CommitAttempt
 from paimon_core.table.open import split_identifier
@@ -54,7 +54,12 @@ class RestSnapshotCommit:
         create_file: Callable[[], bool],  # noqa: ARG002 - the catalog creates it
     ) -> bool:
         path = self._path(attempt.branch, "commit")
-        answer = self.client.post(path, commit_json(attempt, self.table_id))
+        body = commit_json(attempt, self.table_id)
+        try:
+            answer = self.client.post(path, body, retry_unavailable=False)
+        except AlreadyExists as e:
+            # Whose snapshot is there has to be looked up.
+            raise StorageError(e.message, file=path) from e
         success = answer.get("success")
         if not isinstance(success, bool):
             raise StorageError(

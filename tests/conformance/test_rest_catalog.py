@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -375,3 +376,31 @@ def test_our_tables_keep_their_keys_on_the_server(
     assert (there.primary_keys, there.partition_keys) == (("k", "p"), ("p",))
     assert there.fields == made.fields
     assert there.comment == "keys"
+
+
+def test_java_2_0_and_ours_follow_each_other(
+    oracle_2_0_0: Oracle, ours: RestCatalog, rest_server: RestServer, database: str
+) -> None:
+    java = oracle_2_0_0.defaults(catalog=rest_server.options, database=database, table="t")
+    name = _made(java, database)
+    java.one("write", rows=[[1, "java"]])
+    append(ours.get_table(name), [2])
+    java.one("write", rows=[[3, "java"]])
+    append(ours.get_table(name), [4])
+    assert sorted(row[1] for row in java.rows()) == [1, 2, 3, 4]
+    assert ours.get_table(name).snapshots.latest_id() == 4
+
+
+def test_files_are_read_and_written_with_the_servers_token(
+    java: Oracle, rest_server: RestServer, database: str
+) -> None:
+    """Java runs without: told to use tokens, its test server gives tables a path of its own."""
+    name = _made(java, database)
+    ours = RestCatalog.connect({**rest_server.options, "data-token.enabled": "true"})
+    java.one("write", rows=[[1, "java"]])
+    table = ours.get_table(name)
+    assert append(table, [2]) == 2
+    assert append(pickle.loads(pickle.dumps(table)), [3]) == 3
+    assert sorted(row[1] for row in java.rows()) == [1, 2, 3]
+    asked = [r for r in rest_server.requests() if r["path"].endswith(f"{database}/tables/t/token")]
+    assert [r["status"] for r in asked] == [200]

@@ -19,6 +19,7 @@ import pytest
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
 from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest_commit import RestSnapshotCommit
 from paimon_core.catalog.token_io import TokenFileIO
 from paimon_core.errors import (
     AlreadyExists,
@@ -27,6 +28,9 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot_commit import CommitAttempt
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 Answer = tuple[int, dict[str, str], object]
 
@@ -288,3 +292,61 @@ def test_the_token_of_the_files_is_renewed_and_stays_out_of_pickles(
     server.answers[:] = [(200, {}, {"token": None})]
     with pytest.raises(StorageError, match="no token"):
         TokenFileIO(client, "db.other", str(tmp_path)).exists("x")
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(503, "busy"), (409, "busy"), (200, "did not say")]
+)
+def test_a_commit_without_a_clear_answer_is_unknown_and_not_repeated(
+    server: _Server, client: RestClient, status: int, message: str
+) -> None:
+    """StorageError means to the committer: look whether the snapshot is there."""
+    server.answers[:] = [(status, {}, {"message": "busy"}), (200, {}, {"success": True})]
+    commit = RestSnapshotCommit(client, "db.t", "id")
+    attempt = CommitAttempt(branch="main", base=None, snapshot=_SNAPSHOT)
+    with pytest.raises(StorageError, match=message):
+        commit.commit(attempt, _never)
+    assert len(server.seen) == 1
+
+
+def test_a_commit_names_the_snapshot_that_it_follows(server: _Server, client: RestClient) -> None:
+    server.answers[:] = [(429, {"Retry-After": "1"}, {}), (200, {}, {"success": False})]
+    base = replace(_SNAPSHOT, extra={"uuid": "u-1"})
+    attempt = CommitAttempt(branch="b", base=base, snapshot=replace(_SNAPSHOT, id=2))
+    assert not RestSnapshotCommit(client, "db.t", "id").commit(attempt, _never)
+    assert len(server.seen) == 2
+    _, path, _, body = server.seen[1]
+    assert path == "/v1/p%2Fx/databases/db/tables/t%24branch_b/commit"
+    sent = json.loads(body)
+    assert (sent["tableId"], sent["baseSnapshotUuid"], sent["snapshot"]["id"]) == ("id", "u-1", 2)
+
+
+def test_the_newest_snapshot_is_what_the_server_says(server: _Server, client: RestClient) -> None:
+    commit = RestSnapshotCommit(client, "db.t", "id")
+    stored = json.loads(snapshot_to_json(_SNAPSHOT))
+    server.answers[:] = [(200, {}, {"snapshot": {"snapshot": stored, "recordCount": 1}})]
+    assert commit.latest("main") == _SNAPSHOT
+    server.answers[:] = [(404, {}, {"code": 404, "resourceType": "SNAPSHOT", "message": "none"})]
+    assert commit.latest("main") is None
+    server.answers[:] = [(404, {}, {"code": 404, "resourceType": "TABLE", "message": "none"})]
+    with pytest.raises(ResourceNotFound):
+        commit.latest("main")
+    server.answers[:] = [(200, {}, {"snapshot": {"snapshot": {"id": "x"}}})]
+    with pytest.raises(StorageError, match="unreadable snapshot"):
+        commit.latest("main")
+
+
+def _never() -> bool:
+    raise AssertionError("the server makes the commit")
+
+
+_SNAPSHOT = Snapshot(
+    id=1,
+    schema_id=0,
+    base_manifest_list="b",
+    delta_manifest_list="d",
+    commit_user="u",
+    commit_identifier=1,
+    commit_kind=CommitKind.APPEND,
+    time_millis=5,
+)
