@@ -129,13 +129,11 @@ class RestCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """The names of the database's Paimon tables, sorted."""
-        return sorted(t["name"] for t in self._details(database) if _type(t) == _TABLE)
+        return sorted(n for n, kind in self._details(database).items() if kind == _TABLE)
 
     def list_others(self, database: str) -> list[OtherObject]:
         """Format tables, object tables and others with their type, and views, sorted by name."""
-        found = [
-            OtherObject(t["name"], _type(t)) for t in self._details(database) if _type(t) != _TABLE
-        ]
+        found = [OtherObject(n, k) for n, k in self._details(database).items() if k != _TABLE]
         try:
             views = self.client.pages(self.client.path("databases", database, "views"), "views")
         except UnsupportedFeature:
@@ -143,9 +141,10 @@ class RestCatalog:
         found += [OtherObject(name, "view") for name in views]
         return sorted(found, key=lambda other: other.name)
 
-    def _details(self, database: str) -> list[dict[str, Any]]:
+    def _details(self, database: str) -> dict[str, str]:
+        """The names of all tables with their types; a server may list a table once a branch."""
         path = self.client.path("databases", database, "table-details")
-        return self.client.pages(path, "tableDetails")
+        return {str(t["name"]): _type(t) for t in self.client.pages(path, "tableDetails")}
 
     def _path(self, identifier: str, *rest: str, branch: str | None = None) -> str:
         database, table = split_identifier(identifier)

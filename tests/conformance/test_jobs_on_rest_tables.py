@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from catalog_rows import COLUMNS, RETRIES
 from oracle import Oracle, RestServer
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.open import open_catalog
+from paimon_core.catalog.rest_commit import RestSnapshotCommit
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
+from paimon_maintenance.storage.ledger import Ledger
 
 
 @pytest.fixture
@@ -88,6 +91,25 @@ def test_jobs_keep_the_rows_and_java_goes_on(
     commits = [r for r in rest_server.requests() if database in r["path"]]
     commits = [r for r in commits if r["path"].endswith("/commit") and r["status"] == 200]
     assert len(commits) == snapshots.latest_id()
+
+
+def test_a_handle_of_a_run_reaches_executors_without_its_ledger(
+    java: Oracle, ours: Catalog, database: str
+) -> None:
+    definition = job_named("compact")
+    request = RunRequest(
+        job=definition,
+        warehouse="catalog:rest",
+        table=f"{database}.t",
+        arguments=definition.read_arguments({}),
+    )
+    ledger = Ledger()
+    opened = request.open(ledger)
+    there = pickle.loads(pickle.dumps(opened))
+    assert there.snapshots.latest_id() == 6
+    assert type(there.snapshots.snapshot_commit) is RestSnapshotCommit
+    with pytest.raises(UnsupportedFeature):
+        there.io.write_bytes(there.paths.snapshot(7), b"")
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,7 @@ def test_branches_and_rollback_go_through_the_server(
     java.one("create_tag", name="two", snapshot=2)
     ours.create_branch(name, "b", tag="two")
     assert ours.list_branches(name) == ["b"]
+    assert ours.list_tables(database) == ["t"]
     branch = ours.get_table(name, branch="b")
     assert branch.snapshots.latest_id() == 2
     assert append(branch, [10]) == 3
