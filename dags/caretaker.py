@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from paimon_dags.job_dags import job_dags
-from paimon_dags.settings import load_settings
+from paimon_dags.settings import load_settings, use_catalogs_of
 
-settings = load_settings(Path(__file__).with_name("caretaker.toml"))
+file = Path(__file__).with_name("caretaker.toml")
+settings = load_settings(file)
+use_catalogs_of(file)
 
 globals().update({dag.dag_id: dag for dag in job_dags(settings)})

@@ -6,7 +6,8 @@
     |-- InvalidArgument            the argument is invalid (usage)
     |-- CatalogError
     |   |-- NotFound               database, table, snapshot, tag, branch, consumer
-    |   `-- AlreadyExists
+    |   |-- AlreadyExists
+    |   `-- CatalogLocked          another client holds the catalog's lock; nothing was changed
     |-- SchemaError                a schema or schema change that Java Paimon refuses too
     |-- CorruptTable               metadata or data contradicts itself, or cannot be decoded
     |-- UnsupportedFeature         the table uses something that this version does not support
@@ -116,6 +117,12 @@ class AlreadyExists(CatalogError):
     """The name is taken."""
 
     default_next_step = "choose another name, or drop the existing one first"
+
+
+class CatalogLocked(CatalogError):
+    """Another client held the catalog's lock on the table for too long; nothing was changed."""
+
+    default_next_step = "see which client holds the lock, then run again"
 
 
 class SchemaError(PaimonError):

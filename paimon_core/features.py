@@ -55,10 +55,11 @@ _REFUSED_TO_READ = (
 
 _TABLE_TYPES = frozenset({"table"})
 
+_PARTITIONED_TABLE = "metastore.partitioned-table"
+
 _REFUSED_TO_WRITE = (
     "lookup.remote-file.enabled",
     "index-file-in-data-file-dir",
-    "metastore.partitioned-table",
     "primary-key.nullable",
 )
 """Boolean options of features that a native commit would leave outdated or broken."""
@@ -165,6 +166,9 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_WRITE_IF_SET:
         if options.get(key, "").strip():
             yield key
+    # A catalog that makes the commits keeps the partitions up to date by itself.
+    if options.flag(_PARTITIONED_TABLE) and table.snapshots.owner is None:
+        yield _PARTITIONED_TABLE
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is not BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from lakes import Lake
+from postgres import postgres_server
 
-from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, why_absent
+from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, why_absent
 from paimon_maintenance.jobs.versions import inflight_commits
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -43,6 +44,8 @@ MARKED_FIXTURES = {
     "oracle_1_4_2": "oracle",
     "oracle_2_0_0": "oracle",
     "flink_sql": "flink",
+    "rest_server": "oracle",
+    "start_rest_server": "oracle",
 }
 _airflow_home = pytest.StashKey[str]()
 
@@ -81,6 +84,12 @@ def lake(tmp_path: Path) -> Lake:
 def no_wait_for_inflight_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that remove history have no Java writer in flight, unless they say so."""
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The SQLAlchemy URL of a PostgreSQL server that lives as long as the tests."""
+    yield from postgres_server()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -222,3 +231,28 @@ def flink_sql(tmp_path: Path) -> FlinkSql:
     if reason is not None:
         pytest.skip(reason)
     return FlinkSql(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def start_rest_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., RestServer]]:
+    """Starts REST catalog servers, which end with the tests; a start costs about two seconds."""
+    reason = why_absent()
+    if reason is not None:
+        pytest.skip(reason)
+    started: list[RestServer] = []
+
+    def start(*arguments: str) -> RestServer:
+        started.append(RestServer(tmp_path_factory.mktemp("rest"), *arguments))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.end()
+
+
+@pytest.fixture(scope="session")
+def rest_server(start_rest_server: Callable[..., RestServer]) -> RestServer:
+    """A REST catalog server that many tests share: each works in databases of its own."""
+    return start_rest_server()

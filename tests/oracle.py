@@ -170,6 +170,63 @@ class Oracle:
         return rows
 
 
+class RestServer:
+    """The REST catalog server of Paimon's own tests; it forgets everything at its end.
+
+    `options` open a catalog of it, for us and for the oracle.  `arguments` are those of the
+    script `rest-server`.
+    """
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        self._log = place / "requests.jsonl"
+        (place / "lake").mkdir(parents=True)
+        self._errors = (place / "errors.txt").open("wb")
+        self._process = subprocess.Popen(
+            [
+                str(folder() / "rest-server"),
+                str(place / "lake"),
+                "--log",
+                str(self._log),
+                *arguments,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=os.environ | {"PAIMON_ORACLE_OPTS": "-Xmx512m"},
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, (place / "errors.txt").read_text(errors="replace")[-4000:]
+        self.ready: dict[str, str] = json.loads(line)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "metastore": "rest",
+            "uri": self.ready["uri"],
+            "warehouse": self.ready["warehouse"],
+            "token.provider": "bear",
+            "token": self.ready["token"],
+        }
+
+    def requests(self) -> list[dict[str, Any]]:
+        """All requests so far, with their answers."""
+        lines = self._log.read_text(encoding="utf-8").splitlines() if self._log.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+
 class FlinkSql:
     """Runs SQL scripts in a local Flink with the official connector; a start costs some 8 s."""
 

@@ -19,6 +19,10 @@ is reviewed like any other::
     [storage]                            # options of the store; secret ones are refused
     "s3.endpoint" = "https://s3.example.com"
 
+    [catalogs.prod]                      # warehouse = "catalog:prod"; secrets: CARETAKER_CATALOGS
+    metastore = "rest"
+    uri = "https://catalog.example.com"
+
     [spark_conf]
     "spark.pyspark.python" = "/opt/venv/bin/python"
 
@@ -43,6 +47,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from paimon_airflow.batches import parse_size
+from paimon_maintenance.storage.catalogs import CONFIG_VARIABLE, catalogs_from
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
@@ -106,11 +111,18 @@ def load_settings(file: Path, environ: Mapping[str, str] = os.environ) -> Settin
     return settings_from(raw, environ=environ, where=str(file))
 
 
+def use_catalogs_of(file: Path) -> None:
+    """Let the tasks of this process find the catalogs that the file defines."""
+    if file.is_file():
+        os.environ.setdefault(CONFIG_VARIABLE, str(file))
+
+
 def settings_from(
     raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
 ) -> Settings:
     """The settings that these tables of a TOML file mean."""
-    _known(raw, {"caretaker", "storage", "spark_conf", "submit", "jobs"}, where)
+    _known(raw, {"caretaker", "catalogs", "storage", "spark_conf", "submit", "jobs"}, where)
+    _check_catalogs(raw, where)
     common = dict(_table(raw, "caretaker", where))
     own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
     _known(common, own, f"{where}: [caretaker]")
@@ -139,6 +151,16 @@ def settings_from(
             message = f"{where}: [caretaker] {name} must be 1 or more"
             raise SettingsError(message)
     return settings
+
+
+def _check_catalogs(raw: Mapping[str, object], where: str) -> None:
+    """Tasks read the catalogs from the file by themselves; a wrong one is an import error here."""
+    from paimon_core.errors import InvalidArgument
+
+    try:
+        catalogs_from(raw.get("catalogs", {}), where)
+    except InvalidArgument as e:
+        raise SettingsError(str(e)) from e
 
 
 def _refuse_secrets(options: Mapping[str, object], where: str) -> None:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
+from paimon_core.catalog.maintained import maintained_jobs
+from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.ddl.alter import apply_changes
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object
@@ -29,6 +32,7 @@ from paimon_core.options import PATH, Options
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
 
@@ -46,6 +50,14 @@ class FileSystemCatalog:
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def metastore(self) -> str:
+        return "filesystem"
+
+    @property
+    def maintained_jobs(self) -> frozenset[str]:
+        return maintained_jobs(self.options)
+
     def _open(self) -> tuple[FileIO, str]:
         return open_file_io(self.warehouse, self.options)
 
@@ -61,17 +73,80 @@ class FileSystemCatalog:
             if f.is_dir and f.name.endswith(DATABASE_SUFFIX) and len(f.name) > end
         )
 
-    def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
-        """Create the database's folder; AlreadyExists unless `if_not_exists`."""
+    def get_database(self, database: str) -> Database:
+        """The database, which has no properties here; NotFound if its folder does not exist."""
         io, root = self._open()
-        path = _database_path(root, database)
+        path = database_path(root, database)
+        if not io.exists(path):
+            raise NotFound(f"database {database} does not exist under {root}")
+        return Database(name=database, location=path)
+
+    def create_database(
+        self,
+        database: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Make the database's folder; AlreadyExists unless `if_not_exists`.
+
+        InvalidArgument for properties, which a filesystem catalog has no place for.
+        """
+        io, root = self._open()
+        if properties:
+            raise InvalidArgument(
+                f"database {database} cannot have properties ({', '.join(sorted(properties))}): a "
+                "filesystem catalog does not store them"
+            )
+        path = database_path(root, database)
         if io.exists(path):
             if if_not_exists:
                 return
             raise AlreadyExists(f"database {database} already exists")
         io.make_dirs(path)
 
+    def alter_database(
+        self,
+        database: str,
+        *,
+        changes: Mapping[str, str] | None = None,  # noqa: ARG002 - as every catalog
+        removed: Sequence[str] = (),  # noqa: ARG002 - as every catalog
+    ) -> None:
+        """UnsupportedFeature: a filesystem catalog stores no properties of databases."""
+        raise UnsupportedFeature(
+            "properties of databases",
+            f"database {database} cannot be altered: a filesystem catalog stores no properties",
+        )
+
+    def drop_database(
+        self, database: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Delete the database's folder; InvalidArgument if it has tables, unless `cascade`."""
+        io, root = self._open()
+        path = database_path(root, database)
+        if not io.exists(path):
+            if if_exists:
+                return
+            raise NotFound(f"database {database} does not exist under {root}")
+        self._drop_tables(database, self.list_tables(database), cascade=cascade)
+        io.delete_dir(path)
+
+    def _drop_tables(self, database: str, tables: Sequence[str], *, cascade: bool) -> None:
+        if tables and not cascade:
+            raise InvalidArgument(
+                f"database {database} is not empty: it has {len(tables)} tables",
+                next_step="drop its tables first",
+            )
+        for table in tables:
+            self.check_droppable(f"{database}.{table}")
+        for table in tables:
+            self.drop_table(f"{database}.{table}", if_exists=True)
+
     # --- tables ---
+
+    def list_others(self, database: str) -> list[OtherObject]:  # noqa: ARG002 - as every catalog
+        """Nothing: a folder without a schema is no object of a filesystem catalog."""
+        return []
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the database's tables, sorted.
@@ -79,7 +154,7 @@ class FileSystemCatalog:
         NotFound if the database does not exist.
         """
         io, root = self._open()
-        path = _database_path(root, database)
+        path = database_path(root, database)
         folders = [f for f in io.list_dir(path) if f.is_dir]
         if not folders and not io.exists(path):
             raise NotFound(f"database {database} does not exist under {root}")
@@ -89,7 +164,7 @@ class FileSystemCatalog:
         """Return the folder of table "db.t", whether or not it exists."""
         _, root = self._open()
         database, table = split_identifier(identifier)
-        return f"{_database_path(root, database)}/{table}"
+        return f"{database_path(root, database)}/{table}"
 
     def get_table(
         self,
@@ -97,16 +172,27 @@ class FileSystemCatalog:
         *,
         branch: str | None = None,
         dynamic_options: Mapping[str, str | None] | None = None,
+        watch: Watch | None = None,
+        snapshot_commit: SnapshotCommit | None = None,
     ) -> FileStoreTable:
-        """Open the table with its newest schema; NotFound if it does not exist."""
+        """The table under its newest schema; NotFound if there is none.
+
+        `snapshot_commit` is for catalogs that keep their tables in a warehouse folder too.
+        """
         io, _ = self._open()
+        folder = self.table_path(identifier)
         return open_table_at(
-            io,
-            self.table_path(identifier),
+            io if watch is None else watch(io, folder),
+            folder,
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
+            snapshot_commit=snapshot_commit,
         )
+
+    def list_partitions(self, identifier: str) -> list[Partition]:
+        """The partitions of the newest snapshot, from its files."""
+        return partitions_of_files(self.get_table(identifier))
 
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
@@ -117,23 +203,26 @@ class FileSystemCatalog:
         Raises NotFound if the database does not exist, SchemaError or UnsupportedFeature for an
         invalid schema.  The option `path` is refused, as in Java: the catalog determines the path.
         """
-        io, root = self._open()
-        database, _ = split_identifier(identifier)
-        if not io.exists(_database_path(root, database)):
-            raise NotFound(f"database {database} does not exist under {root}")
-        store = self._schemas(identifier)
-        if store.latest() is None:
-            with _named(identifier):
-                first = normalized(self._with_default_options(schema))
-                self._check_options(identifier, first.options)
-                validate_schema(first)
-                check_fallback_branch(
-                    first.options, lambda name: store.of_branch(name).latest() is not None
-                )
-            if store.commit_new(first):
-                return
-        if not if_not_exists:
+        self.get_database(split_identifier(identifier)[0])
+        if self.create_first_schema(identifier, schema) is None and not if_not_exists:
             raise AlreadyExists(f"table {identifier} already exists", table=identifier)
+
+    def create_first_schema(self, identifier: str, schema: TableSchema) -> TableSchema | None:
+        """The schema as the table's first; None if the table's folder holds one already.
+
+        Whether the database exists is not looked at.  Errors as in `create_table`.
+        """
+        store = self._schemas(identifier)
+        if store.latest() is not None:
+            return None
+        with _named(identifier):
+            first = normalized(self._with_default_options(schema))
+            self._check_options(identifier, first.options)
+            validate_schema(first)
+            check_fallback_branch(
+                first.options, lambda name: store.of_branch(name).latest() is not None
+            )
+        return first if store.commit_new(first) else None
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the table's folder with its content; NotFound unless `if_exists`.
@@ -141,11 +230,15 @@ class FileSystemCatalog:
         Raises UnsupportedFeature for a table with data outside its folder.
         """
         io, _ = self._open()
+        self.check_droppable(identifier)
+        if not io.delete_dir(self.table_path(identifier)) and not if_exists:
+            raise NotFound(f"table {identifier} does not exist", table=identifier)
+
+    def check_droppable(self, identifier: str) -> None:
+        """UnsupportedFeature for a table with data outside of its folder."""
         outside = "data-file.external-paths"
         if any(outside in s.options for s in self._schemas(identifier).all()):
             raise UnsupportedFeature(outside, table=identifier)
-        if not io.delete_dir(self.table_path(identifier)) and not if_exists:
-            raise NotFound(f"table {identifier} does not exist", table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table's folder; NotFound, or AlreadyExists if the new name is taken."""
@@ -153,7 +246,7 @@ class FileSystemCatalog:
         database, _ = split_identifier(new_identifier)
         if self._schemas(identifier).latest() is None:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
-        if not io.exists(_database_path(root, database)):
+        if not io.exists(database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
         if not io.rename(self.table_path(identifier), self.table_path(new_identifier)):
             raise AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
@@ -221,7 +314,8 @@ class FileSystemCatalog:
         return SchemaStore(io, paths.of_branch(branch) if branch else paths, identifier)
 
 
-def _database_path(root: str, database: str) -> str:
+def database_path(root: str, database: str) -> str:
+    """The folder of a database; InvalidArgument for what is no name."""
     if not is_file_name(database):
         raise InvalidArgument(f"not a database name: {database!r}")
     return f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}"

@@ -78,6 +78,8 @@ def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
             next_step="stop the writers, then run `caretaker verify` on the table",
         )
 
+    if table.snapshots.owner is not None:
+        raise unknown(f"{table.snapshots.owner} makes the commits of this table")
     if not any(i < made.id for i in table.snapshots.ids()):
         raise unknown("it is the only snapshot that is left")
     removal = Removal(table.snapshots, Side.END)

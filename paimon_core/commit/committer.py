@@ -22,13 +22,16 @@ from paimon_core.commit.base import is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.manifest_changes import Changes, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
 from paimon_core.errors import (
+    CatalogError,
     CommitConflict,
     CommitStateUnknown,
+    InvalidArgument,
     NotFound,
     StorageAccessDenied,
     UnsupportedFeature,
@@ -174,9 +177,13 @@ def commit_changes(
                 raise
             raise doubt.error(table, request, attempt, e) from e
         try:
-            won = table.snapshots.try_commit(snapshot)
-        except (StorageAccessDenied, UnsupportedFeature) as e:
-            # Nothing was created, and another attempt would fail as well.
+            won = table.snapshots.try_commit(
+                snapshot,
+                base=latest,
+                statistics=partition_statistics(table, changes.files, env=env),
+            )
+        except (CatalogError, InvalidArgument, StorageAccessDenied, UnsupportedFeature) as e:
+            # Nothing was created, and another attempt would be refused as well.
             if doubt is None:
                 raise
             raise doubt.error(table, request, attempt, e) from e

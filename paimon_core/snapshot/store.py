@@ -7,15 +7,20 @@ later (compare `Snapshot.identity`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from paimon_core.errors import CorruptTable, NotFound
+from paimon_core.errors import CorruptTable, NotFound, UnsupportedFeature
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.snapshot.numbered_files import LATEST, NumberedFiles, NumberedStore
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_commit import (
+    CommitAttempt,
+    PartitionStatistics,
+    SnapshotCommit,
+)
 from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
 
 log = logging.getLogger(__name__)
@@ -26,22 +31,35 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore(NumberedStore):
-    """Reads, creates and deletes `snapshot/snapshot-N`; `table` is the name for messages."""
+    """Reads, creates and deletes `snapshot/snapshot-N`; `table` is the name for messages.
+
+    `snapshot_commit` is the part that the table's catalog takes in commits; None: it takes none.
+    A catalog that owns the commits also says which snapshot is the newest; the others are still
+    read from their files, as in Java.
+    """
 
     io: FileIO
     paths: TablePaths
     table: str
+    snapshot_commit: SnapshotCommit | None = field(default=None, compare=False, repr=False)
 
     def of_branch(self, branch: str) -> SnapshotStore:
-        """Return the snapshots of another branch."""
-        return SnapshotStore(self.io, self.paths.of_branch(branch), self.table)
+        """The snapshots of another branch."""
+        return replace(self, paths=self.paths.of_branch(branch))
+
+    @property
+    def owner(self) -> str | None:
+        """The catalog that makes the commits of this table; None if snapshot files decide."""
+        return None if self.snapshot_commit is None else self.snapshot_commit.owner
 
     @property
     def _files(self) -> NumberedFiles:
         return NumberedFiles(self.io, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot; None if there is none."""
+        """The newest snapshot, None if there is none."""
+        if self.snapshot_commit is not None and self.snapshot_commit.owner is not None:
+            return self.snapshot_commit.latest(self.paths.branch)
         files = self._files
         for _ in range(_LOOKS):
             hint = files.hint(LATEST)
@@ -56,6 +74,13 @@ class SnapshotStore(NumberedStore):
             if found is not None:
                 return found
         raise _vanished(self.table)
+
+    def latest_id(self) -> int | None:
+        """The greatest id, None if there is no snapshot."""
+        if self.owner is None:
+            return self._files.latest()
+        newest = self.latest()
+        return None if newest is None else newest.id
 
     def earliest(self) -> Snapshot | None:
         """Return the oldest snapshot; None if there is none."""
@@ -168,19 +193,38 @@ class SnapshotStore(NumberedStore):
         return result
 
     def create(self, snapshot: Snapshot) -> bool:
-        """Create only the snapshot's file, no hint.
+        """Make the snapshot's file and no hint; False if its id is taken, OSError: unknown.
 
-        Returns False if the id is taken; OSError means that the outcome is unknown.
+        UnsupportedFeature if a catalog owns the commits.
         """
+        if self.owner is not None:
+            raise self._owned(snapshot.id)
         content = snapshot_to_json(snapshot).encode()
         return self.io.create_if_absent(self.paths.snapshot(snapshot.id), content)
 
-    def try_commit(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot; return False if its id is taken.
+    def try_commit(
+        self,
+        snapshot: Snapshot,
+        *,
+        base: Snapshot | None = None,
+        statistics: Sequence[PartitionStatistics] = (),
+    ) -> bool:
+        """Whether the snapshot was made; False if its id is taken.
 
-        OSError from creating the file means that the outcome is unknown.  Once the file exists, the
-        commit is done, even if the hint cannot be written.
+        `base` is the snapshot that it follows, `statistics` what it changes in each partition: a
+        catalog that owns the commits gets both.  OSError means that the outcome is unknown.  Once
+        the file is there, the commit is done: a hint that cannot be written changes nothing.
         """
+        if self.snapshot_commit is None:
+            return self._create_with_hint(snapshot)
+        attempt = CommitAttempt(
+            branch=self.paths.branch, base=base, snapshot=snapshot, statistics=statistics
+        )
+        return self.snapshot_commit.commit(attempt, lambda: self._create_with_hint(snapshot))
+
+    def _create_with_hint(self, snapshot: Snapshot) -> bool:
+        if self.owner is not None:
+            raise self._owned(snapshot.id)
         path = self.paths.snapshot(snapshot.id)
         content = snapshot_to_json(snapshot).encode()
         if not self.io.create_if_absent(path, content):
@@ -190,6 +234,15 @@ class SnapshotStore(NumberedStore):
         except OSError as e:
             log.warning("table=%s snapshot=%d hint not written: %s", self.table, snapshot.id, e)
         return self._still_ours(path, content, snapshot.id)
+
+    def _owned(self, snapshot_id: int) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"snapshot file of a table of {self.owner}",
+            f"snapshot {snapshot_id} of table {self.table} is not created: {self.owner} makes the "
+            "commits of this table",
+            table=self.table,
+            snapshot=snapshot_id,
+        )
 
     def _still_ours(self, path: str, content: bytes, snapshot_id: int) -> bool:
         # Java checks and then renames: a Java writer that checked before we created the file

@@ -39,6 +39,7 @@ def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable
                 table.name,
                 branch=branch,
                 dynamic_options=_options_there(table, branch),
+                snapshot_commit=table.snapshots.snapshot_commit,
             )
         )
     except NotFound:

@@ -23,7 +23,9 @@ from paimon_core.refs.tags import TagStore
 from paimon_core.scan.engine import rules_of
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.table.owned_io import CatalogOwnedFileIO
 from paimon_core.types.data_types import TypeRoot
 
 
@@ -69,8 +71,12 @@ def open_table_at(
     *,
     branch: str | None = None,
     dynamic_options: Mapping[str, str | None] | None = None,
+    snapshot_commit: SnapshotCommit | None = None,
 ) -> FileStoreTable:
-    """Open the table whose folder is `root`; errors as in `open_table`."""
+    """The table whose folder is `root`; errors as in `open_table`.
+
+    `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one.
+    """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
     schemas = SchemaStore(io, bare, name)
@@ -85,6 +91,8 @@ def open_table_at(
     schema = latest.with_options(dynamic_options or {})
     boundary = Boundary(root, declared_roots(schema.options), schemas.declared_roots)
     io = ConfinedFileIO(io, boundary)
+    if snapshot_commit is not None and snapshot_commit.owner is not None:
+        io = CatalogOwnedFileIO(io, root, snapshot_commit)
     paths = table_paths(root, schema.partition_type, schema.options, branch=chosen, limits=boundary)
     table = FileStoreTable(
         io=io,
@@ -94,7 +102,7 @@ def open_table_at(
         schema=schema,
         schemas=replace(schemas, io=io),
         paths=paths,
-        snapshots=SnapshotStore(io, paths, name),
+        snapshots=SnapshotStore(io, paths, name, snapshot_commit),
         changelogs=ChangelogStore(io, paths, name),
         tags=TagStore(io, paths, name),
         branches=BranchStore(io, paths, name),

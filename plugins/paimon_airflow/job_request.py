@@ -137,6 +137,7 @@ def request_from(
     from paimon_core.errors import InvalidArgument
     from paimon_maintenance.policy.load import load_policy  # noqa: PLC0415 - only when a task runs
     from paimon_maintenance.registry import job_named  # noqa: PLC0415
+    from paimon_maintenance.storage.catalogs import options_of  # noqa: PLC0415
     from paimon_maintenance.storage.options import options_of_environment  # noqa: PLC0415
 
     definition = job_named(job)
@@ -174,7 +175,7 @@ def request_from(
         limits=_limits(params),
         default_limits=default_limits,
         batch_bytes=batch_bytes,
-        storage={**options_of_environment(), **storage},
+        storage=options_of(str(warehouse), {**options_of_environment(), **storage}),
         timezone=timezone,
         policy=None if policy is None else load_policy(policy),
         schedule=schedule,

@@ -44,15 +44,16 @@ def list_tables(request: JobRequest) -> list[str]:
     A policy's schedule may match none: its rules may be older than the tables.
     """
     from paimon_maintenance.rules.tables import is_pattern, select_tables  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.storage.catalogs import catalog_of  # noqa: PLC0415 - as above
 
     found: set[str] = set()
     for pattern in request.patterns:
         tables = select_tables(
-            request.warehouse,
+            lambda: catalog_of(request.warehouse, request.storage),
             pattern,
             including=request.including,
             excluding=request.excluding,
-            file_io_options=request.storage,
+            where=request.warehouse,
             may_be_none=request.schedule is not None,
         )
         by_name = not is_pattern(pattern)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -28,9 +29,11 @@ from paimon_dags.settings import (
     SettingsError,
     load_settings,
     settings_from,
+    use_catalogs_of,
 )
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.registry import JOBS, job_named
+from paimon_maintenance.storage.catalogs import defined_catalogs
 
 pytestmark = pytest.mark.airflow
 
@@ -333,6 +336,24 @@ class TestSettings:
     def test_what_is_wrong_in_the_file_is_named(self, raw, message):
         with pytest.raises(SettingsError, match=message):
             settings_from(raw, environ={}, where="caretaker.toml")
+
+    def test_catalogs_are_checked_and_left_to_the_tasks(self, tmp_path: Path, monkeypatch):
+        monkeypatch.setenv("CARETAKER_CONFIG", "")
+        monkeypatch.delenv("CARETAKER_CONFIG")
+        file = tmp_path / "caretaker.toml"
+        file.write_text(
+            '[caretaker]\nwarehouse = "catalog:prod"\n[catalogs.prod]\nmetastore = "rest"\n'
+        )
+        assert load_settings(file, {}).warehouse == "catalog:prod"
+        assert load_settings(file, {}).storage == {}
+        use_catalogs_of(tmp_path / "missing.toml")
+        assert "CARETAKER_CONFIG" not in os.environ
+        use_catalogs_of(file)
+        assert defined_catalogs() == {"prod": {"metastore": "rest"}}
+        raw = {"catalogs": {"prod": {"token": "s3cret"}}}
+        with pytest.raises(SettingsError, match=r"\[catalogs\.prod\]: token") as refused:
+            settings_from(raw, environ={})
+        assert "s3cret" not in str(refused.value)
 
     def test_broken_toml_names_the_file(self, tmp_path: Path):
         file = tmp_path / "caretaker.toml"

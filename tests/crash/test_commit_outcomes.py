@@ -135,11 +135,11 @@ def test_a_lost_race_is_tried_on_top_of_the_winner(
     original = type(table.snapshots).try_commit
     raced: list[Snapshot] = []
 
-    def race(self: Any, snapshot: Snapshot) -> bool:
+    def race(self: Any, snapshot: Snapshot, **how: Any) -> bool:
         if not raced:
             raced.append(snapshot)
             commit(table, theirs, user="rival", env=ENV)
-        return original(self, snapshot)
+        return original(self, snapshot, **how)
 
     monkeypatch.setattr(type(table.snapshots), "try_commit", race)
     (made,) = commit(table, ours, user="me", env=ENV)
@@ -157,12 +157,12 @@ def test_giving_up_is_a_conflict_when_others_took_the_number(
     original = type(table.snapshots).try_commit
     busy = [False]
 
-    def race(self: Any, snapshot: Snapshot) -> bool:
+    def race(self: Any, snapshot: Snapshot, **how: Any) -> bool:
         if not busy[0]:
             busy[0] = True
             commit(table, messages(table), user=ENV.new_uuid(), env=ENV)
             busy[0] = False
-        return original(self, snapshot)
+        return original(self, snapshot, **how)
 
     monkeypatch.setattr(type(table.snapshots), "try_commit", race)
     with pytest.raises(CommitConflict, match="3 attempts"):

@@ -14,13 +14,13 @@ from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.report import error_json
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.storage.catalogs import open_table_of
 
 _MOST_PARTITIONS = 10
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the health of each table."""
-    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.health import inspect_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - fast start
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     codes: list[ExitCode] = []
     for name in tables_of(args):
         try:
-            table = open_table(
+            table = open_table_of(
                 warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
             )
             health = inspect_table(table, env).to_json()
@@ -43,16 +43,17 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             codes.append(exit_code_of(e))
             continue
         shown.append(health)
-        lines += _lines(health, args.warehouse)
+        lines += _lines(health, args.warehouse, args.catalog)
         codes.append(ExitCode.SUCCESS)
     code = combined(codes)
     output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
     return code
 
 
-def _lines(h: dict[str, Any], warehouse: str | None) -> Iterator[str]:
+def _lines(h: dict[str, Any], warehouse: str | None, catalog: str | None) -> Iterator[str]:
     # Users copy the commands, so they carry the warehouse unless the environment sets it.
     where = "" if warehouse is None else f" -w {shlex.quote(warehouse)}"
+    where += "" if catalog is None else f" --catalog {shlex.quote(catalog)}"
     where += "" if h["branch"] == "main" else f" --branch {shlex.quote(h['branch'])}"
     snapshots, buckets, partitions = h["snapshots"], h["buckets"], h["partitions"]
     branch = "" if h["branch"] == "main" else f" branch {h['branch']}"

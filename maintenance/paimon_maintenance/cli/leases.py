@@ -9,6 +9,7 @@ from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.rules.times import wall_clock_text
+from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:
     from paimon_maintenance.storage.lease import FoundLease
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the leases of each table; NOTHING_TO_DO if no table has a lease."""
-    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.storage.lease import leases_of  # noqa: PLC0415 - fast start
 
     shown: list[dict[str, object]] = []
     lines: list[str] = []
     for name in tables_of(args):
-        table = open_table(warehouse_of(args), name, file_io_options=storage_of(args))
+        table = open_table_of(warehouse_of(args), name, file_io_options=storage_of(args))
         for found in leases_of(table):
             shown.append(_json(name, found))
             lines.append(_line(name, found))

@@ -24,6 +24,7 @@ _DISTRIBUTION: Final = "paimon-caretaker"
 _EXTRAS: Final[Mapping[str, str]] = {
     "airflow": "airflow",
     "datasketches": "sketches",
+    "httpx": "rest",
     "pandas": "spark",
     "psycopg": "postgres",
     "pyspark": "spark",
@@ -48,6 +49,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "history": "paimon_maintenance.cli.history",
     "policy": "paimon_maintenance.cli.policy",
     "leases": "paimon_maintenance.cli.leases",
+    "catalogs": "paimon_maintenance.cli.catalogs",
+    "tables": "paimon_maintenance.cli.tables",
 }
 
 

@@ -32,7 +32,7 @@ _TOP = f"""\
 Maintains Apache Paimon tables, without Java.
 
 A table is named DATABASE.TABLE. Pass the warehouse, a folder or an object store URL, with -w or set
-the environment variable {WAREHOUSE_VARIABLE}.
+the environment variable {WAREHOUSE_VARIABLE}. Pass a REST or JDBC catalog with --catalog.
 
   look     caretaker inspect db.orders -w /lake       show health and advice
            caretaker read db.orders -w /lake --limit 5
@@ -92,6 +92,8 @@ def build_parser() -> Parser:
     _history(commands)
     _leases(commands)
     _policy(commands)
+    _catalogs(commands)
+    _tables(commands)
     demo = commands.add_parser(
         "demo",
         help="create a sample lake, start Airflow and compact the lake on Spark",
@@ -122,13 +124,19 @@ def _command(
     )
 
 
-def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE") -> None:
-    parser.add_argument("table", metavar="TABLE", help=table_help)
+def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: bool = False) -> None:
+    how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
+    parser.add_argument("table", metavar="TABLE", help=table_help, **how)
     parser.add_argument(
         "-w",
         "--warehouse",
         metavar="PATH",
         help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
+    )
+    parser.add_argument(
+        "--catalog",
+        metavar="NAME",
+        help="a catalog of caretaker.toml or $CARETAKER_CATALOGS instead of a warehouse",
     )
     parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
     parser.add_argument(
@@ -315,6 +323,33 @@ def _leases(commands: Commands[Parser]) -> None:
     )
     _common(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
     _selection(parser)
+
+
+def _catalogs(commands: Commands[Parser]) -> None:
+    parser = _command(
+        commands,
+        "catalogs",
+        "the catalogs that are defined",
+        "Lists the catalogs of caretaker.toml and of the environment variable CARETAKER_CATALOGS,\n"
+        "with their options but without secrets. None of them is opened.",
+        ("caretaker catalogs", "caretaker catalogs --json"),
+    )
+    _output_options(parser)
+
+
+def _tables(commands: Commands[Parser]) -> None:
+    parser = _command(
+        commands,
+        "tables",
+        "the tables of a catalog or warehouse",
+        "Lists the Paimon tables that match the pattern. Views, format tables and other objects\n"
+        "are listed with their kind; jobs skip them.",
+        (
+            "caretaker tables --catalog prod",
+            "caretaker tables 'sales.*' -w /lake --json",
+        ),
+    )
+    _common(parser, table_help="a pattern such as 'db.*' (default: '*.*')", optional=True)
 
 
 def _history(commands: Commands[Parser]) -> None:

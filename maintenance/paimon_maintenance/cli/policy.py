@@ -71,7 +71,7 @@ def _options_of_table(args: argparse.Namespace, policy: TablePolicy) -> Mapping[
     """The options of the policy that the table itself sets; None without a warehouse."""
     from paimon_maintenance.cli.parser import WAREHOUSE_VARIABLE  # noqa: PLC0415 - parser imports much
 
-    if not args.warehouse and not os.environ.get(WAREHOUSE_VARIABLE):
+    if not args.warehouse and not args.catalog and not os.environ.get(WAREHOUSE_VARIABLE):
         return None
     from paimon_core.options import lacking  # noqa: PLC0415 - only here
     from paimon_maintenance.cli.target import open_named  # noqa: PLC0415 - pyarrow

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.parser import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.catalogs import PREFIX, catalog_of, open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
 
 if TYPE_CHECKING:
@@ -19,17 +20,26 @@ _SYSTEM = "$"
 
 
 def warehouse_of(args: argparse.Namespace) -> str:
-    """The warehouse from -w or the environment; InvalidArgument without one."""
+    """The warehouse or catalog that was given or is configured; InvalidArgument without one.
+
+    A catalog is `catalog:NAME`.
+    """
+    if args.catalog:
+        if args.warehouse:
+            raise InvalidArgument("give either --catalog or --warehouse")
+        return f"{PREFIX}{args.catalog}"
     warehouse = args.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
     if not warehouse:
         raise InvalidArgument(
-            "no warehouse given", next_step=f"add -w PATH, or set {WAREHOUSE_VARIABLE}"
+            "no warehouse given",
+            next_step=f"add -w PATH or --catalog NAME, or set {WAREHOUSE_VARIABLE}",
         )
     return str(warehouse)
 
 
 def storage_of(args: argparse.Namespace) -> dict[str, str]:
-    """The object store options: those of the environment, then those of the command line.
+    """The object store options: of the environment, then of the catalog, then of the command line.
+
 
     InvalidArgument for a secret on the command line, which every user of the machine can read.
     """
@@ -40,7 +50,11 @@ def storage_of(args: argparse.Namespace) -> dict[str, str]:
             raise InvalidArgument(f"argument --storage: expected key=value, got {text!r}")
         options[key.strip()] = value
     refuse_secrets(options, "argument --storage")
-    return {**options_of_environment(), **options}
+    try:
+        warehouse = warehouse_of(args)
+    except InvalidArgument:
+        return {**options_of_environment(), **options}
+    return options_of(warehouse, {**options_of_environment(), **options})
 
 
 def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
@@ -85,12 +99,11 @@ def open_named(
     """The named table; `options` are dynamic options of this handle."""
     _take_table(args)
     from paimon_core.ddl.alter import check_dynamic_options  # noqa: PLC0415 - fast start
-    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.rules.tables import is_pattern  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):
         raise InvalidArgument(f"{args.table!r} is a pattern; this command takes a single table")
-    table = open_table(
+    table = open_table_of(
         warehouse_of(args),
         args.table,
         branch=args.branch,
@@ -107,10 +120,11 @@ def tables_of(args: argparse.Namespace) -> list[str]:
     _take_table(args)
     from paimon_maintenance.rules.tables import select_tables  # noqa: PLC0415 - fast start
 
+    warehouse, storage = warehouse_of(args), storage_of(args)
     return select_tables(
-        warehouse_of(args),
+        lambda: catalog_of(warehouse, storage),
         args.table,
         including=args.including,
         excluding=args.excluding,
-        file_io_options=storage_of(args),
+        where=warehouse,
     )

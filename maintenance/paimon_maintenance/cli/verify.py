@@ -14,6 +14,7 @@ from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.report import error_json
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.storage.catalogs import open_table_of
 
 _MOST_FINDINGS = 50
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the findings; CORRUPT_TABLE if one of them is an error."""
-    from paimon_core.table.open import open_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.verify.check import check_table  # noqa: PLC0415 - fast start
 
     scope = _scope(args)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     codes: list[ExitCode] = []
     for name in tables_of(args):
         try:
-            table = open_table(
+            table = open_table_of(
                 warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
             )
             with progress_for(name, wanted=scope.deep) as bars:

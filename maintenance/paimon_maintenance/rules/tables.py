@@ -8,10 +8,17 @@ the whole "database.table", as in Paimon's `compact_database`.
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from paimon_core.catalog.catalog import Catalog
+
+log = logging.getLogger(__name__)
 
 _WILDCARDS = frozenset("*?[")
 
@@ -22,16 +29,18 @@ def is_pattern(name: str) -> bool:
 
 
 def select_tables(
-    warehouse: str,
+    open_catalog: Callable[[], Catalog],
     name: str,
     *,
     including: Sequence[str] = (),
     excluding: Sequence[str] = (),
-    file_io_options: Mapping[str, str] | None = None,
     may_be_none: bool = False,
+    where: str,
 ) -> list[str]:
     """The selected tables, sorted.  A plain name is returned as is, without a check that it exists.
 
+    The catalog is opened for a pattern only; `where` names it in messages.  Views and tables of
+    other formats are logged and left out.
     A table is selected if it matches an including pattern (or there is none) and no excluding one.
     InvalidArgument for an invalid pattern, or if no table matches, unless `may_be_none`.
     """
@@ -45,16 +54,15 @@ def select_tables(
         if not _passes(name, included, excluded):
             raise InvalidArgument(f"the including and excluding patterns exclude {name!r}")
         return [name]
-    from paimon_core.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - pyarrow
-
-    catalog = FileSystemCatalog(warehouse, file_io_options or {})
+    catalog = open_catalog()
     database_pattern = name.split(".", 1)[0]
-    found = [
-        f"{database}.{table}"
-        for database in catalog.list_databases()
-        if fnmatch.fnmatchcase(database, database_pattern)
-        for table in catalog.list_tables(database)
-    ]
+    found = []
+    for database in catalog.list_databases():
+        if fnmatch.fnmatchcase(database, database_pattern):
+            found += [f"{database}.{table}" for table in catalog.list_tables(database)]
+            for other in catalog.list_others(database):
+                if fnmatch.fnmatchcase(f"{database}.{other.name}", name):
+                    log.info("%s.%s is a %s: skipped", database, other.name, other.kind)
     chosen = [
         table
         for table in sorted(found)
@@ -62,13 +70,18 @@ def select_tables(
     ]
     if not chosen and not may_be_none:
         raise InvalidArgument(
-            f"no table of warehouse {warehouse} matches {name!r}"
+            f"no table of {_described(where)} matches {name!r}"
             + (" and the including and excluding patterns" if included or excluded else ""),
             next_step=f"the matching databases have {len(found)} tables"
             if found
             else "check the warehouse and the name of the database",
         )
     return chosen
+
+
+def _described(where: str) -> str:
+    name = where.removeprefix("catalog:")
+    return f"warehouse {where}" if name == where else f"catalog {name}"
 
 
 def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:

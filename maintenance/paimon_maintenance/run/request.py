@@ -15,10 +15,10 @@ from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
-from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS, Job
+from paimon_maintenance.storage.catalogs import open_table_of
 from paimon_maintenance.storage.ledger import Ledger
 
 DEFAULT_LEASE_WAIT_MILLIS: Final = 300_000
@@ -28,7 +28,8 @@ DEFAULT_LEASE_WAIT_MILLIS: Final = 300_000
 class RunRequest:
     """One job on one table.
 
-    `arguments` are typed values (`Job.read_arguments`).  `file_io_options` configure the store.
+    `warehouse` is a folder or URL, or `catalog:NAME`; `file_io_options` configure the store, and
+    the catalog if there is one.  `arguments` are typed values (`Job.read_arguments`).
     `default_options` are table options that apply where the table sets none.
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
     the run waits for another job that removes history or files of the table.  `on_refused` is the
@@ -61,14 +62,17 @@ class RunRequest:
         dynamic = (
             {str(k): str(v) for k, v in options.items()} if isinstance(options, Mapping) else {}
         )
-        opened = open_table(
+        opened = open_table_of(
             self.warehouse,
             self.table,
             branch=self.branch,
             dynamic_options={**self.job.table_options, **dynamic},
             file_io_options=self.file_io_options,
             watch=None if ledger is None else partial(ledger.watch, branch=self.branch),
+            job=self.job.name,
         )
+        if ledger is not None:
+            opened = ledger.watch_commits(opened)
         supplied = lacking(opened.options, self.default_options)
         if dynamic or supplied:
             check_dynamic_options(opened.schemas.get(opened.schema.id), {**supplied, **dynamic})

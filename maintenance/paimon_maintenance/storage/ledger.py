@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.snapshot.snapshot_commit import CommitAttempt, SnapshotCommit
 from paimon_maintenance.job.changes import Changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from paimon_core.file_store_table import FileStoreTable
+    from paimon_core.snapshot.snapshot import Snapshot
+    from paimon_core.snapshot.store import SnapshotStore
 
 _REFERENCE: Final = re.compile(
     r"(?:branch/branch-(?P<branch>[^/]+)/)?"
@@ -57,6 +62,14 @@ class Ledger:
         self._root = root
         self._branch = "" if branch in (None, "main") else f"branch/branch-{branch}/"
         return LedgerFileIO(io, self)
+
+    def watch_commits(self, table: FileStoreTable) -> FileStoreTable:
+        """The table, with the commits that its catalog makes kept here too."""
+        snapshot_commit = table.snapshots.snapshot_commit
+        if snapshot_commit is None or snapshot_commit.owner is None:
+            return table  # its snapshot files are seen by the storage
+        watched = LedgerSnapshotCommit(snapshot_commit, table.snapshots, self)
+        return replace(table, snapshots=replace(table.snapshots, snapshot_commit=watched))
 
     def changes(self) -> Changes:
         """The changes so far."""
@@ -182,6 +195,40 @@ class Ledger:
             return f"all {folder['kind']}s of branch {folder['branch']}"
         whole = _BRANCH.fullmatch(relative)
         return f"branch {whole[1]}" if whole is not None else relative
+
+
+class LedgerSnapshotCommit:
+    """The commits that a catalog makes, kept in a ledger.  Pickled, it is the catalog's part alone."""
+
+    def __init__(self, inner: SnapshotCommit, snapshots: SnapshotStore, ledger: Ledger) -> None:
+        self._inner = inner
+        self._snapshots = snapshots
+        self._ledger = ledger
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_itself, (self._inner,))
+
+    @property
+    def owner(self) -> str | None:
+        return self._inner.owner
+
+    @property
+    def accepts_partition_statistics(self) -> bool:
+        return self._inner.accepts_partition_statistics
+
+    def latest(self, branch: str) -> Snapshot | None:
+        return self._inner.latest(branch)
+
+    def commit(self, attempt: CommitAttempt, create_file: Callable[[], bool]) -> bool:
+        path = self._snapshots.paths.snapshot(attempt.snapshot.id)
+        with self._ledger.attempt(path):
+            made = self._inner.commit(attempt, create_file)
+        if made:
+            # The file as the catalog wrote it: a later read of other content means another commit.
+            stored = self._snapshots.read(attempt.snapshot.id)
+            if stored is not None:
+                self._ledger.written(path, stored[0])
+        return made
 
 
 class LedgerFileIO:

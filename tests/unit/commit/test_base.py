@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from lakes import ENV, Lake
@@ -44,11 +45,11 @@ def once(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         plain = SnapshotStore.try_commit
         left = [1]
 
-        def try_commit(self: SnapshotStore, snapshot: Snapshot) -> bool:
+        def try_commit(self: SnapshotStore, snapshot: Snapshot, **how: Any) -> bool:
             first = bool(left and left.pop())
             if first:
                 before()
-            won = plain(self, snapshot)
+            won = plain(self, snapshot, **how)
             if first:
                 after()
             return won

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from lakes import Lake
 
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.rules.tables import is_pattern, select_tables
 
@@ -29,7 +30,10 @@ def lake(lake: Lake) -> Lake:
     ],
 )
 def test_names_and_patterns(lake, name, rest, tables):
-    assert select_tables(str(lake.warehouse), name, **rest) == tables
+    assert (
+        select_tables(lambda: FileSystemCatalog(str(lake.warehouse)), name, where="/w", **rest)
+        == tables
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_names_and_patterns(lake, name, rest, tables):
 )
 def test_what_means_no_table_is_a_usage_error(lake, name, rest):
     with pytest.raises(InvalidArgument):
-        select_tables(str(lake.warehouse), name, **rest)
+        select_tables(lambda: FileSystemCatalog(str(lake.warehouse)), name, where="/w", **rest)
 
 
 def test_patterns_are_told_from_names():

@@ -1,0 +1,140 @@
+"""The distributed lock of a JDBC catalog (Java: `jdbc/JdbcCatalogLock`, `*DistributedLockDialect`).
+
+A lock is a row with the id `CATALOG_KEY.DATABASE.TABLE`; whoever inserts it holds the lock.  It
+expires: a client that finds it held for longer than `lock-acquire-timeout` of its holder deletes it.
+Ages are compared with the database's clock, in the time zone of the session, so all clients of a
+PostgreSQL database must run in one time zone (Java's do, too).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_core.catalog.jdbc_database import LOCKS, JdbcDatabase
+from paimon_core.errors import CatalogLocked, StorageError
+from paimon_core.options import parse_duration_millis
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_commit import CommitAttempt
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT_MILLIS: Final = 50
+_EXPIRED: Final[Mapping[str, str]] = {
+    "sqlite": "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds",
+    "postgresql": "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at)) > expire_time_seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcLock:
+    """The lock of one table.  Picklable."""
+
+    database: JdbcDatabase
+    catalog_key: str
+    identifier: str
+
+    @property
+    def lock_id(self) -> str:
+        return f"{self.catalog_key}.{self.identifier}"
+
+    @property
+    def _timeout_millis(self) -> int:
+        return parse_duration_millis(self.database.options.get("lock-acquire-timeout", "8 min"))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The lock, for as long as the block; CatalogLocked if others hold it for too long."""
+        self._acquire()
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._release(since)
+
+    def _acquire(self) -> None:
+        most = parse_duration_millis(self.database.options.get("lock-check-max-sleep", "8 s"))
+        started = time.monotonic()
+        wait = _FIRST_WAIT_MILLIS
+        while not self._insert():
+            waited = (time.monotonic() - started) * 1000
+            if waited > self._timeout_millis:
+                raise CatalogLocked(
+                    f"the lock {self.lock_id} of the JDBC catalog was held by another client for "
+                    f"{waited / 1000:.0f} s; nothing was changed",
+                    table=self.identifier,
+                )
+            wait = min(2 * wait, most)
+            time.sleep(wait / 1000)
+
+    def _insert(self) -> bool:
+        from sqlalchemy import text  # noqa: PLC0415 - an extra
+        from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
+
+        expired = _EXPIRED[self.database.dialect]
+        values = {"id": self.lock_id, "seconds": self._timeout_millis // 1000}
+        with self.database.transaction() as connection:
+            gone = connection.execute(
+                text(f"DELETE FROM {LOCKS} WHERE {expired} AND lock_id = :id"),
+                {"id": self.lock_id},
+            )
+            if gone.rowcount:
+                log.warning("lock=%s had expired and was deleted", self.lock_id)
+        try:
+            with self.database.transaction() as connection:
+                connection.execute(
+                    text(
+                        f"INSERT INTO {LOCKS} (lock_id, expire_time_seconds) VALUES (:id, :seconds)"
+                    ),
+                    values,
+                )
+        except IntegrityError:
+            return False
+        return True
+
+    def _release(self, since: float) -> None:
+        from sqlalchemy import text  # noqa: PLC0415 - an extra
+
+        if (time.monotonic() - since) * 1000 >= self._timeout_millis:
+            # It has expired: the row may be another client's by now.
+            log.warning("lock=%s was held until it expired; it is not released", self.lock_id)
+            return
+        try:
+            with self.database.transaction() as connection:
+                connection.execute(
+                    text(f"DELETE FROM {LOCKS} WHERE lock_id = :id"),
+                    {"id": self.lock_id},
+                )
+        except StorageError as e:
+            # What was done under the lock is done; others wait until the lock expires.
+            log.warning("lock=%s could not be released: %s", self.lock_id, e)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedCommit:
+    """`SnapshotCommit` that creates the snapshot's file while it holds the table's lock."""
+
+    lock: JdbcLock
+
+    @property
+    def owner(self) -> None:
+        return None
+
+    @property
+    def accepts_partition_statistics(self) -> bool:
+        return False
+
+    def latest(self, branch: str) -> Snapshot | None:
+        raise NotImplementedError(branch)  # asked of owners only
+
+    def commit(
+        self,
+        attempt: CommitAttempt,  # noqa: ARG002 - as every SnapshotCommit
+        create_file: Callable[[], bool],
+    ) -> bool:
+        with self.lock.held():
+            return create_file()

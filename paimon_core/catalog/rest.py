@@ -1,0 +1,340 @@
+"""The REST catalog: a server that owns databases, tables and commits (Java: `rest/RESTCatalog`).
+
+The API is that of Paimon 1.4.2.  Schemas, snapshots, tags and data are files that the server and its
+clients share; the server alone creates schemas and snapshots.  Tables that it does not manage
+("external") are committed to in their files, as in Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
+from paimon_core.catalog.filesystem import TABLE_DEFAULT
+from paimon_core.catalog.maintained import maintained_jobs
+from paimon_core.catalog.partitions import partitions_of_files
+from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest_commit import RestSnapshotCommit
+from paimon_core.catalog.rest_json import (
+    changes_json,
+    identifier_json,
+    object_name,
+    partition_of,
+    schema_json,
+)
+from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
+from paimon_core.ddl.create import normalized
+from paimon_core.ddl.schema_change import SchemaChange, change_from_object
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import (
+    AlreadyExists,
+    CorruptTable,
+    InvalidArgument,
+    NotFound,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileIO
+from paimon_core.io.open import open_file_io
+from paimon_core.options import PATH, Options, parse_bool
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.table.open import open_table_at, split_identifier
+
+_TABLE: Final = "table"
+_LOOKS: Final = 3
+"""How often to look again for a schema that changes while the table is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestCatalog:
+    """Databases and tables of a REST server."""
+
+    client: RestClient
+
+    @classmethod
+    def connect(cls, options: Mapping[str, str]) -> RestCatalog:
+        """The catalog, with the options that the server adds."""
+        return cls(RestClient.connect(options))
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return self.client.options
+
+    @property
+    def metastore(self) -> str:
+        return "rest"
+
+    @property
+    def maintained_jobs(self) -> frozenset[str]:
+        return maintained_jobs(self.options)
+
+    # --- databases ---
+
+    def list_databases(self) -> list[str]:
+        """The names of all databases, sorted."""
+        return sorted(self.client.pages(self.client.path("databases"), "databases"))
+
+    def get_database(self, database: str) -> Database:
+        """The database with its properties; NotFound if it does not exist."""
+        answer = self.client.get(self.client.path("databases", database))
+        properties = {str(k): str(v) for k, v in (answer.get("options") or {}).items()}
+        return Database(name=database, location=answer.get("location"), properties=properties)
+
+    def create_database(
+        self,
+        database: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Create the database; AlreadyExists unless `if_not_exists`."""
+        body = {"name": database, "options": dict(properties or {})}
+        try:
+            self.client.post(self.client.path("databases"), body)
+        except AlreadyExists:
+            if not if_not_exists:
+                raise
+
+    def alter_database(
+        self,
+        database: str,
+        *,
+        changes: Mapping[str, str] | None = None,
+        removed: Sequence[str] = (),
+    ) -> None:
+        """Set and remove properties."""
+        body = {"removals": list(removed), "updates": dict(changes or {})}
+        self.client.post(self.client.path("databases", database), body)
+
+    def drop_database(
+        self, database: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Delete the database; InvalidArgument if it has tables, unless `cascade`."""
+        try:
+            tables = [] if cascade else self._details(database)
+            if tables:
+                raise InvalidArgument(
+                    f"database {database} is not empty: it has {len(tables)} tables",
+                    next_step="drop its tables first",
+                )
+            self.client.delete(self.client.path("databases", database))
+        except NotFound:
+            if not if_exists:
+                raise
+
+    # --- tables ---
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the database's Paimon tables, sorted."""
+        return sorted(n for n, kind in self._details(database).items() if kind == _TABLE)
+
+    def list_others(self, database: str) -> list[OtherObject]:
+        """Format tables, object tables and others with their type, and views, sorted by name."""
+        found = [OtherObject(n, k) for n, k in self._details(database).items() if k != _TABLE]
+        try:
+            views = self.client.pages(self.client.path("databases", database, "views"), "views")
+        except UnsupportedFeature:
+            views = []
+        found += [OtherObject(name, "view") for name in views]
+        return sorted(found, key=lambda other: other.name)
+
+    def _details(self, database: str) -> dict[str, str]:
+        """The names of all tables with their types; a server may list a table once a branch."""
+        path = self.client.path("databases", database, "table-details")
+        return {str(t["name"]): _type(t) for t in self.client.pages(path, "tableDetails")}
+
+    def _path(self, identifier: str, *rest: str, branch: str | None = None) -> str:
+        database, table = split_identifier(identifier)
+        name = object_name(table, branch)
+        return self.client.path("databases", database, "tables", name, *rest)
+
+    def _response(self, identifier: str, branch: str | None) -> dict[str, Any]:
+        try:
+            found = self.client.get(self._path(identifier, branch=branch))
+        except ResourceNotFound as e:
+            what = identifier if branch is None else f"{identifier} (branch {branch})"
+            raise NotFound(
+                f"table {what} does not exist in the REST catalog at {self.client.uri}",
+                table=identifier,
+                next_step="check the names of catalog, database and table",
+            ) from e
+        if not found.get("path") or not isinstance(found.get("schemaId"), int):
+            raise StorageError(
+                f"the REST catalog gave table {identifier} without path or schema id",
+                table=identifier,
+            )
+        if _type(found) != _TABLE:
+            raise UnsupportedFeature(
+                f"type={_type(found)}",
+                f"{identifier} is no Paimon table but a {_type(found)}",
+                table=identifier,
+                next_step="nothing has to be done: Paimon's maintenance does not apply to it",
+            )
+        return found
+
+    def get_table(
+        self,
+        identifier: str,
+        *,
+        branch: str | None = None,
+        dynamic_options: Mapping[str, str | None] | None = None,
+        watch: Watch | None = None,
+    ) -> FileStoreTable:
+        """The table under its newest schema; the catalog makes its commits, unless it is external.
+
+        UnsupportedFeature for a format table or another type, StorageError if the server does not
+        answer, CorruptTable if the newest schema file is not the catalog's newest schema.
+        """
+        looks = 0
+        while True:
+            found = self._response(identifier, branch)
+            table = self._open(identifier, found, branch, dynamic_options, watch)
+            if table.schema.id == found["schemaId"]:
+                return table
+            looks += 1
+            if looks == _LOOKS:
+                raise CorruptTable(
+                    f"the newest schema of table {identifier} is {found['schemaId']} in the REST "
+                    f"catalog, and {table.schema.id} in its folder {table.root}",
+                    table=identifier,
+                    next_step="find out who changes the table without the catalog; nothing was "
+                    "changed",
+                )
+
+    def _open(
+        self,
+        identifier: str,
+        found: Mapping[str, Any],
+        branch: str | None,
+        dynamic_options: Mapping[str, str | None] | None,
+        watch: Watch | None,
+    ) -> FileStoreTable:
+        path, external = str(found["path"]), bool(found.get("isExternal"))
+        io, root = self._storage(identifier, path, external=external)
+        commit = RestSnapshotCommit(self.client, identifier, str(found.get("id")))
+        return open_table_at(
+            io if watch is None else watch(io, root),
+            root,
+            identifier,
+            branch=branch,
+            dynamic_options=dynamic_options,
+            snapshot_commit=None if external else commit,
+        )
+
+    def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
+        """The table's store, and its folder there."""
+        if external or not parse_bool(self.options.get(DATA_TOKEN_ENABLED, "false")):
+            return open_file_io(path, self.options)
+        scheme, separator, rest = path.partition("://")
+        root = f"{scheme}://{rest.rstrip('/')}" if separator else open_file_io(path)[1]
+        return TokenFileIO(self.client, identifier, root), root
+
+    def create_table(
+        self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
+    ) -> None:
+        """Create the table; catalog options `table-default.KEY` stand in for missing options."""
+        defaults = Options(self.options).matching(TABLE_DEFAULT)
+        schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
+        validate_schema(schema)
+        if schema.options.value(PATH) is not None:
+            raise UnsupportedFeature(
+                "external tables",
+                f"table {identifier} cannot be created at {schema.options.value(PATH)}: the "
+                "creation of external tables is not supported",
+                table=identifier,
+                next_step=f"omit the option {PATH.key}, or create the table with Java Paimon",
+            )
+        database, _ = split_identifier(identifier)
+        body = {"identifier": identifier_json(identifier), "schema": schema_json(schema)}
+        try:
+            self.client.post(self.client.path("databases", database, "tables"), body)
+        except AlreadyExists as e:
+            if not if_not_exists:
+                e.table = identifier
+                raise
+
+    def alter_table(
+        self,
+        identifier: str,
+        changes: Sequence[SchemaChange | Mapping[str, object]],
+        *,
+        now_millis: int,  # noqa: ARG002 - the server has its own clock
+        branch: str | None = None,
+    ) -> TableSchema:
+        """The new schema, which the server made."""
+        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
+        self.client.post(self._path(identifier, branch=branch), changes_json(wanted))
+        return self.get_table(identifier, branch=branch).schema
+
+    def rename_table(self, identifier: str, new_identifier: str) -> None:
+        """Give the table another name; NotFound, AlreadyExists."""
+        body = {
+            "source": identifier_json(identifier),
+            "destination": identifier_json(new_identifier),
+        }
+        self.client.post(self.client.path("tables", "rename"), body)
+
+    def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
+        """Delete the table; NotFound unless `if_exists`."""
+        try:
+            self.client.delete(self._path(identifier))
+        except NotFound:
+            if not if_exists:
+                raise
+
+    def list_partitions(self, identifier: str) -> list[Partition]:
+        """The partitions as the server keeps them; from the files where it keeps none."""
+        try:
+            found = self.client.pages(self._path(identifier, "partitions"), "partitions")
+        except UnsupportedFeature:
+            return partitions_of_files(self.get_table(identifier))
+        return [partition_of(parts) for parts in found]
+
+    # --- versions ---
+
+    def rollback_to(
+        self, identifier: str, *, snapshot: int | None = None, tag: str | None = None
+    ) -> None:
+        """Roll the table back to a snapshot or a tag; the server removes what came after."""
+        if (snapshot is None) == (tag is None):
+            raise InvalidArgument("a rollback needs a snapshot or a tag")
+        instant: dict[str, object] = (
+            {"type": "snapshot", "snapshotId": snapshot}
+            if tag is None
+            else {"type": "tag", "tagName": tag}
+        )
+        self.client.post(self._path(identifier, "rollback"), {"instant": instant})
+
+    def list_branches(self, identifier: str) -> list[str]:
+        """The names of all branches besides main, sorted."""
+        answer = self.client.get(self._path(identifier, "branches"))
+        return sorted(answer.get("branches") or [])
+
+    def create_branch(self, identifier: str, branch: str, *, tag: str | None = None) -> None:
+        """Create a branch: empty, or at the snapshot of a tag."""
+        body = {"branch": branch, "fromTag": tag}
+        self.client.post(self._path(identifier, "branches"), body)
+
+    def drop_branch(self, identifier: str, branch: str) -> None:
+        """Delete the branch; NotFound if there is none."""
+        self.client.delete(self._path(identifier, "branches", branch))
+
+    def rename_branch(self, identifier: str, branch: str, new_branch: str) -> None:
+        """Give the branch another name."""
+        body = {"toBranch": new_branch}
+        self.client.post(self._path(identifier, "branches", branch, "rename"), body)
+
+    def fast_forward(self, identifier: str, branch: str) -> None:
+        """Replace the newer part of main by the branch."""
+        self.client.post(self._path(identifier, "branches", branch, "forward"), {})
+
+
+def _type(response: Mapping[str, Any]) -> str:
+    """The option `type` of a table: table, format-table, object-table, ..."""
+    schema = response.get("schema")
+    options = schema.get("options") if isinstance(schema, Mapping) else None
+    found = options.get("type") if isinstance(options, Mapping) else None
+    return str(found or _TABLE).lower().replace("_", "-")

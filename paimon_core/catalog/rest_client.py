@@ -1,0 +1,269 @@
+"""Requests to a REST catalog (Java: `rest/HttpClient`, `rest/RESTApi`, `rest/ResourcePaths`).
+
+Answers 429 and 503 are tried again with growing waits, as the server asks for; a request without an
+answer only if it changes nothing.  All attempts of a request end within `caretaker.request-deadline`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_plus
+
+from paimon_core.catalog.rest_auth import Auth, Request, auth_of, utc_now
+from paimon_core.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    PaimonError,
+    StorageAccessDenied,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.io.open import REQUEST_DEADLINE
+from paimon_core.options import parse_duration_millis
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger(__name__)
+
+_HEADER: Final = "header."
+_MAX_RETRIES: Final = 5
+_TOO_MANY: Final = 429
+_RETRIED: Final = frozenset({_TOO_MANY, 503})
+_IDEMPOTENT: Final = frozenset({"GET", "DELETE"})
+_CONNECT_SECONDS: Final = 30.0
+_DEFAULT_DEADLINE: Final = "3 min"
+_LONGEST_MESSAGE: Final = 500
+_MOST_PAGES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class RestClient:
+    """Sends requests for one catalog.  Picklable; `options` are merged with the server's."""
+
+    options: Mapping[str, str] = field(repr=False)
+    auth: Auth = field(repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+    @classmethod
+    def connect(cls, options: Mapping[str, str]) -> RestClient:
+        """A client with the options that the server's `/v1/config` adds."""
+        _check_httpx()
+        if not options.get("uri"):
+            raise InvalidArgument("a REST catalog needs the option uri")
+        client = cls(options, auth_of(options))
+        warehouse = options.get("warehouse")
+        parameters = {"warehouse": quote_plus(warehouse)} if warehouse else {}
+        config = client.get("/v1/config", parameters)
+        defaults, overrides = config.get("defaults") or {}, config.get("overrides") or {}
+        merged = {**defaults, **options, **overrides}
+        return cls({k: str(v) for k, v in merged.items() if v is not None}, client.auth)
+
+    @property
+    def uri(self) -> str:
+        uri = self.options["uri"].rstrip("/")
+        return uri if uri.startswith(("http://", "https://")) else f"http://{uri}"
+
+    def path(self, *parts: str) -> str:
+        """The path of a resource: `parts` after version and prefix, each encoded."""
+        prefix = self.options.get("prefix")
+        known = [prefix, *parts] if prefix else list(parts)
+        return "/".join(["/v1", *map(quote_plus, known)])
+
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The JSON object of the answer."""
+        return self._send("GET", path, parameters or {}, None)
+
+    def post(
+        self, path: str, body: Mapping[str, object], *, retry_unavailable: bool = True
+    ) -> dict[str, Any]:
+        """The JSON object of the answer; empty if there is none.
+
+        Without `retry_unavailable`, 503 is an error at once: what answered it may have passed the
+        request on, and the caller wants to see what became of it before it asks again.
+        """
+        retried = _RETRIED if retry_unavailable else frozenset({_TOO_MANY})
+        return self._send("POST", path, {}, body, retried)
+
+    def delete(self, path: str) -> None:
+        """Delete the resource."""
+        self._send("DELETE", path, {}, None)
+
+    def pages(self, path: str, key: str) -> list[Any]:
+        """The elements of all pages."""
+        found: list[Any] = []
+        parameters: dict[str, str] = {}
+        for _ in range(_MOST_PAGES):
+            page = self.get(path, parameters)
+            elements = page.get(key) or []
+            found += elements
+            token = page.get("nextPageToken")
+            if not token or not elements:
+                return found
+            parameters = {"pageToken": str(token)}
+        raise StorageError(f"the REST catalog goes on listing {path} without an end", file=path)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str],
+        body: Mapping[str, object] | None,
+        retried: frozenset[int] = _RETRIED,
+    ) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - an extra
+
+        text = "" if body is None else json.dumps(body, ensure_ascii=False)
+        request = Request(method, path, parameters, text)
+        limit = parse_duration_millis(self.options.get(REQUEST_DEADLINE, _DEFAULT_DEADLINE)) / 1000
+        deadline = time.monotonic() + limit
+        for attempt in range(_MAX_RETRIES + 1):
+            left = deadline - time.monotonic()
+            try:
+                answer = self._once(request, max(left, 0.001))
+            except httpx.HTTPError as e:
+                wait = _wait_seconds(attempt, None)
+                last = attempt == _MAX_RETRIES or time.monotonic() + wait > deadline
+                final = isinstance(e, (httpx.TimeoutException, httpx.ConnectError))
+                if last or final or method not in _IDEMPOTENT:
+                    raise StorageError(
+                        f"the REST catalog gave no answer to {method} {path}: {type(e).__name__} {e}",
+                        file=path,
+                        next_step="see whether the catalog answers at the option uri",
+                    ) from e
+            else:
+                if answer.status_code not in retried:
+                    return _answered(request, answer)
+                wait = _wait_seconds(attempt, answer.headers.get("Retry-After"))
+                if attempt == _MAX_RETRIES or time.monotonic() + wait > deadline:
+                    return _answered(request, answer)
+            log.info("request=%s %s tried again in %.1f s", method, path, wait)
+            self.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _once(self, request: Request, seconds: float) -> httpx.Response:
+        import httpx  # noqa: PLC0415 - an extra
+
+        headers = {
+            key.removeprefix(_HEADER): value
+            for key, value in self.options.items()
+            if key.startswith(_HEADER)
+        }
+        if request.body:
+            headers["Content-Type"] = "application/json"
+        headers |= self.auth.headers(request, utc_now())
+        return _http(os.getpid()).request(
+            request.method,
+            self.uri + request.path,
+            params=dict(request.parameters) or None,
+            content=request.body.encode() if request.body else None,
+            headers=headers,
+            timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
+        )
+
+
+@lru_cache(maxsize=1)
+def _http(process: int) -> httpx.Client:  # noqa: ARG001 - connections do not survive a fork
+    import httpx  # noqa: PLC0415 - an extra
+
+    return httpx.Client(follow_redirects=False)
+
+
+def _check_httpx() -> None:
+    try:
+        import httpx  # noqa: F401, PLC0415 - an extra
+    except ModuleNotFoundError as e:
+        raise InvalidArgument(
+            "a REST catalog needs the package httpx, which is not installed",
+            next_step="pip install 'paimon-caretaker[rest]'",
+        ) from e
+
+
+def _wait_seconds(attempt: int, retry_after: str | None) -> float:
+    """How long to wait: what the server says, in seconds or as a date, else doubling from 1 s."""
+    if retry_after is not None:
+        try:
+            asked = float(retry_after)
+        except ValueError:
+            asked = _seconds_until(retry_after)
+        if asked > 0:
+            return asked
+    delay = float(min(2**attempt, 64))
+    return delay + random.random() * delay * 0.1  # noqa: S311 - spreads retries
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _answered(request: Request, answer: httpx.Response) -> dict[str, Any]:
+    if answer.status_code in (200, 202, 204):
+        if not answer.content.strip():
+            return {}
+        try:
+            found = answer.json()
+        except ValueError as e:
+            raise StorageError(
+                f"the REST catalog answered {request.method} {request.path} with something that "
+                "is not JSON",
+                file=request.path,
+            ) from e
+        return found if isinstance(found, dict) else {}
+    raise _error(request, answer)
+
+
+def _error(request: Request, answer: httpx.Response) -> PaimonError:
+    """The typed error of an answer; `resource_type` says what a NotFound is about."""
+    try:
+        parts = answer.json()
+    except ValueError:
+        parts = None
+    if not isinstance(parts, dict):
+        parts = {"message": answer.text}
+    status = parts.get("code")
+    status = status if isinstance(status, int) else answer.status_code
+    said = str(parts.get("message") or answer.reason_phrase)[:_LONGEST_MESSAGE]
+    identity = next((v for k, v in answer.headers.items() if "request-id" in k.lower()), None)
+    message = f"the REST catalog answered {status} to {request.method} {request.path}: {said}"
+    if identity is not None:
+        message += f" (request {identity})"
+    error: PaimonError
+    match status:
+        case 400:
+            error = InvalidArgument(message)
+        case 401 | 403:
+            error = StorageAccessDenied(
+                message,
+                next_step="check the token or key in the catalog's options, and what it may do",
+            )
+        case 404:
+            error = ResourceNotFound(message, resource_type=str(parts.get("resourceType") or ""))
+        case 409:
+            error = AlreadyExists(message)
+        case 501:
+            error = UnsupportedFeature(f"{request.method} {request.path}", message)
+        case _:
+            error = StorageError(message, file=request.path)
+    return error
+
+
+class ResourceNotFound(NotFound):
+    """A NotFound of the catalog; `resource_type` is DATABASE, TABLE, SNAPSHOT, BRANCH, TAG, ..."""
+
+    def __init__(self, message: str, *, resource_type: str) -> None:
+        super().__init__(message)
+        self.resource_type = resource_type

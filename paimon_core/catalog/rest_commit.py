@@ -1,0 +1,75 @@
+"""Commits that a REST catalog makes (Java: `catalog/CatalogSnapshotCommit`, `tag/SnapshotLoaderImpl`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest_json import commit_json, object_name, snapshot_of
+from paimon_core.errors import AlreadyExists, StorageError
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_commit import CommitAttempt
+from paimon_core.table.open import split_identifier
+
+_SNAPSHOT = "SNAPSHOT"
+
+
+@dataclass(frozen=True, slots=True)
+class RestSnapshotCommit:
+    """`SnapshotCommit` of one table: the catalog says what is newest, and makes each commit.
+
+    `table_id` is the id that the catalog gave the table: a table that was dropped and created again
+    under its name is not committed to.
+    """
+
+    client: RestClient
+    identifier: str
+    table_id: str
+
+    @property
+    def owner(self) -> str:
+        return f"the REST catalog at {self.client.uri}"
+
+    @property
+    def accepts_partition_statistics(self) -> bool:
+        return True
+
+    def latest(self, branch: str) -> Snapshot | None:
+        try:
+            answer = self.client.get(self._path(branch, "snapshot"))
+        except ResourceNotFound as e:
+            if e.resource_type == _SNAPSHOT:
+                return None
+            e.table = self.identifier
+            raise
+        # The answer holds the snapshot together with counts of the whole table.
+        found = answer.get("snapshot")
+        snapshot = found.get("snapshot") if isinstance(found, dict) else None
+        return None if snapshot is None else snapshot_of(snapshot, table=self.identifier)
+
+    def commit(
+        self,
+        attempt: CommitAttempt,
+        create_file: Callable[[], bool],  # noqa: ARG002 - the catalog creates it
+    ) -> bool:
+        path = self._path(attempt.branch, "commit")
+        body = commit_json(attempt, self.table_id)
+        try:
+            answer = self.client.post(path, body, retry_unavailable=False)
+        except AlreadyExists as e:
+            # Whose snapshot is there has to be looked up.
+            raise StorageError(e.message, file=path) from e
+        success = answer.get("success")
+        if not isinstance(success, bool):
+            raise StorageError(
+                f"the REST catalog did not say whether snapshot {attempt.snapshot.id} of table "
+                f"{self.identifier} was committed",
+                file=path,
+            )
+        return success
+
+    def _path(self, branch: str, *rest: str) -> str:
+        database, table = split_identifier(self.identifier)
+        name = object_name(table, branch)
+        return self.client.path("databases", database, "tables", name, *rest)

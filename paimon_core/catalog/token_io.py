@@ -1,0 +1,121 @@
+"""The storage of a table whose credentials a REST catalog gives (Java: `rest/RESTTokenFileIO`).
+
+The token is asked for when the storage is first used, and again before it expires, in each process:
+a handle that was pickled carries no token, so executors ask by themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.catalog.rest_auth import TOKEN_SAFE_MILLIS
+from paimon_core.catalog.rest_client import RestClient
+from paimon_core.errors import StorageError
+from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.open import open_file_io
+from paimon_core.table.open import split_identifier
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATA_TOKEN_ENABLED: Final = "data-token.enabled"  # noqa: S105 - the name of an option
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    io: FileIO
+    expires_millis: int
+    renew_millis: int
+
+
+_opened: dict[tuple[str, str, str], _Opened] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFileIO:
+    """`FileIO` that opens the store of `root` with the table's current token."""
+
+    client: RestClient
+    identifier: str
+    root: str
+    _key: tuple[str, str, str] = field(init=False, repr=False, compare=False, default=("", "", ""))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_key", (self.client.uri, self.identifier, self.root))
+
+    @property
+    def _io(self) -> FileIO:
+        now = int(time.time() * 1000)
+        known = _opened.get(self._key)
+        if known is not None and now < known.renew_millis:
+            return known.io
+        with _lock:
+            known = _opened.get(self._key)
+            if known is None or now >= known.renew_millis:
+                known = _opened[self._key] = self._open(now)
+            return known.io
+
+    def _open(self, now: int) -> _Opened:
+        database, table = split_identifier(self.identifier)
+        answer = self.client.get(self.client.path("databases", database, "tables", table, "token"))
+        token, expires = answer.get("token"), answer.get("expiresAtMillis")
+        if not isinstance(token, dict) or not isinstance(expires, int):
+            raise StorageError(
+                f"the REST catalog gave no token for the files of table {self.identifier}",
+                file=self.root,
+            )
+        options = {**self.client.options, **{str(k): str(v) for k, v in token.items()}}
+        endpoint = self.client.options.get("dlf.oss-endpoint")
+        if endpoint:
+            options["fs.oss.endpoint"] = endpoint
+        io, _ = open_file_io(self.root, options)
+        # Java renews one hour before the end.  A token that lives shorter is renewed at half time.
+        renew = expires - min(TOKEN_SAFE_MILLIS, max(0, expires - now) // 2)
+        return _Opened(io, expires, renew)
+
+    @property
+    def parallelism(self) -> int:
+        return self._io.parallelism
+
+    def read_bytes(self, path: str) -> bytes:
+        return self._io.read_bytes(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._io.open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self._io.open_output(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._io.write_bytes(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return self._io.create_if_absent(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._io.overwrite(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self._io.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        return self._io.stat(path)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        return self._io.list_dir(path)
+
+    def delete(self, path: str) -> bool:
+        return self._io.delete(path)
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        return self._io.delete_dir(path, recursive=recursive)
+
+    def rename(self, src: str, dst: str) -> bool:
+        return self._io.rename(src, dst)
+
+    def make_dirs(self, path: str) -> None:
+        self._io.make_dirs(path)

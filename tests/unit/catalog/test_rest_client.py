@@ -1,0 +1,352 @@
+"""Requests to a REST catalog: retries, pages, deadlines and typed errors, on a server of the test's own."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from paimon_core.catalog.open import open_catalog
+from paimon_core.catalog.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
+from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest_commit import RestSnapshotCommit
+from paimon_core.catalog.token_io import TokenFileIO
+from paimon_core.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    StorageAccessDenied,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot_commit import CommitAttempt
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
+
+Answer = tuple[int, dict[str, str], object]
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers each request with what the test queued, or with the last answer again."""
+
+    daemon_threads = True
+    answers: ClassVar[list[Answer]] = []
+    seen: ClassVar[list[tuple[str, str, dict[str, str], str]]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        self.server.seen.append((self.command, self.path, dict(self.headers), body))
+        answers = self.server.answers
+        status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
+        if status == 0:
+            time.sleep(1)
+            self.close_connection = True
+            return
+        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - the handler's names
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    found = _Server(("127.0.0.1", 0), _Handler)
+    found.answers, found.seen = [], []
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def client(server: _Server, waits: list[float]) -> RestClient:
+    options = {
+        "uri": f"http://127.0.0.1:{server.server_port}",
+        "token.provider": "bear",
+        "token": "t",
+        "prefix": "p/x",
+        "header.X-Own": "own",
+    }
+    return RestClient(options, auth_of(options), waits.append)
+
+
+def test_too_many_requests_and_unavailable_are_tried_again(
+    server: _Server, client: RestClient, waits: list[float]
+) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    server.answers[:] = [
+        (429, {"Retry-After": "7"}, {}),
+        (503, {}, {}),
+        (503, {"Retry-After": soon}, {}),
+        (200, {}, {"success": True}),
+    ]
+    assert client.post("/v1/c", {"a": "ä"}) == {"success": True}
+    assert waits[0] == 7
+    assert 2 <= waits[1] <= 2.2
+    assert 15 < waits[2] <= 20
+    assert {body for _, _, _, body in server.seen} == {'{"a": "ä"}'}
+    _, _, headers, _ = server.seen[0]
+    assert headers["Authorization"] == "Bearer t"
+    assert headers["X-Own"] == "own"
+
+
+def test_retries_end(server: _Server, client: RestClient, waits: list[float]) -> None:
+    server.answers[:] = [(503, {}, {"message": "busy", "code": 503})]
+    with pytest.raises(StorageError, match="busy"):
+        client.get("/v1/c")
+    assert len(server.seen) == 6
+    server.seen.clear()
+    server.answers[:] = [(429, {"Retry-After": "100000"}, {})]
+    with pytest.raises(StorageError, match="429"):
+        client.get("/v1/c")
+    assert len(server.seen) == 1, "waiting would have passed the deadline"
+
+
+def test_a_change_without_an_answer_is_not_repeated(server: _Server, client: RestClient) -> None:
+    quick = replace(client, options={**client.options, "caretaker.request-deadline": "300 ms"})
+    server.answers[:] = [(0, {}, {})]
+    started = time.monotonic()
+    with pytest.raises(StorageError, match="no answer"):
+        quick.post("/v1/c", {})
+    assert time.monotonic() - started < 0.9
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, InvalidArgument),
+        (401, StorageAccessDenied),
+        (403, StorageAccessDenied),
+        (404, ResourceNotFound),
+        (409, AlreadyExists),
+        (500, StorageError),
+        (501, UnsupportedFeature),
+        (418, StorageError),
+    ],
+)
+def test_answers_are_typed_by_their_code(
+    server: _Server, client: RestClient, status: int, error: type[Exception]
+) -> None:
+    body = {"message": "why", "code": status, "resourceType": "TABLE"}
+    server.answers[:] = [(status, {"x-request-id": "r7"}, body)]
+    with pytest.raises(error, match=r"why \(request r7\)") as raised:
+        client.delete("/v1/c")
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert type(again) is error
+    assert len(server.seen) == 1
+    server.answers[:] = [(status, {}, "<html>not JSON</html>")]
+    with pytest.raises(error, match="not JSON"):
+        client.delete("/v1/c")
+
+
+def test_the_code_in_the_body_counts(server: _Server, client: RestClient) -> None:
+    server.answers[:] = [(404, {}, {"message": "not here", "code": 501})]
+    with pytest.raises(UnsupportedFeature):
+        client.get("/v1/c")
+
+
+def test_something_that_is_not_json_is_no_answer(server: _Server, client: RestClient) -> None:
+    server.answers[:] = [(200, {}, "<html>")]
+    with pytest.raises(StorageError, match="not JSON"):
+        client.get("/v1/c")
+
+
+def test_all_pages_are_read(server: _Server, client: RestClient) -> None:
+    server.answers[:] = [
+        (200, {}, {"names": ["a", "b"], "nextPageToken": "a b/+"}),
+        (200, {}, {"names": ["c"], "nextPageToken": "2"}),
+        (200, {}, {"names": [], "nextPageToken": "3"}),
+    ]
+    assert client.pages(client.path("databases", "d.b", "tables"), "names") == ["a", "b", "c"]
+    assert server.seen[0][1] == "/v1/p%2Fx/databases/d.b/tables"
+    assert server.seen[1][1].endswith("?pageToken=a%20b%2F%2B") or "a+b%2F%2B" in server.seen[1][1]
+    assert len(server.seen) == 3
+
+
+def test_the_servers_options_are_merged(server: _Server) -> None:
+    server.answers[:] = [
+        (
+            200,
+            {},
+            {"defaults": {"prefix": "x", "token": "no"}, "overrides": {"uri2": "o", "n": None}},
+        )
+    ]
+    options = {
+        "metastore": "rest",
+        "uri": f"http://127.0.0.1:{server.server_port}/",
+        "token.provider": "bear",
+        "token": "mine",
+        "warehouse": "w",
+    }
+    catalog = open_catalog(options)
+    assert catalog.metastore == "rest"
+    assert server.seen[0][1] == "/v1/config?warehouse=w"
+    client = RestClient.connect(options)
+    assert client.options == {**options, "prefix": "x", "uri2": "o"}
+
+
+def test_missing_and_unknown_options_are_named() -> None:
+    rest = {"metastore": "rest"}
+    with pytest.raises(InvalidArgument, match="uri"):
+        open_catalog(rest)
+    with pytest.raises(UnsupportedFeature, match=r"token\.provider"):
+        open_catalog({**rest, "uri": "http://127.0.0.1:1", "token.provider": "kerberos"})
+    with pytest.raises(InvalidArgument, match="token"):
+        open_catalog({**rest, "uri": "http://127.0.0.1:1", "token.provider": "bear"})
+    nowhere = {**rest, "uri": "http://127.0.0.1:1", "token.provider": "bear", "token": "t"}
+    with pytest.raises(StorageError, match="no answer"):
+        open_catalog(nowhere)
+
+
+# The expected value is that of Java's DLFAuthSignatureTest.
+def test_a_dlf_signature_is_javas() -> None:
+    options = {"a": "b"}
+    body = json.dumps({"name": "database", "options": options}, separators=(",", ":"))
+    token = DlfToken("access-key-id", "access-key-secret", "securityToken")
+    headers = default_headers(
+        Request("POST", "/v1/paimon/databases", {"k1": "v1", "k2": "v2"}, body),
+        token,
+        region="cn-hangzhou",
+        now=datetime(2023, 12, 3, 12, 12, 12, tzinfo=UTC),
+    )
+    assert headers["Authorization"] == (
+        "DLF4-HMAC-SHA256 Credential=access-key-id/20231203/cn-hangzhou/DlfNext/aliyun_v4_request,"
+        "Signature=c72caf1d40b55b1905d891ee3e3de48a2f8bebefa7e39e4f277acc93c269c5e3"
+    )
+
+
+def test_a_dlf_key_in_a_file_is_read_again_before_it_expires(tmp_path: Path) -> None:
+    file = tmp_path / "token.json"
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def write(key: str, expires: str) -> None:
+        parts = {"AccessKeyId": key, "AccessKeySecret": "s", "Expiration": expires}
+        file.write_text(json.dumps(parts))
+
+    auth = auth_of(
+        {"token.provider": "dlf", "uri": "https://cn-b.example", "dlf.token-path": str(file)}
+    )
+    assert isinstance(auth, DlfAuth)
+    request = Request("GET", "/v1/config", {}, "")
+    write("first", "2026-01-01T02:00:00Z")
+    assert "=first/20260101/cn-b/" in auth.headers(request, now)["Authorization"]
+    write("second", "2026-01-02T00:00:00Z")
+    assert "=first/" in auth.headers(request, now)["Authorization"]
+    later = now + timedelta(minutes=61)
+    assert "=second/" in auth.headers(request, later)["Authorization"]
+    file.write_text('{"AccessKeySecret": "s3cret"}')
+    with pytest.raises(StorageError) as unreadable:
+        auth.headers(request, later + timedelta(days=1))
+    assert "s3cret" not in str(unreadable.value)
+
+
+def test_the_token_of_the_files_is_renewed_and_stays_out_of_pickles(
+    server: _Server, client: RestClient, tmp_path: Path
+) -> None:
+    def answer(left: float) -> Answer:
+        token = {"fs.x.secret": "s3cret"}
+        return (200, {}, {"token": token, "expiresAtMillis": int((time.time() + left) * 1000)})
+
+    (tmp_path / "a").write_bytes(b"1")
+    io = TokenFileIO(replace(client, sleep=time.sleep), "db.t", str(tmp_path))
+    server.answers[:] = [answer(0.4), answer(7200), answer(7200)]
+    assert io.read_bytes(f"{tmp_path}/a") == b"1"
+    assert io.exists(f"{tmp_path}/a")
+    assert len(server.seen) == 1
+    time.sleep(0.25)
+    assert io.read_bytes(f"{tmp_path}/a") == b"1"
+    assert len(server.seen) == 2
+    assert io.list_dir(str(tmp_path))[0].size == 1
+    assert len(server.seen) == 2
+    assert server.seen[0][1] == "/v1/p%2Fx/databases/db/tables/t/token"
+    assert b"s3cret" not in pickle.dumps(io)
+    server.answers[:] = [(200, {}, {"token": None})]
+    with pytest.raises(StorageError, match="no token"):
+        TokenFileIO(client, "db.other", str(tmp_path)).exists("x")
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(503, "busy"), (409, "busy"), (200, "did not say")]
+)
+def test_a_commit_without_a_clear_answer_is_unknown_and_not_repeated(
+    server: _Server, client: RestClient, status: int, message: str
+) -> None:
+    """StorageError means to the committer: look whether the snapshot is there."""
+    server.answers[:] = [(status, {}, {"message": "busy"}), (200, {}, {"success": True})]
+    commit = RestSnapshotCommit(client, "db.t", "id")
+    attempt = CommitAttempt(branch="main", base=None, snapshot=_SNAPSHOT)
+    with pytest.raises(StorageError, match=message):
+        commit.commit(attempt, _never)
+    assert len(server.seen) == 1
+
+
+def test_a_commit_names_the_snapshot_that_it_follows(server: _Server, client: RestClient) -> None:
+    server.answers[:] = [(429, {"Retry-After": "1"}, {}), (200, {}, {"success": False})]
+    base = replace(_SNAPSHOT, extra={"uuid": "u-1"})
+    attempt = CommitAttempt(branch="b", base=base, snapshot=replace(_SNAPSHOT, id=2))
+    assert not RestSnapshotCommit(client, "db.t", "id").commit(attempt, _never)
+    assert len(server.seen) == 2
+    _, path, _, body = server.seen[1]
+    assert path == "/v1/p%2Fx/databases/db/tables/t%24branch_b/commit"
+    sent = json.loads(body)
+    assert (sent["tableId"], sent["baseSnapshotUuid"], sent["snapshot"]["id"]) == ("id", "u-1", 2)
+
+
+def test_the_newest_snapshot_is_what_the_server_says(server: _Server, client: RestClient) -> None:
+    commit = RestSnapshotCommit(client, "db.t", "id")
+    stored = json.loads(snapshot_to_json(_SNAPSHOT))
+    server.answers[:] = [(200, {}, {"snapshot": {"snapshot": stored, "recordCount": 1}})]
+    assert commit.latest("main") == _SNAPSHOT
+    server.answers[:] = [(404, {}, {"code": 404, "resourceType": "SNAPSHOT", "message": "none"})]
+    assert commit.latest("main") is None
+    server.answers[:] = [(404, {}, {"code": 404, "resourceType": "TABLE", "message": "none"})]
+    with pytest.raises(ResourceNotFound):
+        commit.latest("main")
+    server.answers[:] = [(200, {}, {"snapshot": {"snapshot": {"id": "x"}}})]
+    with pytest.raises(StorageError, match="unreadable snapshot"):
+        commit.latest("main")
+
+
+def _never() -> bool:
+    raise AssertionError("the server makes the commit")
+
+
+_SNAPSHOT = Snapshot(
+    id=1,
+    schema_id=0,
+    base_manifest_list="b",
+    delta_manifest_list="d",
+    commit_user="u",
+    commit_identifier=1,
+    commit_kind=CommitKind.APPEND,
+    time_millis=5,
+)
