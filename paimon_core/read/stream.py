@@ -242,8 +242,8 @@ def first_since(table: FileStoreTable, millis: int) -> int | None:
     return before.id + 1
 
 
-def _least_level(table: FileStoreTable) -> int:
-    """Below this level lies what a later compaction will tell in its changelog."""
+def stream_least_level(table: FileStoreTable) -> int:
+    """The lowest level that the first plan reads: below it lies what compaction will tell later."""
     if not table.has_primary_key:
         return 0
     top_level = number_of_levels(table.options) - 1
@@ -259,7 +259,7 @@ def read_plan(
     """
     if plan.whole is not None:
         keep = None if plan.since is None else created_since(plan.since, zone)
-        return read_table(table, plan.whole, min_level=_least_level(table), keep=keep)
+        return read_table(table, plan.whole, min_level=stream_least_level(table), keep=keep)
     if plan.gone is not None:
         return _replaced(table, plan.gone, plan.changes)
     return read_changes(table, plan.changes, table.schema.names)

@@ -44,9 +44,10 @@ def new_writer(
     buffer_bytes: int | None = None,
     user: str | None = None,
     writer_id: int | None = None,
+    sequence_offset: int = 0,
     spill_dir: str | None = None,
 ) -> RowWriter:
-    """A writer of any kind of table.
+    """A writer of any kind of table; arguments as in `RowWriter`.
 
     Of a cross-partition table, whose writer has to know where each key is, all keys are read first.
     """
@@ -58,6 +59,7 @@ def new_writer(
         buffer_bytes=buffer_bytes,
         user=user,
         writer_id=writer_id,
+        sequence_offset=sequence_offset,
         global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
         spill_dir=spill_dir,
     )
