@@ -65,7 +65,7 @@ def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
 def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
     """The bucket of each row."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
-    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - same
+    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf  # noqa: PLC0415 - same
 
     keys = table.schema.bucket_keys
     missing = [k for k in keys if k not in df.columns]
@@ -85,8 +85,6 @@ def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
         values = [converted(c, t) for c, t in zip(columns, targets, strict=True)]
         return pa.array(assign_buckets(values, types, buckets, function=function), pa.int32())
 
-    # Untyped for Spark's inspection of type hints: a function of any number of columns.
-    of_keys.__annotations__ = {}
-    udf = arrow_udf(of_keys, "int")
+    udf = arrow_udf(of_keys, "int", ArrowUDFType.SCALAR)
     column: Column = udf(*[df[f"`{k}`"] for k in keys])
     return column

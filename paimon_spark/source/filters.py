@@ -107,7 +107,7 @@ def _negated(f: ds.Filter, row_type: RowType) -> Predicate:
 
 
 def _column(f: ds.Filter, row_type: RowType) -> tuple[str, Any]:
-    attribute = getattr(f, "attribute", ())
+    attribute: tuple[str, ...] = getattr(f, "attribute", ())
     field = row_type.get(attribute[0]) if len(attribute) == 1 else None
     if field is None:
         raise _Untranslated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,7 @@ def test_tasks_without_a_shuffle_leave_one_version_of_a_key(
             for e in entries
             if e.bucket == bucket
         )
-        assert all(a[1] < b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(a[1] < b[0] for a, b in pairwise(ranges))
     oracle_2_0_0.defaults(warehouse=tmp_path, database="db", table="t")
     # The last task's rows are the newest, for us, for Java, and after a compaction.
     expected = sorted(f"v{i}" for i in range(60, 90))
