@@ -15,7 +15,7 @@ none, postpone      nothing: each task writes its own files
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -65,7 +65,7 @@ def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
 def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
     """The bucket of each row."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf  # noqa: PLC0415 - same
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - same
 
     keys = table.schema.bucket_keys
     missing = [k for k in keys if k not in df.columns]
@@ -81,10 +81,10 @@ def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
     targets = [arrow_type(t) for t in types]
     function = table.options.value(BUCKET_FUNCTION)
 
-    def of_keys(*columns: Any) -> Any:
+    def of_keys(*columns: pa.Array) -> pa.Array:
         values = [converted(c, t) for c, t in zip(columns, targets, strict=True)]
         return pa.array(assign_buckets(values, types, buckets, function=function), pa.int32())
 
-    udf = arrow_udf(of_keys, "int", ArrowUDFType.SCALAR)
+    udf = arrow_udf(of_keys, "int")  # type: ignore[call-overload]  # the type hints say its kind
     column: Column = udf(*[df[f"`{k}`"] for k in keys])
     return column

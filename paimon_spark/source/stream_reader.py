@@ -232,7 +232,8 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _units(self, at: Offset) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
         """The next snapshot that has something to read from `at` on, and its units.
 
-        None if there is no such snapshot yet, or the stream has met its bound.
+        Without units, all up to that snapshot tell nothing.  None if there is no snapshot yet, or
+        the stream has met its bound.
         """
         if at.whole:
             return at.snapshot, self._of_whole(self._table.snapshots.get(at.snapshot))
@@ -244,9 +245,10 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounded_watermark=self._stream.scan.bounded_watermark,
         )
         plan = scan.plan()
-        if plan.is_empty:
-            return None
         snapshot = (plan.next_snapshot or 1) - 1
+        if plan.is_empty:
+            # The offset passes snapshots that tell nothing, so that they may expire.
+            return None if snapshot < at.snapshot else (snapshot, [])
         if plan.gone is not None:
             return snapshot, [ChangesUnit(plan)]
         return snapshot, [ChangesUnit(replace(plan, changes=(e,))) for e in plan.changes]

@@ -233,6 +233,20 @@ def test_a_consumer_keeps_its_progress(lake: Lake) -> None:
     assert len(keys(again, again.initialOffset(), end)) == 20
 
 
+def test_offsets_pass_snapshots_that_tell_nothing(lake: Lake) -> None:
+    lake.append({"k": [1], "v": ["v"]})
+    stream = reader(lake)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    replacing = PaimonBatchWriter(options_of(lake), schema_of(lake), overwrite=True)
+    replacing.commit([replacing.write(rows(2))])
+    end = stream.latestOffset(at, ReadAllAvailable())
+    assert (at["snapshotId"], end["snapshotId"]) == (2, 3)
+    assert keys(stream, at, end) == []
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+    lake.append({"k": [3], "v": ["v"]})
+    assert keys(stream, end, stream.latestOffset(end, ReadAllAvailable())) == [3]
+
+
 def test_an_empty_table_is_read_from_its_first_snapshot(lake: Lake) -> None:
     stream = reader(lake)
     at = stream.initialOffset()
