@@ -12,10 +12,10 @@ stored when Spark has completed a micro-batch, and a new query of the same id go
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -33,7 +33,6 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.read.stream import (
-    StreamPlan,
     StreamScan,
     created_since,
     read_plan,
@@ -43,12 +42,13 @@ from paimon_core.read.table_read import chosen_rows
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, pack_ordered
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_tasks import BucketTask, plan_snapshot, read_task
+from paimon_core.table.batch_tasks import plan_snapshot, read_task
 from paimon_core.table.stream import Stream, stream_of
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
 from paimon_spark.source.batch_reader import checked_columns
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, to_spark
+from paimon_spark.source.stream_units import ChangesUnit, Offset, Room, UnitsPartition, WholeUnit
 
 _LIMITS: Final[tuple[tuple[str, type[ReadLimit]], ...]] = (
     ("read.stream.maxFilesPerTrigger", ReadMaxFiles),
@@ -56,100 +56,6 @@ _LIMITS: Final[tuple[tuple[str, type[ReadLimit]], ...]] = (
     ("read.stream.maxRowsPerTrigger", ReadMaxRows),
 )
 _UNSUPPORTED_LIMITS: Final = ("read.stream.minRowsPerTrigger", "read.stream.maxTriggerDelayMs")
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """All up to unit `index` of the snapshot has been read; -1: nothing of it."""
-
-    snapshot: int
-    index: int = -1
-    whole: bool = False
-
-    @staticmethod
-    def of(json: Mapping[str, Any]) -> Offset:
-        """The offset of a checkpoint."""
-        return Offset(int(json["snapshotId"]), int(json["index"]), bool(json["scanSnapshot"]))
-
-    def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return {"snapshotId": self.snapshot, "index": self.index, "scanSnapshot": self.whole}
-
-    def is_before(self, other: Offset) -> bool:
-        """Whether the other one is further."""
-        return (self.snapshot, self.index) < (other.snapshot, other.index)
-
-
-class Unit(Protocol):
-    """What is read in one piece."""
-
-    @property
-    def files(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class WholeUnit:
-    """A split of a snapshot that is read as a whole."""
-
-    task: BucketTask
-
-    @property
-    def files(self) -> int:
-        return len(self.task.entries)
-
-    @property
-    def bytes(self) -> int:
-        return sum(e.file.file_size for e in self.task.entries)
-
-    @property
-    def rows(self) -> int:
-        return sum(e.file.row_count for e in self.task.entries)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesUnit:
-    """A file of changes, or all that an overwrite took away and brought."""
-
-    plan: StreamPlan
-
-    @property
-    def files(self) -> int:
-        return len(self.plan.changes) + len(self.plan.gone or ())
-
-    @property
-    def bytes(self) -> int:
-        return sum(e.file.file_size for e in (*self.plan.changes, *(self.plan.gone or ())))
-
-    @property
-    def rows(self) -> int:
-        return sum(e.file.row_count for e in (*self.plan.changes, *(self.plan.gone or ())))
-
-
-@dataclass(frozen=True, slots=True)
-class UnitsPartition(InputPartition):
-    """What one Spark task reads."""
-
-    units: tuple[WholeUnit | ChangesUnit, ...]
-
-
-@dataclass(slots=True)
-class _Room:
-    """How much more a micro-batch may take; None: no limit.  The first unit always fits."""
-
-    left: dict[type[ReadLimit], int]
-    begun: bool = False
-
-    def takes(self, unit: Unit) -> bool:
-        costs = {ReadMaxFiles: unit.files, ReadMaxBytes: unit.bytes, ReadMaxRows: unit.rows}
-        if self.begun and any(costs[limit] > left for limit, left in self.left.items()):
-            return False
-        self.begun = True
-        self.left = {limit: left - costs[limit] for limit, left in self.left.items()}
-        return True
 
 
 class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -199,7 +105,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next micro-batch."""
-        room = _Room({} if isinstance(limit, ReadAllAvailable) else dict(self._limits))
+        room = Room({} if isinstance(limit, ReadAllAvailable) else dict(self._limits))
         return self._advanced(Offset.of(start), room, self._last).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -207,7 +113,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._table.snapshots.latest_id() or 0
         self._last = Offset(latest + 1)
 
-    def _advanced(self, start: Offset, room: _Room, bound: Offset | None) -> Offset:
+    def _advanced(self, start: Offset, room: Room, bound: Offset | None) -> Offset:
         at = start
         while bound is None or at.is_before(bound):
             found = self._units(at)
