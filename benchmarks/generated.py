@@ -15,10 +15,10 @@ from cases import COLUMNS, TABLE
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import column_from_object, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)

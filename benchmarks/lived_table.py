@@ -20,6 +20,7 @@ from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.data_file import (
@@ -33,7 +34,6 @@ from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.sql import parse_type
-from paimon_maintenance.run.environment import system_environment
 
 TABLE = "db.t"
 CONTENT = b"not really a data file\n"

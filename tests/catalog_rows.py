@@ -9,10 +9,10 @@ import pyarrow as pa
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 RETRIES = {"commit.max-retries": "1000"}
 COLUMNS = [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]

@@ -17,11 +17,11 @@ import pyarrow as pa
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
 TYPES = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}

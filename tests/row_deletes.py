@@ -15,6 +15,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.compaction.vectors import superseded_rows, with_index_files
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.manifest.data_file import ManifestEntry
@@ -22,7 +23,6 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
 

@@ -124,8 +124,8 @@ def run_batch(
     check_supervised: Callable[[], None] = unsupervised,
 ) -> ExitCode:
     """Run the whole batch and return the exit code over its tables."""
+    from paimon_core.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
-    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
 
     env = system_environment(timezone)

@@ -243,7 +243,7 @@ def first_since(table: FileStoreTable, millis: int) -> int | None:
     return before.id + 1
 
 
-def _least_level(table: FileStoreTable) -> int:
+def stream_least_level(table: FileStoreTable) -> int:
     """Return the lowest level to read: a later compaction reports lower levels in its changelog."""
     if not table.has_primary_key:
         return 0
@@ -260,7 +260,7 @@ def read_plan(
     """
     if plan.whole is not None:
         keep = None if plan.since is None else created_since(plan.since, zone)
-        return read_table(table, plan.whole, min_level=_least_level(table), keep=keep)
+        return read_table(table, plan.whole, min_level=stream_least_level(table), keep=keep)
     if plan.gone is not None:
         return _replaced(table, plan.gone, plan.changes)
     return read_changes(table, plan.changes, table.schema.names)

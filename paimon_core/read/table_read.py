@@ -120,7 +120,7 @@ def _read(
     index_files = vector_files(table, snapshot)
     engine = merge_engine_for(table) if table.has_primary_key else None
     for bucket, files in buckets.items():
-        left = files if predicate is None else _by_file_indexes(table, files, predicate)
+        left = files if predicate is None else by_file_indexes(table, files, predicate)
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ())) if left else {}
         rows = read_bucket(table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes)
         yield from chosen_rows(rows, wanted.names, predicate)
@@ -137,9 +137,13 @@ def chosen_rows(
     return _limited((b.select([VALUE_KIND, *columns]) for b in matching if b.num_rows), limit)
 
 
-def _by_file_indexes(
+def by_file_indexes(
     table: FileStoreTable, entries: list[ManifestEntry], predicate: Predicate
 ) -> list[ManifestEntry]:
+    """The files of a bucket without those whose file indexes rule out a match.
+
+    All of them where rows of one file hide rows of another.
+    """
     if table.has_primary_key:
         files = [e.file for e in entries]
         if not never_merges(files, never_merged=skips_level_0(table)):

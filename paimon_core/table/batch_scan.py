@@ -166,16 +166,17 @@ def _wholes(
                 columns=columns,
                 predicate=predicate,
                 keep_deletes=keep_deletes,
-                keep=_keep(at, frozenset(seen), zone),
+                keep=kept_files(at, frozenset(seen), zone),
             )
             if at.then is not None:
                 seen |= {e.partition for e in scan_files(at.table, at.whole)}
         at = at.then
 
 
-def _keep(
+def kept_files(
     batch: BatchScan, seen: frozenset[bytes], zone: tzinfo
 ) -> Callable[[ManifestEntry], bool] | None:
+    """Which files of a whole snapshot are read: young enough, of partitions not seen; None: all."""
     young = None if batch.since is None else created_since(batch.since, zone)
     if not seen:
         return young

@@ -44,9 +44,10 @@ def new_writer(
     buffer_bytes: int | None = None,
     user: str | None = None,
     writer_id: int | None = None,
+    sequence_offset: int = 0,
     spill_dir: str | None = None,
 ) -> RowWriter:
-    """Return a writer for any kind of table.
+    """Return a writer for any kind of table; arguments as in `RowWriter`.
 
     For a cross-partition table, whose writer must know the location of each key, all keys are read
     first.
@@ -59,6 +60,7 @@ def new_writer(
         buffer_bytes=buffer_bytes,
         user=user,
         writer_id=writer_id,
+        sequence_offset=sequence_offset,
         global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
         spill_dir=spill_dir,
     )

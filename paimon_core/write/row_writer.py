@@ -57,7 +57,8 @@ class RowWriter:
     With `overwrite`, sequence numbers and hash indexes start empty, because the written partitions
     will hold nothing else.  `user` and `writer_id` are part of the names of postpone files: rows of
     one writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
-    there on, whatever exists.  `global_index` holds the key locations of a cross-partition table
+    there on, whatever exists.  `sequence_offset` is added to the first number of each bucket, so
+    that concurrent writers never use a number twice.  `global_index` holds the key locations of a cross-partition table
     (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the system's).
     """
 
@@ -71,6 +72,7 @@ class RowWriter:
         user: str | None = None,
         writer_id: int | None = None,
         first_sequence: int | None = None,
+        sequence_offset: int = 0,
         global_index: GlobalIndex | None = None,
         spill_dir: str | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class RowWriter:
         self._spillable = options.value(WRITE_BUFFER_SPILLABLE)
         self._folder = SpillFolder(spill_dir)
         self._first = first_sequence
+        self._sequence_offset = sequence_offset
         self._global_index = global_index
         blind = overwrite or first_sequence is not None or _appends_blindly(table)
         self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
@@ -306,7 +309,8 @@ class RowWriter:
         continued = self._continued.get((partition, bucket))
         if continued is not None:
             return continued
-        return self._first or self._existing.next_sequence(partition, bucket)
+        first = self._first or self._existing.next_sequence(partition, bucket)
+        return first + self._sequence_offset
 
     # --- hash indexes of dynamic buckets ---
 

@@ -109,8 +109,8 @@ class JobRequest:
 
     def services(self) -> RunServices:
         """The clocks and the history of this worker, for runs in its process."""
+        from paimon_core.environment import system_environment
         from paimon_maintenance.history.store import open_history  # noqa: PLC0415
-        from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - when a task runs
         from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415
 
         return RunServices(env=system_environment(self.timezone), history=open_history())

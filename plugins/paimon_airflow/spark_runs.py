@@ -153,9 +153,9 @@ def _remembered(
 
     What comes back says of refusals whether the history knew them.
     """
+    from paimon_core.environment import system_environment
     from paimon_maintenance.history.entry import Actor, entries_of_report  # noqa: PLC0415
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415
-    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - when a task runs
 
     history = open_history()
     if history is None:

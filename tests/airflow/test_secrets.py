@@ -22,11 +22,11 @@ from s3_store import s3_server
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_dags.settings import SettingsError, settings_from
 from paimon_maintenance.history.store import SqlHistory
-from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [pytest.mark.airflow, pytest.mark.s3]
 

@@ -30,7 +30,7 @@ from paimon_core.commit.overwrite import overwrite, replace_partitions, static_p
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.ddl.create import column_from_object, create_schema
 from paimon_core.ddl.schema_change import change_from_object
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_duration_millis
@@ -53,8 +53,6 @@ from paimon_core.types.sql import type_to_sql
 from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.times import machine_zone
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 

@@ -10,10 +10,10 @@ import pytest
 from replay import run_step
 
 from paimon_core.commit.committer import commit
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.jobs.compact.definition import COMPACT
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
 

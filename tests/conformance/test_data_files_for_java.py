@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_core.commit.committer import commit
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.text import batch_to_json_rows, from_json_value
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = {
     "k": "INT NOT NULL",

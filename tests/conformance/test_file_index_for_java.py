@@ -12,6 +12,7 @@ from replay import run_step
 
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import system_environment
 from paimon_core.index.file_index.container import decode_indexes
 from paimon_core.index.file_index.evaluate import rows_that_may_match
 from paimon_core.index.file_index.writer import FileIndexWriter, indexed_columns
@@ -25,7 +26,6 @@ from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
 from paimon_core.types.text import from_json_value
 from paimon_core.write.data_file_writer import RollingAppendWriter
-from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = {
     "k": "INT",

@@ -14,13 +14,13 @@ from oracle import Oracle
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.open import open_table
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Problem
 

@@ -18,6 +18,7 @@ from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest import RestCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.errors import (
     AlreadyExists,
     CommitStateUnknown,
@@ -28,7 +29,6 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 COMMITS = 25
 

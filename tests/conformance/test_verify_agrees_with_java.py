@@ -15,10 +15,10 @@ from oracle import Oracle, OracleError
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.request import CommitRequest
+from paimon_core.environment import system_environment
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.verify.check import Scope, check_table
 from paimon_maintenance.verify.findings import Problem, Severity
 

@@ -27,6 +27,7 @@ from slow_store import (
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.errors import (
     CommitStateUnknown,
     StorageAccessDenied,
@@ -37,7 +38,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 from failing_io import FailingFileIO, Trigger
 
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.table.write_session import StreamWriter
-from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 COMMITS = 3

@@ -17,6 +17,7 @@ from failing_io import FailingFileIO, Injected, Trigger
 
 from paimon_core.commit.committer import commit, filter_committed
 from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import system_environment
 from paimon_core.errors import CommitConflict, CommitStateUnknown
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
@@ -24,7 +25,6 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.open import open_table, open_table_at
 from paimon_core.types.arrow import arrow_type
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 NAME = "append_unaware"

@@ -30,12 +30,12 @@ from without_lease import without_lease
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.errors import PaimonError
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.jobs.versions import inflight_commits
-from paimon_maintenance.run.environment import system_environment
 
 pytestmark = [pytest.mark.crash, pytest.mark.s3, pytest.mark.slow]
 ENV = system_environment()

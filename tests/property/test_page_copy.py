@@ -21,6 +21,7 @@ from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.manifest.data_file import DataFileMeta
@@ -34,7 +35,6 @@ from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write import page_writer
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 ENV = system_environment()
 NO_PARTITION = encode_row([], [])

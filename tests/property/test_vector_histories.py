@@ -24,13 +24,13 @@ from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactUnit, merged
 from paimon_core.compaction.vectors import only_of, ranges_by_file, with_index_files
+from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import EMPTY_ROW
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.table.open import open_table
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.verify.check import check_table
 
 ENV = system_environment()

@@ -23,7 +23,9 @@ DOCUMENTS = sorted(
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 SECTION = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
-PATH = re.compile(r"`((?:tests|benchmarks|docs|paimon_core|maintenance|plugins|dags)/[\w./-]+)`")
+PATH = re.compile(
+    r"`((?:tests|benchmarks|docs|paimon_core|paimon_spark|maintenance|plugins|dags)/[\w./-]+)`"
+)
 # Made by whoever follows the text, or standing for any name.
 NOT_THERE = {"docker/.env", "maintenance/paimon_maintenance/jobs/JOB/definition.py"}
 

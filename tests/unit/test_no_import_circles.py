@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("paimon_core", "maintenance", "plugins", "dags")
+FOLDERS = ("paimon_core", "paimon_spark", "maintenance", "plugins", "dags")
 
 
 def module_name(file: Path) -> str:

@@ -24,8 +24,8 @@ _ROWS_AT_ONCE = 4096
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print `[kind, value, ...]` for each row; an empty result is a success."""
+    from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
-    from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
 
     name = take_branch(args)
     zone = zone_of(args) or machine_zone()
@@ -72,6 +72,7 @@ def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
 def _system_table(
     batch: BatchScan, name: str, args: argparse.Namespace, output: Output
 ) -> ExitCode:
+    from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
     from paimon_core.read.table_read import chosen_rows  # noqa: PLC0415 - fast start
     from paimon_core.table.system.read import (  # noqa: PLC0415 - fast start
@@ -79,7 +80,6 @@ def _system_table(
         read_system_table,
         read_view,
     )
-    from paimon_maintenance.rules.times import machine_zone  # noqa: PLC0415 - fast start
 
     zone = zone_of(args) or machine_zone()
     if name in VIEWS:

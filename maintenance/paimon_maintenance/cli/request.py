@@ -64,7 +64,7 @@ def requests_of(
 
 def environment_of(args: argparse.Namespace) -> Environment:
     """The environment with the clock in the zone of --timezone; InvalidArgument for an unknown zone."""
-    from paimon_maintenance.run.environment import system_environment  # noqa: PLC0415 - fast start
+    from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
 
     zone = zone_of(args)
     return system_environment(None if zone is None else zone.key)

@@ -20,9 +20,9 @@ import pyarrow as pa
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 DATABASE: Final = "shop"
 ORDERS: Final = f"{DATABASE}.order_detail"

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from paimon_core.environment import system_environment
 from paimon_core.errors import MaintenanceError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
@@ -22,7 +23,6 @@ from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-from datetime import UTC, datetime, tzinfo
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
 from paimon_core.types.datetimes import civil_from_days
 
-_LOCAL_TIME: Final = Path("/etc/localtime")
 _DAY: Final = 86_400_000
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
-
-
-def machine_zone() -> tzinfo:
-    """The time zone of this machine: $TZ, else /etc/localtime, else its current offset."""
-    name = os.environ.get("TZ", "").removeprefix(":") or str(_LOCAL_TIME.resolve())
-    try:
-        return ZoneInfo(name.rpartition("zoneinfo/")[2])
-    except (OSError, ValueError):
-        return datetime.now().astimezone().tzinfo or UTC
 
 
 def parse_instant(text: str, env: Environment) -> int:

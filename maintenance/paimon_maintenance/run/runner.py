@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.engines.local import LocalEngine
@@ -35,7 +35,6 @@ from paimon_maintenance.job.job import (
 )
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size, Status, total
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import Outcome, run_job
 from paimon_maintenance.run.metrics import Metrics
 from paimon_maintenance.run.request import RunRequest

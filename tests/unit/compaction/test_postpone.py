@@ -14,13 +14,13 @@ from paimon_core.compaction.postpone import known_buckets, replay, replay_units
 from paimon_core.compaction.slices import slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.ddl.schema_change import change_from_object
+from paimon_core.environment import system_environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_maintenance.run.environment import system_environment
 
 
 def postponed(place: Path, commits: int = 4, *, partitioned: bool = False) -> Lake:

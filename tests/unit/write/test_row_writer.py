@@ -13,6 +13,7 @@ from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource
@@ -22,7 +23,6 @@ from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
 from paimon_core.table.write_session import commit_write, write_rows
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.run.environment import system_environment
 
 COLUMNS = [
     Column("k", "INT NOT NULL"),

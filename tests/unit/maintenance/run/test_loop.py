@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from lakes import Lake
 
+from paimon_core.environment import system_environment
 from paimon_core.errors import CommitConflict, LeaseHeld
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.job import NoProgress, Progress
@@ -21,7 +22,6 @@ from paimon_maintenance.jobs.maintain.step_plans import MaintainPlan
 from paimon_maintenance.jobs.rescale.plan import RescalePlan
 from paimon_maintenance.jobs.sort_compact.plan import SortPlan
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import MAX_ROUNDS
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table

@@ -10,6 +10,7 @@ from command_line import caretaker, in_order, read_rows
 from lakes import Lake
 
 import paimon_maintenance.jobs.compact.execute as compact_execute
+from paimon_core.environment import system_environment
 from paimon_core.errors import CommitStateUnknown, CorruptTable, InvalidArgument
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.engines.local import LocalEngine
@@ -17,7 +18,6 @@ from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.loop import pin_is_gone
 from paimon_maintenance.run.metrics import Metrics
 from paimon_maintenance.run.request import RunRequest

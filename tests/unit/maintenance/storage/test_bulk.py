@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
+from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.storage import bulk
 from paimon_maintenance.storage.bulk import delete_paths, list_folders
 from paimon_maintenance.storage.ledger import Ledger

@@ -15,16 +15,16 @@ from command_line import Ran, caretaker
 from lakes import Lake
 from s3_store import s3_server
 
+from paimon_core import environment
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import system_environment
 from paimon_core.errors import ClockSkew, UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
 from paimon_core.table.open import open_table_at
 from paimon_maintenance.jobs.remove_orphan_files.candidates import find_candidates
 from paimon_maintenance.registry import JOBS, job_named
-from paimon_maintenance.run import environment
-from paimon_maintenance.run.environment import system_environment
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 from paimon_maintenance.storage.clock import check_clock

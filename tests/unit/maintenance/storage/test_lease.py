@@ -26,7 +26,7 @@ from paimon_maintenance.storage.lease import LEASES, LIFETIME_MILLIS, Lease, hol
 
 HOLD_AND_DIE = """
 import os, signal, sys
-from paimon_maintenance.run.environment import system_environment
+from paimon_core.environment import system_environment
 from paimon_maintenance.storage.lease import hold_lease
 from paimon_core.table.open import open_table
 with hold_lease(

@@ -1,0 +1,28 @@
+"""Paimon tables in PySpark 4, without a jar.
+
+::
+
+    import paimon_spark
+
+    paimon_spark.register(spark)
+    spark.read.format("paimon").load("WAREHOUSE/db.db/t")
+
+`source` is the DataFrame source `paimon`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("paimon")` known to the session, and let Spark push filters down to it."""
+    from paimon_spark.source.data_source import PaimonDataSource  # noqa: PLC0415 - imports PySpark
+
+    spark.conf.set(_PUSHDOWN, "true")
+    spark.dataSource.register(PaimonDataSource)

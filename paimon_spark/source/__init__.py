@@ -1,0 +1,18 @@
+"""The DataFrame source `paimon` (Spark 4's Python Data Source API).
+
+::
+
+    data_source --+-- batch_reader --+-- filters        Spark's filters as predicates
+                  |                  `-- rows           Arrow batches to Spark, and back
+                  +-- batch_writer ---- task_writer     files by tasks, one commit by the driver
+                  +-- stream_reader                     micro-batches of (start, end] offsets
+                  `-- stream_writer                     one commit a micro-batch, exactly once
+
+    options        the options of format("paimon")      spark_types   Paimon's types as Spark's
+    schema_merge   write.merge-schema                   distribution  rows to the task of their bucket
+"""
+
+from paimon_spark.source.data_source import PaimonDataSource
+from paimon_spark.source.distribution import shuffled, write
+
+__all__ = ["PaimonDataSource", "shuffled", "write"]

@@ -1,0 +1,134 @@
+"""Batch reads: splits packed by size, Arrow batches, filters pushed down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import tzinfo
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.predicate import Predicate
+from paimon_core.read.table_read import chosen_rows
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
+from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view
+from paimon_core.types.data_types import RowType
+from paimon_spark.source.filters import push
+from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.rows import arrow_schema_of, to_spark
+from paimon_spark.source.spark_types import spark_schema
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPartition(InputPartition):
+    """What one Spark task reads."""
+
+    tasks: tuple[BatchTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPartition(InputPartition):
+    """A system table as of the scan's snapshot, read in one Spark task."""
+
+    scan: BatchScan
+    name: str
+
+
+def row_type_of(options: SourceOptions) -> RowType:
+    """The columns of a read: those of the table or system table, or the option `columns`' alone."""
+    table = options.open_table()
+    try:
+        scan = batch_scan_of(table, zone=options.zone)
+    except (InvalidArgument, NotFound):
+        # A stream may start where no batch does; a batch fails for the same reason in its reader.
+        scan = BatchScan(table=table)
+    row_type = _system_type(scan, options.system_table, options.zone)
+    columns = options.columns
+    return row_type if columns is None else _projected(row_type, columns, table.name)
+
+
+def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:
+    row_type = scan.table.schema.row_type
+    if name is None:
+        return row_type
+    if name in VIEWS:
+        return audit_log_type(row_type) if name == AUDIT_LOG else binlog_type(row_type)
+    return read_system_table(scan.table, name, scan.whole, zone=zone)[0]
+
+
+def _projected(row_type: RowType, columns: Iterable[str], table: str) -> RowType:
+    names = list(columns)
+    unknown = [c for c in names if row_type.get(c) is None]
+    if unknown:
+        raise InvalidArgument(
+            f"{table} has no column {', '.join(unknown)}; it has {', '.join(row_type.names)}",
+            table=table,
+        )
+    return row_type.project(names)
+
+
+def checked_columns(schema: StructType, row_type: RowType, table: str) -> tuple[str, ...]:
+    """The columns that Spark asks for; InvalidArgument if it wants other types than there are."""
+    wanted = _projected(row_type, schema.fieldNames(), table)
+    for field, own in zip(schema.fields, spark_schema(wanted).fields, strict=True):
+        if field.dataType != own.dataType:
+            raise InvalidArgument(
+                f"column {field.name} of {table} is {own.dataType.simpleString()}, the schema given "
+                f"says {field.dataType.simpleString()}",
+                table=table,
+                next_step="read without .schema(...), and cast afterwards",
+            )
+    return wanted.names
+
+
+class PaimonBatchReader(DataSourceReader):
+    """Reads what the options say as of the moment when Spark plans the query."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._zone = options.zone
+        self._scan = batch_scan_of(options.open_table(), zone=self._zone)
+        self._system = options.system_table
+        self._row_type = _system_type(self._scan, self._system, self._zone)
+        self._columns = checked_columns(schema, self._row_type, self._scan.table.name)
+        self._arrow_schema = arrow_schema_of(schema)
+        self._predicate: Predicate | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """The filters that Spark has to apply itself: those without an equal among predicates."""
+        self._predicate, left = push(filters, self._row_type)
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        """One partition for each pack of splits; for a system table, one."""
+        if self._system is not None:
+            return [SystemPartition(self._scan, self._system)]
+        tasks = plan_batch(self._scan, predicate=self._predicate, zone=self._zone)
+        packs = pack_tasks(tasks, parallelism=os.cpu_count() or 1)
+        # Without a partition Spark would make one up, and give it to read().
+        return [TaskPartition(p) for p in packs] or [TaskPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the partition."""
+        return to_spark(self._rows(partition), self._arrow_schema)
+
+    def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SystemPartition):
+            return chosen_rows(self._system_rows(partition), self._columns, self._predicate)
+        assert isinstance(partition, TaskPartition)
+        return chain.from_iterable(
+            read_task(task, columns=self._columns, predicate=self._predicate, zone=self._zone)
+            for task in partition.tasks
+        )
+
+    def _system_rows(self, partition: SystemPartition) -> Iterator[pa.RecordBatch]:
+        scan, name = partition.scan, partition.name
+        if name in VIEWS:
+            return read_view(scan, name, zone=self._zone)[1]
+        return read_system_table(scan.table, name, scan.whole, zone=self._zone)[1]

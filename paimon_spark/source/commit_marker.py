@@ -1,0 +1,39 @@
+"""Remembers across processes of the driver that a commit was begun.
+
+Spark runs `commit` and `abort` in processes of their own, and calls `abort` too when `commit` failed.
+Files of a commit whose outcome is unknown must stay.  So a commit leaves a marker, a local file,
+which it takes away only once it is certain that there is no snapshot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMarker:
+    """The marker of one commit: `user` and `identifier` are those of its snapshot."""
+
+    user: str
+    identifier: int
+
+    @property
+    def _path(self) -> Path:
+        name = hashlib.sha256(f"{self.user}/{self.identifier}".encode()).hexdigest()[:32]
+        return Path(tempfile.gettempdir()) / f"paimon-commit-{name}"
+
+    def begin(self) -> None:
+        """The commit may exist from now on."""
+        self._path.touch()
+
+    def clear(self) -> None:
+        """The commit certainly does not exist, or it certainly does and Spark was told."""
+        self._path.unlink(missing_ok=True)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a commit was begun, and nobody knows how it ended."""
+        return self._path.exists()

@@ -1,0 +1,90 @@
+"""Brings the rows of a bucket to one task before they are written.
+
+Java: `spark/commands/PaimonSparkWriter`.
+
+==================  ==============================================================================
+buckets             rows are shuffled by
+==================  ==============================================================================
+fixed               partition and bucket
+dynamic             partition: its index of keys has one owner
+across partitions   nothing: one task writes all rows
+none, postpone      nothing: each task writes its own files
+==================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import BUCKET, BUCKET_FUNCTION
+from paimon_core.types.arrow import arrow_type
+from paimon_core.types.row_hash import assign_buckets
+from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.rows import converted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_BUCKET_COLUMN: Final = "__paimon_bucket"
+
+
+def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
+    """Write the rows as `df.write.format("paimon")` does, shuffled first.
+
+    `options` are those of the source; `**{"overwrite-partition": ...}` for names with a dash.
+    """
+    writer = shuffled(df, options).write.format("paimon").mode(mode).options(**options)
+    writer.option("write.shuffled", "true").save()
+
+
+def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
+    """The rows, those of a bucket in one partition; of a batch or a stream.
+
+    `options` say which table, as for the source.  With the option `write.shuffled` the writer
+    relies on it.
+    """
+    table = SourceOptions.of(options).open_table()
+    partition_keys = list(table.schema.partition_keys)
+    match table.bucket_mode:
+        case BucketMode.FIXED:
+            bucketed = df.withColumn(_BUCKET_COLUMN, _bucket(df, table))
+            keys = [bucketed[f"`{k}`"] for k in partition_keys]
+            return bucketed.repartition(*keys, bucketed[_BUCKET_COLUMN]).drop(_BUCKET_COLUMN)
+        case BucketMode.DYNAMIC if partition_keys:
+            return df.repartition(*[df[f"`{k}`"] for k in partition_keys])
+        case BucketMode.DYNAMIC | BucketMode.CROSS_PARTITION:
+            return df.repartition(1)
+    return df
+
+
+def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
+    """The bucket of each row."""
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - same
+
+    keys = table.schema.bucket_keys
+    missing = [k for k in keys if k not in df.columns]
+    if missing:
+        raise InvalidArgument(
+            f"the rows lack the bucket key {', '.join(missing)} of table {table.name}",
+            table=table.name,
+        )
+    buckets = table.options.value(BUCKET)
+    if buckets == 1:
+        return lit(0)
+    types = table.schema.row_type.project(keys).types
+    targets = [arrow_type(t) for t in types]
+    function = table.options.value(BUCKET_FUNCTION)
+
+    def of_keys(*columns: pa.Array) -> pa.Array:
+        values = [converted(c, t) for c, t in zip(columns, targets, strict=True)]
+        return pa.array(assign_buckets(values, types, buckets, function=function), pa.int32())
+
+    udf = arrow_udf(of_keys, "int")  # type: ignore[call-overload]  # the type hints say its kind
+    column: Column = udf(*[df[f"`{k}`"] for k in keys])
+    return column

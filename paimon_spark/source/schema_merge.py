@@ -1,0 +1,122 @@
+"""`write.merge-schema`: the table's schema takes in that of the rows (Java: `SchemaMergingUtils`).
+
+Columns that are new are added at the end, nullable; a type becomes the rows' type where that loses
+nothing.  `explicit` allows casts that SQL makes only when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyspark.sql.types import StructType
+
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.schema_change import AddColumn, SchemaChange, UpdateColumnType
+from paimon_core.errors import CommitConflict, NotFound, SchemaError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.types.cast_rules import can_cast
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
+from paimon_spark.source.spark_types import paimon_type
+from paimon_spark.source.task_writer import ROW_KIND
+
+_ATTEMPTS: Final = 10
+
+
+def merge_schema(
+    table: FileStoreTable, schema: StructType, *, explicit: bool, now_millis: int
+) -> FileStoreTable:
+    """The table under a schema that holds the rows' columns; SchemaError if types do not merge."""
+    rows = StructType([f for f in schema.fields if f.name != ROW_KIND])
+    data = paimon_type(rows)
+    assert isinstance(data, RowType)
+    for _ in range(_ATTEMPTS):
+        latest = table.schemas.latest()
+        if latest is None:
+            raise NotFound(f"table {table.name} no longer has a schema", table=table.name)
+        changes = list(schema_changes(latest.row_type, data, explicit=explicit))
+        if not changes:
+            return table.refreshed()
+        changed = apply_changes(
+            latest,
+            changes,
+            now_millis=now_millis,
+            has_snapshots=lambda: table.snapshots.latest_id() is not None,
+        )
+        if table.schemas.commit_new(changed):
+            return table.refreshed()
+    raise CommitConflict(
+        f"other schema changes of table {table.name} won every time", table=table.name
+    )
+
+
+def schema_changes(
+    own: RowType, data: RowType, *, explicit: bool, path: tuple[str, ...] = ()
+) -> Iterator[SchemaChange]:
+    """What makes the columns hold those of the data."""
+    for field in data.fields:
+        at = (*path, field.name)
+        mine = own.get(field.name)
+        if mine is None:
+            yield AddColumn(at, field.type.with_nullable(True))
+        elif isinstance(mine.type, RowType) and isinstance(field.type, RowType):
+            yield from schema_changes(mine.type, field.type, explicit=explicit, path=at)
+        else:
+            merged = merged_type(mine.type, field.type, explicit=explicit)
+            if merged != mine.type:
+                yield UpdateColumnType(at, merged)
+
+
+def merged_type(own: DataType, data: DataType, *, explicit: bool) -> DataType:
+    """The type that a column gets, nullable as it is; SchemaError if there is none."""
+    if own.with_nullable(True) == data.with_nullable(True):
+        return own
+    match own, data:
+        case ArrayType(), ArrayType():
+            element = merged_type(own.element, data.element, explicit=explicit)
+            return ArrayType(nullable=own.nullable, element=element)
+        case MapType(), MapType():
+            return MapType(
+                nullable=own.nullable,
+                key=merged_type(own.key, data.key, explicit=explicit),
+                value=merged_type(own.value, data.value, explicit=explicit),
+            )
+        case MultisetType(), MapType():
+            # Spark has no multisets: rows bring them as maps to counts.
+            element = merged_type(own.element, data.key, explicit=explicit)
+            return MultisetType(nullable=own.nullable, element=element)
+        case AtomicType(), AtomicType():
+            return _merged_atomic(own, data, explicit=explicit)
+    raise _unmergeable(own, data)
+
+
+def _merged_atomic(own: AtomicType, data: AtomicType, *, explicit: bool) -> DataType:
+    if own.kind is TypeRoot.TIME and data.kind is TypeRoot.INT:
+        return own  # that is how Spark holds a TIME
+    if own.kind is TypeRoot.DECIMAL and data.kind is TypeRoot.DECIMAL:
+        if own.scale != data.scale:
+            raise _unmergeable(own, data)
+        wider = max(own.precision or 0, data.precision or 0)
+        return AtomicType(kind=own.kind, nullable=own.nullable, precision=wider, scale=own.scale)
+    if not can_cast(own.with_nullable(True), data, explicit=explicit):
+        raise _unmergeable(own, data)
+    for mine, theirs in ((own.length, data.length), (own.precision, data.precision)):
+        if mine is not None and theirs is not None and mine > theirs and not explicit:
+            raise _unmergeable(own, data)
+    return data.with_nullable(own.nullable)
+
+
+def _unmergeable(own: DataType, data: DataType) -> SchemaError:
+    return SchemaError(
+        f"types {type_to_sql(own)} of the table and {type_to_sql(data)} of the rows do not merge",
+        next_step="cast the column of the rows, or alter the table first",
+    )

@@ -1,0 +1,248 @@
+"""Stream reads in micro-batches (Java: `spark/sources/PaimonMicroBatchStream`, `StreamHelper`).
+
+An offset is Java's: `{"snapshotId", "index", "scanSnapshot"}`.  A snapshot's changes are cut into
+units in an order that never changes; the offset names the last unit that was read.  `scanSnapshot`
+says that the snapshot is read as a whole, as at the start of a stream.  Once all units of a snapshot
+are read the offset names the next one with index -1, so that no snapshot is planned twice.
+
+With `consumer-id`, the table keeps the snapshots that the stream has not processed: its progress is
+stored when Spark has completed a micro-batch, and a new query of the same id goes on there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import OPEN_FILE_COST
+from paimon_core.read.stream import (
+    StreamScan,
+    created_since,
+    read_plan,
+    stream_least_level,
+)
+from paimon_core.read.table_read import chosen_rows
+from paimon_core.scan.splits import SPLIT_TARGET_SIZE, pack_ordered
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_tasks import plan_snapshot, read_task
+from paimon_core.table.stream import Stream, stream_of
+from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
+from paimon_spark.source.batch_reader import checked_columns
+from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.rows import arrow_schema_of, to_spark
+from paimon_spark.source.stream_units import ChangesUnit, Offset, Room, UnitsPartition, WholeUnit
+
+_LIMITS: Final[tuple[tuple[str, type[ReadLimit]], ...]] = (
+    ("read.stream.maxFilesPerTrigger", ReadMaxFiles),
+    ("read.stream.maxBytesPerTrigger", ReadMaxBytes),
+    ("read.stream.maxRowsPerTrigger", ReadMaxRows),
+)
+_UNSUPPORTED_LIMITS: Final = ("read.stream.minRowsPerTrigger", "read.stream.maxTriggerDelayMs")
+
+
+class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a table; rows that retract others come only with `read.changelog`."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        table = options.open_table()
+        system = options.system_table
+        if system not in {None, AUDIT_LOG}:
+            raise InvalidArgument(
+                f"system table {system} of table {table.name} cannot be read as a stream",
+                table=table.name,
+                next_step="use spark.read instead of spark.readStream",
+            )
+        self._with_kinds = system is not None
+        row_type = table.schema.row_type
+        shown = audit_log_type(row_type) if self._with_kinds else row_type
+        self._columns = checked_columns(schema, shown, table.name)
+        self._arrow_schema = arrow_schema_of(schema)
+        self._limits = _limits_of(options, table)
+        self._zone = options.zone
+        self._stream: Stream = stream_of(table, zone=self._zone)
+        self._table = table
+        self._initial: Offset | None = None
+        self._last: Offset | None = None
+
+    # --- offsets ---
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins: as the scan options say, or where its consumer has come to."""
+        if self._initial is None:
+            # Spark asks more than once, a stream plans its start only once.
+            plan = self._stream.plan()
+            # A table without snapshots is read from its first one on.
+            self._initial = (
+                Offset(plan.next_snapshot or 1)
+                if plan.whole is None
+                else Offset(plan.whole.id, whole=True)
+            )
+        return self._initial.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The first of the limits; `latestOffset` keeps all of them."""
+        for limit, most in self._limits.items():
+            return limit(most)  # type: ignore[call-arg]
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next micro-batch."""
+        room = Room({} if isinstance(limit, ReadAllAvailable) else dict(self._limits))
+        return self._advanced(Offset.of(start), room, self._last).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on nothing is read of snapshots that come later."""
+        latest = self._table.snapshots.latest_id() or 0
+        self._last = Offset(latest + 1)
+
+    def _advanced(self, start: Offset, room: Room, bound: Offset | None) -> Offset:
+        at = start
+        while bound is None or at.is_before(bound):
+            found = self._units(at)
+            if found is None:
+                return at
+            snapshot, units = found
+            if snapshot != at.snapshot:
+                # Those between have no changes to tell.
+                at = Offset(snapshot)
+                if bound is not None and not at.is_before(bound):
+                    return at
+            for index, unit in enumerate(units):
+                if index <= at.index:
+                    continue
+                if not room.takes(unit):
+                    return replace(at, index=index - 1)
+            at = Offset(snapshot + 1)
+        return at
+
+    # --- plans ---
+
+    def _units(self, at: Offset) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
+        """The next snapshot that has something to read from `at` on, and its units.
+
+        Without units, all up to that snapshot tell nothing.  None if there is no snapshot yet, or
+        the stream has met its bound.
+        """
+        if at.whole:
+            return at.snapshot, self._of_whole(self._table.snapshots.get(at.snapshot))
+        scan = StreamScan(
+            table=self._table,
+            start=self._stream.scan.start,
+            at=self._stream.scan.at,
+            next_snapshot=at.snapshot,
+            bounded_watermark=self._stream.scan.bounded_watermark,
+        )
+        plan = scan.plan()
+        snapshot = (plan.next_snapshot or 1) - 1
+        if plan.is_empty:
+            # The offset passes snapshots that tell nothing, so that they may expire.
+            return None if snapshot < at.snapshot else (snapshot, [])
+        if plan.gone is not None:
+            return snapshot, [ChangesUnit(plan)]
+        return snapshot, [ChangesUnit(replace(plan, changes=(e,))) for e in plan.changes]
+
+    def _of_whole(self, snapshot: Snapshot) -> list[WholeUnit | ChangesUnit]:
+        table, scan = self._table, self._stream.scan
+        since = scan.at if scan.start.value in _BY_CREATION else None
+        tasks = plan_snapshot(
+            table,
+            snapshot,
+            keep=None if since is None else created_since(since, self._zone),
+            min_level=stream_least_level(table),
+        )
+        return [WholeUnit(task) for task in tasks]
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The units after `start`, up to and including `end`, packed by size."""
+        at, last = Offset.of(start), Offset.of(end)
+        units: list[WholeUnit | ChangesUnit] = []
+        while at.is_before(last):
+            found = self._units(at)
+            if found is None:
+                break
+            snapshot, planned = found
+            if snapshot > last.snapshot or (snapshot == last.snapshot and last.index < 0):
+                break
+            first = at.index if snapshot == at.snapshot else -1
+            upto = last.index if snapshot == last.snapshot else len(planned) - 1
+            units += planned[first + 1 : upto + 1]
+            at = Offset(snapshot + 1)
+        return [UnitsPartition(pack) for pack in self._packed(units)]
+
+    def _packed(
+        self, units: list[WholeUnit | ChangesUnit]
+    ) -> Iterator[tuple[WholeUnit | ChangesUnit, ...]]:
+        options = self._table.options
+        cost = options.value(OPEN_FILE_COST)
+        share = sum(max(u.bytes, cost) for u in units) // (os.cpu_count() or 1)
+        target = min(options.value(SPLIT_TARGET_SIZE), max(cost, share))
+        return (tuple(b) for b in pack_ordered(units, lambda u: max(u.bytes, cost), target))
+
+    # --- rows ---
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the partition."""
+        assert isinstance(partition, UnitsPartition)
+        rows = chain.from_iterable(self._rows(unit) for unit in partition.units)
+        return to_spark(rows, self._arrow_schema)
+
+    def _rows(self, unit: WholeUnit | ChangesUnit) -> Iterator[pa.RecordBatch]:
+        names = self._table.schema.names if self._with_kinds else self._columns
+        if isinstance(unit, WholeUnit):
+            rows = read_task(unit.task, columns=names, zone=self._zone)
+        else:
+            rows = chosen_rows(read_plan(self._table, unit.plan, zone=self._zone), names, None)
+        if not self._with_kinds:
+            return rows
+        told = audit_log(rows, self._table.schema.row_type)
+        return (b.select([VALUE_KIND, *self._columns]) for b in told)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Store the consumer's progress, once the snapshot that began the stream is read."""
+        offset = Offset.of(end)
+        if self._stream.consumer is not None and not offset.whole:
+            self._table.consumers.set(self._stream.consumer, offset.snapshot)
+
+    def stop(self) -> None:
+        """Nothing is kept open."""
+
+
+_BY_CREATION: Final = ("from-file-creation-time", "from-creation-timestamp")
+
+
+def _limits_of(options: SourceOptions, table: FileStoreTable) -> dict[type[ReadLimit], int]:
+    for key in _UNSUPPORTED_LIMITS:
+        if options.text(key) is not None:
+            raise UnsupportedFeature(
+                key,
+                f"the option {key} is not supported",
+                table=table.name,
+                next_step="use a trigger of Spark's: .trigger(processingTime=...)",
+            )
+    limits: dict[type[ReadLimit], int] = {}
+    for key, limit in _LIMITS:
+        text = options.text(key)
+        if text is None:
+            continue
+        if not text.strip().isdecimal() or int(text) < 1:
+            raise InvalidArgument(f"option {key}: a number above 0, not {text!r}")
+        limits[limit] = int(text)
+    return limits

@@ -1,0 +1,107 @@
+"""Offsets of a stream, the units that they count, and how many of them a micro-batch takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+
+from paimon_core.read.stream import StreamPlan
+from paimon_core.table.batch_tasks import BucketTask
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """All up to unit `index` of the snapshot has been read; -1: nothing of it."""
+
+    snapshot: int
+    index: int = -1
+    whole: bool = False
+
+    @staticmethod
+    def of(json: Mapping[str, Any]) -> Offset:
+        """The offset of a checkpoint."""
+        return Offset(int(json["snapshotId"]), int(json["index"]), bool(json["scanSnapshot"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"snapshotId": self.snapshot, "index": self.index, "scanSnapshot": self.whole}
+
+    def is_before(self, other: Offset) -> bool:
+        """Whether the other one is further."""
+        return (self.snapshot, self.index) < (other.snapshot, other.index)
+
+
+class Unit(Protocol):
+    """What is read in one piece."""
+
+    @property
+    def files(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WholeUnit:
+    """A split of a snapshot that is read as a whole."""
+
+    task: BucketTask
+
+    @property
+    def files(self) -> int:
+        return len(self.task.entries)
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.file.file_size for e in self.task.entries)
+
+    @property
+    def rows(self) -> int:
+        return sum(e.file.row_count for e in self.task.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesUnit:
+    """A file of changes, or all that an overwrite took away and brought."""
+
+    plan: StreamPlan
+
+    @property
+    def files(self) -> int:
+        return len(self.plan.changes) + len(self.plan.gone or ())
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.file.file_size for e in (*self.plan.changes, *(self.plan.gone or ())))
+
+    @property
+    def rows(self) -> int:
+        return sum(e.file.row_count for e in (*self.plan.changes, *(self.plan.gone or ())))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsPartition(InputPartition):
+    """What one Spark task reads."""
+
+    units: tuple[WholeUnit | ChangesUnit, ...]
+
+
+@dataclass(slots=True)
+class Room:
+    """How much more a micro-batch may take; None: no limit.  The first unit always fits."""
+
+    left: dict[type[ReadLimit], int]
+    begun: bool = False
+
+    def takes(self, unit: Unit) -> bool:
+        costs = {ReadMaxFiles: unit.files, ReadMaxBytes: unit.bytes, ReadMaxRows: unit.rows}
+        if self.begun and any(costs[limit] > left for limit, left in self.left.items()):
+            return False
+        self.begun = True
+        self.left = {limit: left - costs[limit] for limit, left in self.left.items()}
+        return True

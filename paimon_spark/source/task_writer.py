@@ -1,0 +1,248 @@
+"""What a Spark task writes, and what the driver makes of all tasks together.
+
+Tasks run side by side and know nothing of each other.  Java brings all rows of a bucket to one task
+(`PaimonSparkWriter`); a source of Spark's Python API cannot do that, only its caller can
+(`paimon_spark.source.distribution`).  So that the result is right without it:
+
+- fixed buckets: each task numbers its rows in a range of its own, so that of one key that two tasks
+  wrote every reader sees the same version;
+- dynamic buckets: a partition that two tasks wrote is refused, as each made a place for its keys
+  without knowing of the other's; so are two tasks for a table with keys across partitions;
+- postpone: each task has files of its own name, which are put in order when they are compacted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.table.write_session import new_writer
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.cast_rules import can_cast
+from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.types.sql import type_to_sql
+from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.row_writer import RowWriter, delete_new_files
+from paimon_spark.source.rows import converted
+from paimon_spark.source.spark_types import paimon_type
+
+log = logging.getLogger(__name__)
+
+ROW_KIND: Final = "_row_kind_"
+"""A column that says what a row does (0 +I, 1 -U, 2 +U, 3 -D), as in the Java connector."""
+ROWS_OF_A_TASK: Final = 1 << 30
+"""How many rows of one bucket a task may number."""
+_SHUFFLE: Final = (
+    "write with paimon_spark.source.write(df, ...), or bring the rows of a bucket together with "
+    "paimon_spark.source.shuffled(df, ...)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMessage(WriterCommitMessage):
+    """What one task wrote."""
+
+    task: int
+    messages: tuple[CommitMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWriter:
+    """Writes the rows of a task; travels to it with Spark's writer.
+
+    `shuffled`: the rows of each bucket are all in one task.
+    """
+
+    table: FileStoreTable
+    env: Environment
+    user: str
+    overwrite: bool
+    shuffled: bool
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """The files made of the rows; none is left when it fails."""
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        first = next(batches, None)
+        if first is None:
+            return TaskMessage(task, ())
+        writer = new_writer(
+            self.table,
+            env=self.env,
+            overwrite=self.overwrite,
+            user=self.user,
+            writer_id=task,
+            sequence_offset=task * ROWS_OF_A_TASK if self._numbers_apart else 0,
+        )
+        try:
+            self._write_all(writer, first, batches)
+            return TaskMessage(task, tuple(writer.prepare_commit()))
+        except BaseException:
+            writer.abort()
+            raise
+
+    @property
+    def _numbers_apart(self) -> bool:
+        return self.table.bucket_mode is BucketMode.FIXED and not self.shuffled
+
+    def _write_all(
+        self, writer: RowWriter, first: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
+    ) -> None:
+        written = 0
+        batch: pa.RecordBatch | None = first
+        while batch is not None:
+            rows, kinds = table_rows(self.table, batch)
+            written += rows.num_rows
+            if self._numbers_apart and written > ROWS_OF_A_TASK:
+                raise InvalidArgument(
+                    f"a task has more than {ROWS_OF_A_TASK} rows for table {self.table.name}",
+                    table=self.table.name,
+                    next_step=_SHUFFLE,
+                )
+            writer.write(rows, kinds)
+            batch = next(batches, None)
+
+
+def table_rows(table: FileStoreTable, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds | None]:
+    """Spark's rows with the table's types, and their kinds if there is a column of them."""
+    target = arrow_schema(table.schema.row_type)
+    names = [n for n in batch.schema.names if n != ROW_KIND]
+    columns = [converted(batch.column(n), target.field(n).type) for n in names]
+    rows = pa.RecordBatch.from_arrays(columns, names=names)
+    if ROW_KIND not in batch.schema.names:
+        return rows, None
+    column = batch.column(ROW_KIND)
+    if column.null_count:
+        raise InvalidArgument(f"null in column {ROW_KIND}", table=table.name)
+    kinds = np.asarray(column.cast(pa.int8()))
+    if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
+        raise InvalidArgument(
+            f"column {ROW_KIND} holds 0 (+I), 1 (-U), 2 (+U) and 3 (-D)", table=table.name
+        )
+    return rows, kinds
+
+
+def check_columns(table: FileStoreTable, schema: StructType) -> None:
+    """Nothing; InvalidArgument for columns that the table lacks, or whose types do not fit it.
+
+    A value may be narrower than its column, not wider, as in Spark's store assignment.
+    """
+    for field in schema.fields:
+        if field.name == ROW_KIND:
+            continue
+        own = table.schema.row_type.get(field.name)
+        if own is None:
+            raise InvalidArgument(
+                f"table {table.name} has no column {field.name}; "
+                f"it has {', '.join(table.schema.names)}",
+                table=table.name,
+                next_step="drop the column, or set write.merge-schema",
+            )
+        given = paimon_type(field.dataType)
+        if not _fits(given, own.type):
+            raise InvalidArgument(
+                f"column {field.name} of table {table.name} is {type_to_sql(own.type)}; "
+                f"{field.dataType.simpleString()} does not fit",
+                table=table.name,
+                next_step="cast the column first",
+            )
+
+
+def _fits(given: DataType, own: DataType) -> bool:
+    """Whether the type may be stored as the other; single values can still be refused."""
+    if own.root is TypeRoot.TIME:
+        return given.root is TypeRoot.INT
+    if given.root in _FAMILIES:
+        return own.root in _FAMILIES[given.root]
+    return given.root is own.root or can_cast(given, own.with_nullable(True), explicit=False)
+
+
+_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_MAPS: Final = (TypeRoot.MAP, TypeRoot.MULTISET)
+_FAMILIES: Final = {
+    TypeRoot.VARCHAR: _STRINGS,
+    TypeRoot.CHAR: _STRINGS,
+    TypeRoot.VARBINARY: _BYTES,
+    TypeRoot.MAP: _MAPS,
+    TypeRoot.ARRAY: (TypeRoot.ARRAY,),
+    TypeRoot.ROW: (TypeRoot.ROW,),
+    TypeRoot.TIMESTAMP: (TypeRoot.TIMESTAMP,),
+    TypeRoot.TIMESTAMP_LTZ: (TypeRoot.TIMESTAMP_LTZ,),
+}
+
+
+# --- on the driver ------------------------------------------------------------------------------
+
+
+def merged_messages(
+    table: FileStoreTable, written: Iterable[WriterCommitMessage | None], *, shuffled: bool
+) -> list[CommitMessage]:
+    """One message a bucket; InvalidArgument if tasks wrote what only one of them may."""
+    by_bucket: dict[tuple[bytes, int], list[CommitMessage]] = defaultdict(list)
+    owners: dict[object, set[int]] = defaultdict(set)
+    for message in task_messages(written):
+        for m in message.messages:
+            by_bucket[m.partition, m.bucket].append(m)
+            owners[_alone(table, m, shuffled=shuffled)].add(message.task)
+    for unit, tasks in owners.items():
+        if unit is not None and len(tasks) > 1:
+            raise InvalidArgument(
+                f"{len(tasks)} tasks wrote rows of the same {unit[0]} of table {table.name}, "  # type: ignore[index]
+                f"whose buckets are {table.bucket_mode.value}",
+                table=table.name,
+                next_step=_SHUFFLE,
+            )
+    return [_joined(parts) for parts in by_bucket.values()]
+
+
+def _alone(table: FileStoreTable, m: CommitMessage, *, shuffled: bool) -> object:
+    """What only one task may write to: (what it is, which); None if all may."""
+    match table.bucket_mode:
+        case BucketMode.CROSS_PARTITION:
+            return "table", None
+        case BucketMode.DYNAMIC:
+            return "partition", m.partition
+        case BucketMode.FIXED if shuffled:
+            return "bucket", (m.partition, m.bucket)
+    return None
+
+
+def _joined(parts: Sequence[CommitMessage]) -> CommitMessage:
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return CommitMessage(
+        partition=first.partition,
+        bucket=first.bucket,
+        total_buckets=first.total_buckets,
+        new_files=tuple(f for p in parts for f in p.new_files),
+        changelog_files=tuple(f for p in parts for f in p.changelog_files),
+        new_index_files=tuple(f for p in parts for f in p.new_index_files),
+        deleted_index_files=tuple(f for p in parts for f in p.deleted_index_files),
+    )
+
+
+def task_messages(written: Iterable[WriterCommitMessage | None]) -> Iterator[TaskMessage]:
+    """The messages of tasks that ended well."""
+    return (m for m in written if isinstance(m, TaskMessage))
+
+
+def delete_written(table: FileStoreTable, written: Iterable[WriterCommitMessage | None]) -> None:
+    """Delete the files of all tasks that ended well; those that failed deleted theirs."""
+    for message in task_messages(written):
+        for m in message.messages:
+            delete_new_files(table, m)

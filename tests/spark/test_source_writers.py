@@ -1,0 +1,284 @@
+"""Writers and stream readers as Spark calls them, without a Spark job: failures at every step."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from lakes import Lake
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+from pyspark.sql.types import StructType
+
+from paimon_core.errors import CommitStateUnknown, InvalidArgument, UnsupportedFeature
+from paimon_spark.source import batch_writer, stream_writer
+from paimon_spark.source.batch_reader import row_type_of
+from paimon_spark.source.batch_writer import PaimonBatchWriter
+from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.spark_types import spark_schema
+from paimon_spark.source.stream_reader import PaimonStreamReader
+from paimon_spark.source.stream_writer import PaimonStreamWriter
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path)
+    lake.log("db.t")
+    return lake
+
+
+def options_of(lake: Lake, **options: str) -> SourceOptions:
+    return SourceOptions.of({"path": f"{lake.warehouse}/db.db/t", **options})
+
+
+def schema_of(lake: Lake, **options: str) -> StructType:
+    return spark_schema(row_type_of(options_of(lake, **options)))
+
+
+def rows(*keys: int) -> Any:
+    columns = [pa.array(keys, pa.int32()), pa.array(["v"] * len(keys))]
+    return iter([pa.RecordBatch.from_arrays(columns, names=["k", "v"])])
+
+
+def shipped(thing: Any) -> Any:
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(thing))
+
+
+def batch(lake: Lake) -> PaimonBatchWriter:
+    return PaimonBatchWriter(options_of(lake), schema_of(lake), overwrite=False)
+
+
+def stream(lake: Lake) -> PaimonStreamWriter:
+    options = options_of(lake, checkpointLocation="/somewhere")
+    return PaimonStreamWriter(options, schema_of(lake), overwrite=False)
+
+
+def lost(*_: Any, **__: Any) -> Any:
+    raise CommitStateUnknown("nobody knows")
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise InvalidArgument("refused before anything was committed")
+
+
+def test_messages_are_small(lake: Lake) -> None:
+    message = batch(lake).write(rows(*range(10_000)))
+    assert len(pickle.dumps(message)) < 5_000
+
+
+def test_abort_deletes_the_files_of_the_tasks(lake: Lake) -> None:
+    writer = batch(lake)
+    messages = [shipped(writer).write(rows(1)), shipped(writer).write(rows(2))]
+    assert len(lake.on_disk()) == 2
+    shipped(writer).abort([*map(shipped, messages), None])
+    assert lake.on_disk() == set()
+
+
+def test_a_task_that_fails_deletes_its_files(lake: Lake) -> None:
+    def failing() -> Any:
+        yield from rows(*range(1000))
+        raise OSError("the other end is gone")
+
+    with pytest.raises(OSError, match="gone"):
+        batch(lake).write(failing())
+    assert lake.on_disk() == set()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_files_of_a_commit_of_unknown_outcome_stay(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, streams: bool
+) -> None:
+    writer = stream(lake) if streams else batch(lake)
+    at = (4,) if streams else ()
+    messages = [writer.write(rows(1))]
+    monkeypatch.setattr(stream_writer if streams else batch_writer, "commit_write", lost)
+    with pytest.raises(CommitStateUnknown):
+        shipped(writer).commit(messages, *at)
+    # Spark aborts in a process of its own after a commit that failed.
+    shipped(writer).abort(messages, *at)
+    assert len(lake.on_disk()) == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_files_of_a_commit_that_was_refused_go(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, streams: bool
+) -> None:
+    writer = stream(lake) if streams else batch(lake)
+    at = (4,) if streams else ()
+    messages = [writer.write(rows(1))]
+    monkeypatch.setattr(stream_writer if streams else batch_writer, "commit_write", broken)
+    with pytest.raises(InvalidArgument):
+        shipped(writer).commit(messages, *at)
+    shipped(writer).abort(messages, *at)
+    assert lake.on_disk() == set()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_abort_after_a_commit_deletes_nothing(lake: Lake, *, streams: bool) -> None:
+    writer = stream(lake) if streams else batch(lake)
+    at = (0,) if streams else ()
+    messages = [writer.write(rows(1))]
+    shipped(writer).commit(messages, *at)
+    shipped(writer).abort(messages, *at)
+    assert lake.on_disk() == lake.referenced() != set()
+
+
+def test_a_micro_batch_is_committed_once(lake: Lake) -> None:
+    first = stream(lake)
+    first.commit([first.write(rows(1))], 0)
+    first.commit([first.write(rows(2))], 1)
+    # After a restart Spark writes the last micro-batch again.
+    again = stream(lake)
+    again.commit([again.write(rows(2))], 1)
+    again.commit([again.write(rows(3))], 2)
+    table = lake.table()
+    assert [s.commit_identifier for s in table.snapshots.all()] == [0, 1, 2]
+    assert lake.on_disk() == lake.referenced()
+    assert table.latest_or_not_found().total_record_count == 3
+
+
+def test_a_stream_needs_a_name(lake: Lake) -> None:
+    with pytest.raises(InvalidArgument, match="checkpointLocation"):
+        PaimonStreamWriter(options_of(lake), schema_of(lake), overwrite=False)
+
+
+def test_complete_mode_replaces_the_table(lake: Lake) -> None:
+    options = options_of(lake, checkpointLocation="/somewhere")
+    for identifier, key in enumerate((1, 2)):
+        writer = PaimonStreamWriter(options, schema_of(lake), overwrite=True)
+        writer.commit([writer.write(rows(key))], identifier)
+    newest = lake.table().latest_or_not_found()
+    assert (newest.commit_kind, newest.commit_identifier) == ("OVERWRITE", 1)
+    assert newest.total_record_count == 1
+
+
+# --- offsets ------------------------------------------------------------------------------------
+
+
+def reader(lake: Lake, **options: str) -> PaimonStreamReader:
+    return PaimonStreamReader(options_of(lake, **options), schema_of(lake, **options))
+
+
+def keys(stream: PaimonStreamReader, start: Any, end: Any) -> list[int]:
+    parts = shipped(stream.partitions(start, end))
+    found = [b for p in parts for b in stream.read(p)]
+    return sorted(k for b in found for k in b.column("k").to_pylist())
+
+
+def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
+    for start in range(0, 50, 10):
+        lake.append({"k": list(range(start, start + 10)), "v": ["v"] * 10})
+    stream = reader(lake, **{"read.stream.maxFilesPerTrigger": "2"})
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxFiles(2)
+    at = stream.initialOffset()
+    assert at == stream.initialOffset() == {"snapshotId": 5, "index": -1, "scanSnapshot": True}
+    seen: list[int] = []
+    for step in range(9):
+        if step == 1:
+            lake.append({"k": [100], "v": ["v"]})
+            lake.append({"k": [101], "v": ["v"]})
+        end = stream.latestOffset(at, limit)
+        # Another process plans the same.
+        fresh = reader(lake)
+        assert keys(fresh, at, end) == keys(stream, at, end)
+        seen += keys(stream, at, end)
+        if end == at:
+            break
+        at = end
+    assert sorted(seen) == [*range(50), 100, 101]
+    assert at == {"snapshotId": 8, "index": -1, "scanSnapshot": False}
+    lake.append({"k": [102], "v": ["v"]})
+    assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [102]
+
+
+def test_limits_by_rows_and_bytes(lake: Lake) -> None:
+    for start in range(4):
+        lake.append({"k": [start, start + 10], "v": ["v"] * 2})
+    start = {"scan.snapshot-id": "1", "scan.mode": "from-snapshot"}
+    for key, value in (("maxRows", "4"), ("maxBytes", "1")):
+        stream = reader(lake, **start, **{f"read.stream.{key}PerTrigger": value})
+        at = stream.initialOffset()
+        end = stream.latestOffset(at, stream.getDefaultReadLimit())
+        assert len(keys(stream, at, end)) == (4 if key == "maxRows" else 2)
+    with pytest.raises(UnsupportedFeature, match="minRowsPerTrigger"):
+        reader(lake, **{"read.stream.minRowsPerTrigger": "4"})
+
+
+def test_a_consumer_keeps_its_progress(lake: Lake) -> None:
+    lake.fill(3)
+    consumer = {
+        "consumer-id": "me",
+        "read.stream.maxFilesPerTrigger": "2",
+        "source.split.target-size": "1 b",
+        "source.split.open-file-cost": "1 b",
+    }
+    stream = reader(lake, **consumer)
+    at = stream.initialOffset()
+    middle = stream.latestOffset(at, stream.getDefaultReadLimit())
+    stream.commit(middle)
+    # The rest of the first snapshot would be lost by going on behind it.
+    assert lake.table().consumers.ids() == []
+    stream.commit(stream.latestOffset(middle, stream.getDefaultReadLimit()))
+    assert lake.table().consumers.get("me").next_snapshot == 4
+    lake.fill(2)
+    again = reader(lake, **consumer)
+    assert again.initialOffset() == {"snapshotId": 4, "index": -1, "scanSnapshot": False}
+    end = again.latestOffset(again.initialOffset(), ReadAllAvailable())
+    assert len(keys(again, again.initialOffset(), end)) == 20
+
+
+def test_offsets_pass_snapshots_that_tell_nothing(lake: Lake) -> None:
+    lake.append({"k": [1], "v": ["v"]})
+    stream = reader(lake)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    replacing = PaimonBatchWriter(options_of(lake), schema_of(lake), overwrite=True)
+    replacing.commit([replacing.write(rows(2))])
+    end = stream.latestOffset(at, ReadAllAvailable())
+    assert (at["snapshotId"], end["snapshotId"]) == (2, 3)
+    assert keys(stream, at, end) == []
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+    lake.append({"k": [3], "v": ["v"]})
+    assert keys(stream, end, stream.latestOffset(end, ReadAllAvailable())) == [3]
+
+
+def test_an_empty_table_is_read_from_its_first_snapshot(lake: Lake) -> None:
+    stream = reader(lake)
+    at = stream.initialOffset()
+    assert stream.latestOffset(at, ReadAllAvailable()) == at
+    assert stream.partitions(at, at) == []
+    lake.append({"k": [1], "v": ["v"]})
+    assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["changelog_input", "append_unaware", "changelog_full_compaction", "partitions_pk_overwrite"],
+)
+def test_changes_are_those_of_java_s_stream(golden: Any, name: str) -> None:
+    table = golden(name)
+    options = SourceOptions.of(
+        {
+            "path": str(table.root),
+            "scan.mode": "from-snapshot",
+            "scan.snapshot-id": "1",
+            "read.changelog": "true",
+        }
+    )
+    stream = PaimonStreamReader(options, spark_schema(row_type_of(options)))
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    batches = [b for p in stream.partitions(start, end) for b in stream.read(p)]
+    kinds = sorted(
+        (kind, k)
+        for b in batches
+        for kind, k in zip(b.column("rowkind").to_pylist(), b.column("k").to_pylist(), strict=True)
+    )
+    plans = table.expected["stream"]["from-1"]["plans"]
+    at = 1 + plans[0]["columns"].index("k")
+    assert kinds == sorted((row[0], row[at]) for plan in plans for row in plan["rows"])
