@@ -1,13 +1,23 @@
 """The outside world that the core does not reach for by itself: clocks, ids, waiting.
 
-Tests pass a fake one, so that a run is the same each time; `paimon_maintenance.run.environment` makes the
-real one.
+Tests pass a fake one, so that a run is the same each time; `system_environment` makes the real one.
 """
 
 from __future__ import annotations
 
+import os
+import random
+import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_LOCAL_TIME: Final = Path("/etc/localtime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +39,54 @@ class Environment:
     jitter: Callable[[], float]
     local_at: Callable[[int], int] | None = None
     machine_millis: Callable[[], int] | None = None
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _local_millis(zone: str | None, clock: Callable[[], int]) -> int:
+    return _local_at(zone, clock())
+
+
+def _local_at(zone: str | None, millis: int) -> int:
+    moment = datetime.fromtimestamp(millis // 1000, UTC)
+    local = moment.astimezone(ZoneInfo(zone)) if zone else moment.astimezone()
+    offset = local.utcoffset()
+    return millis + (0 if offset is None else offset // timedelta(milliseconds=1))
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _sleep_millis(millis: int) -> None:
+    time.sleep(millis / 1000)
+
+
+def system_environment(
+    zone: str | None = None, *, clock: Callable[[], int] = _now_millis
+) -> Environment:
+    """The machine's own clock and ids; `zone` (an IANA name) stands in for the process's zone.
+
+    `clock` is the machine's, in milliseconds since the epoch.  The environment can be pickled, so
+    that Spark executors use the same zone as the driver.
+    """
+    return Environment(
+        now_millis=clock,
+        local_millis=partial(_local_millis, zone, clock),
+        new_uuid=_new_uuid,
+        sleep_millis=_sleep_millis,
+        jitter=random.random,
+        local_at=partial(_local_at, zone),
+        machine_millis=clock,
+    )
+
+
+def machine_zone() -> tzinfo:
+    """The zone of this machine: $TZ, else what /etc/localtime is; at the least, its offset now."""
+    name = os.environ.get("TZ", "").removeprefix(":") or str(_LOCAL_TIME.resolve())
+    try:
+        return ZoneInfo(name.rpartition("zoneinfo/")[2])
+    except (OSError, ValueError):
+        return datetime.now().astimezone().tzinfo or UTC

@@ -28,6 +28,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "psycopg": "postgres",
     "pydantic": "maintenance",
     "pyspark": "spark",
+    "sqlglot": "spark",
     "rich": "maintenance",
     "s3fs": "s3",
     "sqlalchemy": "maintenance",
@@ -49,6 +50,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "history": "paimon_maintenance.cli.history",
     "policy": "paimon_maintenance.cli.policy",
     "leases": "paimon_maintenance.cli.leases",
+    "sql": "paimon_maintenance.cli.sql",
 }
 
 
