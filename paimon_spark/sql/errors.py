@@ -51,4 +51,5 @@ def error_type(error: BaseException) -> str:
 
 def error_text(error: BaseException) -> str:
     """What is wrong, without the trace that Spark appends."""
-    return str(error).partition("\n\nJVM stacktrace:")[0].strip() or type(error).__name__
+    text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
+    return text.strip() or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from pathlib import Path
@@ -88,6 +89,8 @@ def _spark(master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only once a query needs it
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("caretaker sql").master(master or "local[*]")
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
