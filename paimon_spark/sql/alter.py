@@ -51,7 +51,7 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
         return tag_statement(session, name, words)
     if words.looks_at("ADD", "PARTITION") or words.looks_at("ADD", "IF", "NOT", "EXISTS"):
-        return add_partitions(session, name, words)
+        return add_partitions(name)
     if words.looks_at("DROP", "PARTITION") or words.looks_at("DROP", "IF", "EXISTS", "PARTITION"):
         return drop_partitions(session, name, words)
     changes = _changes(session, name, words)
@@ -83,9 +83,7 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         return [_set_option(k, v) for k, v in read_properties(words).items()]
     if words.eat("UNSET", "TBLPROPERTIES"):
         words.eat("IF", "EXISTS")
-        keys = words.items(
-            lambda: words.string() if words.is_string() else ".".join(words.name())
-        )
+        keys = words.items(lambda: words.string() if words.is_string() else ".".join(words.name()))
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]

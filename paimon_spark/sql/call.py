@@ -40,9 +40,7 @@ def call_procedure(session: SqlSession, name: str, given: Given) -> Result:
             "this session has no procedures",
             next_step="pass `procedures` to the session, or use caretaker sql",
         )
-    site = CallSite(
-        warehouse=session.warehouse, database=session.database, storage=session.storage
-    )
+    site = CallSite(warehouse=session.warehouse, database=session.database, storage=session.storage)
     return session.procedures.call(name.lower(), given, site)
 
 
@@ -72,7 +70,7 @@ def literal(text: str) -> object:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] cannot read the argument {text}") from e
 
 
-def _value(node: exp.Expression) -> object:
+def _value(node: exp.Expr) -> object:
     match node:
         case exp.Cast():
             return _value(node.this)

@@ -66,9 +66,7 @@ def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
     query = f"{ctes} {words.rest()}" if ctes else words.rest()
     if not query:
         words.fail("a query")
-    parsed = _Insert(
-        name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name
-    )
+    parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
     return _run(session, parsed, query)
 
 
@@ -177,9 +175,7 @@ def _checked(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
     return column
 
 
-def _with_static(
-    table: FileStoreTable, rows: pa.Table, static: Mapping[str, object]
-) -> pa.Table:
+def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, object]) -> pa.Table:
     for name, value in static.items():
         field = table.schema.row_type.get(name)
         assert field is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -41,7 +41,7 @@ _TYPED = {
 }
 
 
-class NotLiteral(Exception):  # noqa: N818 - no error: Spark takes over
+class NotLiteral(Exception):
     """Something that Spark has to compute, or to refuse."""
 
 
@@ -66,10 +66,10 @@ def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Tab
     return pa.table(columns, names=[f.name for f in fields])
 
 
-def _rows(tree: exp.Expression) -> list[list[exp.Expression]]:
+def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
     if isinstance(tree, exp.Values):
         return [_cells(row) for row in tree.expressions]
-    if isinstance(tree, exp.Select) and set(k for k, v in tree.args.items() if v) <= {
+    if isinstance(tree, exp.Select) and {k for k, v in tree.args.items() if v} <= {
         "expressions",
         "kind",
     }:
@@ -77,13 +77,13 @@ def _rows(tree: exp.Expression) -> list[list[exp.Expression]]:
     raise NotLiteral
 
 
-def _cells(row: exp.Expression) -> list[exp.Expression]:
+def _cells(row: exp.Expr) -> list[exp.Expr]:
     if isinstance(row, exp.Tuple):
         return list(row.expressions)
     return [row.this if isinstance(row, exp.Paren) else row]
 
 
-def _value(node: exp.Expression, target: DataType, zone: tzinfo) -> Any:
+def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
     match node:
         case exp.Null():
             return None
@@ -101,7 +101,7 @@ def _value(node: exp.Expression, target: DataType, zone: tzinfo) -> Any:
             if isinstance(target, AtomicType):
                 return _from_number("-" + str(node.this.this), target)
         case exp.HexString() if target.root in _BINARIES:
-            digits = hex(int(node.this))[2:] if node.args.get("is_integer") else str(node.this)
+            digits = f"{int(node.this):x}" if node.args.get("is_integer") else str(node.this)
             return bytes.fromhex(digits)
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
             typed = _TYPED.get(node.to.this.name if hasattr(node.to.this, "name") else "")
@@ -116,9 +116,7 @@ def _value(node: exp.Expression, target: DataType, zone: tzinfo) -> Any:
                 for k, v in zip(keys, values, strict=True)
             ]
         case exp.Struct() if isinstance(target, RowType):
-            parts = [
-                e.expression if isinstance(e, exp.PropertyEQ) else e for e in node.expressions
-            ]
+            parts = [e.expression if isinstance(e, exp.PropertyEQ) else e for e in node.expressions]
             pairs = zip(parts, target.fields, strict=True)
             return tuple(_value(e, f.type, zone) for e, f in pairs)
     raise NotLiteral
@@ -151,5 +149,5 @@ def _from_number(text: str, target: AtomicType) -> Any:
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
         return float(text)
     if target.kind in _STRINGS and text.lstrip("-").isdecimal() and text == str(int(text)):
-        return _from_text(text, target, None)  # type: ignore[arg-type] - no time
+        return _from_text(text, target, UTC)
     raise NotLiteral

@@ -107,9 +107,8 @@ def _clauses(words: Words) -> list[Clause]:
         if words.eat("NOT"):
             case = Case.NOT_MATCHED
         words.need("MATCHED")
-        if words.eat("BY"):
-            if words.eat_any("SOURCE", "TARGET") == "SOURCE":
-                case = Case.NOT_MATCHED_BY_SOURCE
+        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
+            case = Case.NOT_MATCHED_BY_SOURCE
         condition = words.expression("THEN") if words.eat("AND") else "true"
         words.need("THEN")
         found.append(_clause(words, case, condition))
@@ -150,7 +149,9 @@ def _collect(plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Chan
     values = [_values(plan, c) for c in clauses]
     columns = ", ".join(
         "CASE "
-        + " ".join(f"WHEN {c.condition} THEN {v[f.name]}" for c, v in zip(clauses, values, strict=True))
+        + " ".join(
+            f"WHEN {c.condition} THEN {v[f.name]}" for c, v in zip(clauses, values, strict=True)
+        )
         + f" END AS {quoted(f.name)}"
         for f in target.table.schema.fields
     )
@@ -232,4 +233,3 @@ def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:
                 f"Can't update the primary key column {key} in update clause.",
                 table=target.table.name,
             )
-

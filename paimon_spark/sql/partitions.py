@@ -117,7 +117,7 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
     return Result(("partition",), sorted([partition_names(session, table, p)] for p in found))
 
 
-def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
+def add_partitions(name: TableName) -> Result:
     """ALTER TABLE ADD PARTITION: partitions come with their rows in a filesystem catalog."""
     raise UnsupportedFeature(
         "ALTER TABLE ADD PARTITION",

@@ -32,4 +32,5 @@ class Procedures(Protocol):
 
     def call(self, name: str, given: Given, site: CallSite) -> Result:
         """Run the procedure.  AnalysisError if there is none of the name, or an argument is not
-        one of its; what the job raises otherwise."""
+        one of its; what the job raises otherwise.
+        """

@@ -139,7 +139,7 @@ def rewritten(
     for column in tree.find_all(exp.Column):
         _strip_database(column, known, edits)
     if with_metadata:
-        _hide_metadata(session, text, edits)
+        _hide_metadata(text, edits)
     return edits.applied()
 
 
@@ -165,15 +165,15 @@ def _alias(node: exp.Table, name: str) -> str:
     return " AS `" + name.replace("`", "``") + "`"
 
 
-def _is_cte(node: exp.Expression, name: str) -> bool:
+def _is_cte(node: exp.Expr, name: str) -> bool:
     """Whether a WITH in whose scope the node lies defines the name."""
-    inside: exp.Expression | None = node
+    inside: exp.Expr | None = node
     while inside is not None:
         parent = inside.parent
         with_ = None if parent is None else parent.args.get("with_") or parent.args.get("with")
-        if with_ is not None and with_ is not inside:
-            if any(c.alias.lower() == name.lower() for c in with_.expressions):
-                return True
+        names = with_.expressions if with_ is not None and with_ is not inside else ()
+        if any(c.alias.lower() == name.lower() for c in names):
+            return True
         if isinstance(parent, exp.With):
             earlier = parent.expressions
             at = next((i for i, c in enumerate(earlier) if c is inside), 0)
@@ -206,9 +206,7 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
     raise not_found(name)
 
 
-def _strip_database(
-    column: exp.Column, known: set[tuple[str, str]], edits: _Edits
-) -> None:
+def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
     """Take the database (and catalog) off a column's name: views have neither."""
     database = column.args.get("db")
     table = column.args.get("table")
@@ -220,7 +218,7 @@ def _strip_database(
     edits.put(first.meta["start"], table.meta["start"], "")
 
 
-def _hide_metadata(session: SqlSession, text: str, edits: _Edits) -> None:
+def _hide_metadata(text: str, edits: _Edits) -> None:
     """`*` means the table's own columns, not the hidden ones."""
     words = Words(text)
     hidden = ", ".join(METADATA_COLUMNS)

@@ -83,7 +83,7 @@ def read_alias(words: Words, *stops: str) -> str | None:
 
 
 def read_assignments(words: Words, *stops: str) -> list[tuple[list[str], str]]:
-    """a = 1, b.c = 2 up to one of the words."""
+    """A = 1, b.c = 2 up to one of the words."""
     found = []
     while True:
         path = words.name()
@@ -146,8 +146,7 @@ def _updated_by_spark(
 ) -> tuple[Numbers, pa.Table]:
     view = register(target.session, target.dataframe())
     values = ", ".join(
-        f"{text} AS `{name}`"
-        for name, text in aligned(target, assignments, alias).items()
+        f"{text} AS `{name}`" for name, text in aligned(target, assignments, alias).items()
     )
     query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS `{alias}` WHERE {condition}"
     frame = query_dataframe_of(target.session, query, target.name)

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument
-from paimon_spark.sql import alter, call, ddl, insert, merge, partitions, row_level, settings, show
+from paimon_spark.sql import (
+    alter,
+    call,
+    ddl,
+    insert,
+    merge,
+    partitions,
+    row_level,
+    settings,
+    show,
+    views,
+)
 from paimon_spark.sql import tags as tag_statements
-from paimon_spark.sql import views
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.queries import query_dataframe, rewritten, run_query
 from paimon_spark.sql.result import NOTHING, Result
@@ -47,7 +57,7 @@ def execute(session: SqlSession, statement: str) -> Result:
     return run_query(session, statement) if own is None else own
 
 
-def _own(session: SqlSession, words: Words) -> Result | None:  # noqa: C901 - a table of statements
+def _own(session: SqlSession, words: Words) -> Result | None:
     """The result of a statement that is not a query, None for a query."""
     match words.word():
         case "USE":

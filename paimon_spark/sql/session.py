@@ -14,9 +14,9 @@ from paimon_core.environment import Environment, machine_zone, system_environmen
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
+from paimon_core.paths import TablePaths
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
-from paimon_core.paths import TablePaths
 from paimon_core.table.system.read import split_system_name
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import Procedures

@@ -92,16 +92,14 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
             continue
         table = session.open(TableName(database, table_name))
         if spec is None:
-            lines = [f"{k}: {v}" for k, v in _information(session, table, database, table_name)]
+            lines = [f"{k}: {v}" for k, v in _information(table, database, table_name)]
         else:
             lines = _partition_information(session, table, spec)
         rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
-def _information(
-    session: SqlSession, table: FileStoreTable, database: str, name: str
-) -> list[tuple[str, str]]:
+def _information(table: FileStoreTable, database: str, name: str) -> list[tuple[str, str]]:
     found = [("Catalog", CATALOG), ("Namespace", database), ("Table", name), ("Type", "MANAGED")]
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))

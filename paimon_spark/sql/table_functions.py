@@ -74,8 +74,7 @@ def _incremental(
     expected = 2 if function == _AUTO_TAG else 3
     if len(arguments) != expected:
         raise AnalysisError(
-            f"{function} needs {expected} arguments, the table's name first; found "
-            f"{len(arguments)}"
+            f"{function} needs {expected} arguments, the table's name first; found {len(arguments)}"
         )
     name = _table(session, arguments[0])
     if function == _AUTO_TAG:

@@ -36,6 +36,7 @@ from paimon_core.options import (
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.write_session import new_writer, write_rows
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dataframes import (
     FILE_PATH,
@@ -45,7 +46,6 @@ from paimon_spark.sql.dataframes import (
     table_rows,
 )
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,9 +112,7 @@ class Target:
         if kinds is None:
             kinds = np.zeros(added.num_rows, np.int8)
         both = pa.concat_tables([gone, added.select(gone.schema.names).cast(gone.schema)])
-        write_rows(
-            self.table, both, np.concatenate([gone_kinds, kinds]), env=self.session.env
-        )
+        write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=self.session.env)
 
     def _commit_files(self, removed: Numbers, added: pa.Table | None) -> None:
         table, env = self.table, self.session.env

@@ -13,7 +13,7 @@ from typing import NoReturn, TypeVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from paimon_spark.sql.errors import SqlSyntaxError
 
@@ -98,6 +98,7 @@ class Words:
 
     @property
     def done(self) -> bool:
+        """Whether all words were read."""
         return self.at >= len(self.tokens)
 
     def fail(self, expected: str = "") -> NoReturn:
@@ -154,7 +155,7 @@ class Words:
         start = token.start
         self.at += 1
         # `1d` and `5L` are several tokens at one place.
-        while not self.done and self.tokens[self.at].start == start:
+        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
             self.at += 1
         return self.text[start : self.tokens[self.at - 1].end + 1]
 
@@ -172,7 +173,7 @@ class Words:
         if self.done or not self.is_string():
             self.fail("a text in quotes")
         parts = []
-        while not self.done and self.is_string():
+        while self.is_string():
             parts.append(self.tokens[self.at].text)
             self.at += 1
         return "".join(parts)

@@ -69,9 +69,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ),
         answer="success",
     ),
-    "compact_manifest": Procedure(
-        job="compact_manifest", parameters=(_TABLE, *_same("options"))
-    ),
+    "compact_manifest": Procedure(job="compact_manifest", parameters=(_TABLE, *_same("options"))),
     "expire_snapshots": Procedure(
         job="expire_snapshots",
         parameters=(_TABLE, *_RETAIN),
@@ -192,9 +190,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     "mark_partition_done": Procedure(
         job="mark_partition_done", parameters=(_TABLE, _needed("partitions"))
     ),
-    "drop_partition": Procedure(
-        job="drop_partition", parameters=(_TABLE, _needed("partitions"))
-    ),
+    "drop_partition": Procedure(job="drop_partition", parameters=(_TABLE, _needed("partitions"))),
     "rescale": Procedure(
         job="rescale",
         parameters=(_TABLE, *_same("bucket_num", "partitions", "where")),

@@ -127,9 +127,7 @@ class JobProcedures:
                 raw.pop("order_by", None)
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
-        opened = open_table(
-            site.warehouse, table, branch=branch, file_io_options=site.storage
-        )
+        opened = open_table(site.warehouse, table, branch=branch, file_io_options=site.storage)
         _choose_version(opened, raw)
         before = _before(opened)
         request = RunRequest(
