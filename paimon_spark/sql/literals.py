@@ -89,6 +89,8 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             return None
         case exp.Column() if node.name.upper() == "DEFAULT" and not node.table:
             return None  # nulls get the default when they are written
+        case exp.Var() if node.name.upper() == "DEFAULT":
+            return None
         case exp.Paren():
             return _value(node.this, target, zone)
         case exp.Boolean() if target.root is TypeRoot.BOOLEAN:
@@ -107,6 +109,10 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             typed = _TYPED.get(node.to.this.name if hasattr(node.to.this, "name") else "")
             if typed is target.root and isinstance(target, AtomicType):
                 return _from_text(str(node.this.this), target, zone)
+        case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
+            # 10L and the like; of other casts the rules are Spark's.
+            if target.kind in _INTEGERS and str(node.this.this).isdecimal():
+                return _from_number(str(node.this.this), target)
         case exp.Array() if isinstance(target, ArrayType):
             return [_value(e, target.element, zone) for e in node.expressions]
         case exp.VarMap() | exp.Map() if isinstance(target, MapType):

@@ -112,6 +112,8 @@ def rewritten(
         tree = parse_one(text, dialect="spark")
     except SqlglotError as e:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {_first_line(str(e))}") from e
+    if isinstance(tree, exp.Column | exp.Alias):
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{tree.name}'")
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)

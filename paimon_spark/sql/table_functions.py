@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -29,6 +30,7 @@ _BETWEEN: Final = {
 }
 _AUTO_TAG: Final = "paimon_incremental_to_auto_tag"
 _FUNCTIONS: Final = (*_BETWEEN, _AUTO_TAG)
+_HINT: Final = re.compile(r"/\*\+\s*OPTIONS\s*\(([^*]*)\)\s*\*/", re.IGNORECASE)
 Options = dict[str, str]
 
 
@@ -99,36 +101,33 @@ def _max_pt(session: SqlSession, arguments: list[str]) -> str:
 
 def blank_options(text: str) -> tuple[str, Options, dict[int, Options]]:
     """The text without options; those for all tables, and those by the place of a table's name."""
-    upper = text.upper()
-    if "WITH" not in upper and "OPTIONS" not in upper:
-        return text, {}, {}
-    words = Words(text)
     for_all: Options = {}
     for_one: dict[int, Options] = {}
     cuts: list[tuple[int, int]] = []
+    words = Words(text)
+    for hint in _HINT.finditer(text):
+        found = read_properties(Words(f"({hint[1]})"))
+        before = [i for i, t in enumerate(words.tokens) if t.end - len(START) < hint.start()]
+        cuts.append(hint.span())
+        if words.tokens[before[-1]].text.upper() == "SELECT":
+            for_all.update(found)
+        else:
+            for_one[_name_before(words, before[-1] + 1)] = found
     while not words.done:
-        start = words.tokens[words.at].start
-        is_hint = words.tokens[words.at].text == "/*+" and words.word(1) == "OPTIONS"
-        is_clause = words.looks_at("WITH", "(") and words.at > 1
-        if not is_hint and not is_clause:
+        if not words.looks_at("WITH", "(") or words.at == 1:
             words.at += 1
             continue
-        before = words.at
-        words.at += 2 if is_hint else 1
+        before_with = words.at
+        words.at += 1
         try:
             found = read_properties(words)
         except PaimonError:
-            words.at = before + 1  # WITH (..) of something else
+            words.at = before_with + 1  # WITH (..) of something else
             continue
-        if is_hint and not words.eat("*/"):
-            words.fail("*/")
-        cuts.append((start - len(START), words.tokens[words.at - 1].end + 1 - len(START)))
-        place = _name_before(words, before)
-        if is_hint and words.tokens[before - 1].text.upper() == "SELECT":
-            for_all.update(found)
-        else:
-            for_one[place] = found
-    for start, end in reversed(cuts):
+        start = words.tokens[before_with].start - len(START)
+        cuts.append((start, words.tokens[words.at - 1].end + 1 - len(START)))
+        for_one[_name_before(words, before_with)] = found
+    for start, end in cuts:
         text = text[:start] + " " * (end - start) + text[end:]
     return text, for_all, for_one
 
