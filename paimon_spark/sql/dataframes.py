@@ -26,7 +26,7 @@ from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.describe import partition_json
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
 
@@ -37,6 +37,8 @@ FILE_PATH: Final = "__paimon_file_path"
 ROW_INDEX: Final = "__paimon_row_index"
 PARTITION: Final = "__paimon_partition"
 BUCKET: Final = "__paimon_bucket"
+CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps the type of a CHAR or VARCHAR column, which is a STRING in DataFrames."""
 METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 
 
@@ -102,8 +104,25 @@ def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> D
     schema = ", ".join(
         f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
     )
-    table = pa.table(columns, names=list(row_type.names))
-    return session.spark.createDataFrame(table, schema=schema)
+    return _made(session, pa.table(columns, names=list(row_type.names)), schema, row_type)
+
+
+def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -> DataFrame:
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only once Spark runs
+
+    # Spark takes an empty batch for the end of the rows.
+    batches = [b for b in rows.to_batches() if b.num_rows]
+    whole = pa.Table.from_batches(batches, schema=rows.schema)
+    session.spark  # noqa: B018 - parsing a schema needs it
+    types = StructType.fromDDL(schema)
+    for field, data_field in zip(types.fields, row_type, strict=False):
+        # As for Spark's own tables: comparisons with CHAR pad their literal.
+        match data_field.type:
+            case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) as t if (
+                length != MAX_LENGTH
+            ):
+                field.metadata = {CHARACTERS: f"{t.kind.lower()}({length})"}
+    return session.spark.createDataFrame(whole, schema=types)
 
 
 def for_spark(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
@@ -210,4 +229,4 @@ def _with_metadata(session: SqlSession, table: FileStoreTable) -> DataFrame:
     fields += [f"{FILE_PATH} STRING", f"{ROW_INDEX} BIGINT", f"{PARTITION} STRUCT<{inner}>"]
     fields.append(f"{BUCKET} INT")
     made = pa.table(columns, names=[*row_type.names, *METADATA_COLUMNS])
-    return session.spark.createDataFrame(made, schema=", ".join(fields))
+    return _made(session, made, ", ".join(fields), row_type)

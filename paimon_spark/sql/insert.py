@@ -19,6 +19,7 @@ from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.cast_rules import can_cast
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
+from paimon_spark.sql.dataframes import CHARACTERS
 from paimon_spark.sql.ddl import TableClauses, make_table
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, WriteRefused
 from paimon_spark.sql.literals import literal_rows
@@ -28,6 +29,7 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_schema_text, read_type
+from paimon_spark.sql.upsert import upsert, upsert_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,6 +95,11 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
             fields, frame = _by_name(table, static, frame)
         rows = fetched(table, frame, fields)
     rows = _with_static(table, rows, static)
+    keys = upsert_keys(table)
+    if keys and not parsed.overwrite:
+        null_checked(table, rows)
+        upsert(session, parsed.name, rows, keys)
+        return NOTHING
     write(
         session,
         table,
@@ -307,7 +314,8 @@ def create_as_select(
     """CREATE TABLE AS: the table with the query's columns, then its rows."""
     frame = query_dataframe(session, query)
     columns = [
-        Column(f.name, read_type(Words(f.dataType.simpleString()))) for f in frame.schema.fields
+        Column(f.name, read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())))
+        for f in frame.schema.fields
     ]
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")

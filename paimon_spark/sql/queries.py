@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -17,7 +18,7 @@ from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_spark.sql.dataframes import METADATA_COLUMNS, table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import CATALOG, SqlSession, TableName, not_found
+from paimon_spark.sql.session import CATALOG, ZONE_KEY, SqlSession, TableName, not_found
 from paimon_spark.sql.table_functions import blank_options, replace_functions
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
@@ -55,7 +56,8 @@ def collected(frame: DataFrame) -> Result:
             for f in plain.schema.fields
         )
     )
-    return Result(columns, json_rows(shown.toArrow()))
+    zone = ZoneInfo(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
+    return Result(columns, json_rows(shown.toArrow(), zone))
 
 
 def _has_no_arrow(data_type: Any) -> bool:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import PaimonError, UnsupportedFeature
-from paimon_core.predicate import evaluate, parse_where
-from paimon_core.types.data_types import DataField, DataType, RowType
+from paimon_core.predicate import evaluate, fields_of, parse_where
+from paimon_core.types.data_types import DataField, DataType, RowType, TypeRoot
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.literals import literal_rows
@@ -24,6 +24,8 @@ from paimon_spark.sql.types import read_schema_text
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
 _UPDATE_AFTER = 2
+_COMPARED_BY_SPARK = {TypeRoot.CHAR, TypeRoot.TIMESTAMP_LTZ}
+"""Spark pads literals of the one, and reads those of the other on the session's clock."""
 
 
 def delete(session: SqlSession, words: Words) -> Result:
@@ -103,6 +105,10 @@ def _mask(target: Target, condition: str) -> Numbers | None:
         return np.arange(target.rows.num_rows, dtype=np.int64)
     try:
         predicate = parse_where(condition, target.table.schema.row_type)
+        fields = fields_of(predicate)
+        roots = {f.type.root for f in target.table.schema.fields if f.name in fields}
+        if roots & _COMPARED_BY_SPARK:
+            return None
         mask = evaluate(predicate, target.rows)
     except (PaimonError, pa.ArrowException, ValueError, TypeError):
         return None

@@ -21,7 +21,7 @@ from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.partitions import live_partitions
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import CATALOG, SqlSession, TableName
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 
 _BETWEEN: Final = {
@@ -29,6 +29,7 @@ _BETWEEN: Final = {
     "paimon_incremental_between_timestamp": "incremental-between-timestamp",
 }
 _AUTO_TAG: Final = "paimon_incremental_to_auto_tag"
+_CURRENT: Final = ("current_database", "current_schema", "current_catalog")
 _FUNCTIONS: Final = (*_BETWEEN, _AUTO_TAG)
 _HINT: Final = re.compile(r"/\*\+\s*OPTIONS\s*\(([^*]*)\)\s*\*/", re.IGNORECASE)
 Options = dict[str, str]
@@ -39,7 +40,7 @@ def replace_functions(
 ) -> str:
     """The text with a view in place of each table function, a literal for each sys.max_pt."""
     lowered = text.lower()
-    if not any(f in lowered for f in (*_FUNCTIONS, "max_pt")):
+    if not any(f in lowered for f in (*_FUNCTIONS, "max_pt", "current_")):
         return text
     words = Words(text)
     pieces: list[str] = []
@@ -53,6 +54,9 @@ def replace_functions(
         elif words.looks_at("SYS", ".", "MAX_PT", "("):
             words.at += 3
             new = _max_pt(session, _arguments(words))
+        elif name in _CURRENT and words.word(1) == "(" and words.word(2) == ")":
+            words.at += 3
+            new = f"'{CATALOG if name == 'current_catalog' else session.database}'"
         else:
             words.at += 1
             continue

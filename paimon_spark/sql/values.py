@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -18,10 +18,11 @@ import pyarrow as pa
 from paimon_core.types.java_numbers import float_text
 
 
-def json_rows(table: pa.Table) -> list[list[Any]]:
-    """The rows of a collected DataFrame."""
+def json_rows(table: pa.Table, zone: tzinfo) -> list[list[Any]]:
+    """The rows of a collected DataFrame; `zone` is the session's."""
     columns = [
-        [json_value(v, column.type) for v in _python(column)] for column in table.itercolumns()
+        [json_value(v, column.type, zone) for v in _python(column)]
+        for column in table.itercolumns()
     ]
     return [list(row) for row in zip(*columns, strict=True)] if columns else []
 
@@ -30,18 +31,21 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
     return list(column.to_pylist())
 
 
-def json_value(value: Any, arrow: pa.DataType) -> Any:
+def json_value(value: Any, arrow: pa.DataType, zone: tzinfo) -> Any:
     """The JSON value of a Python value of an Arrow column."""
     if value is None:
         return None
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        return [json_value(v, arrow.value_type) for v in value]
+        return [json_value(v, arrow.value_type, zone) for v in value]
     if pa.types.is_map(arrow):
         return sorted_pairs(
-            [[json_value(k, arrow.key_type), json_value(v, arrow.item_type)] for k, v in value]
+            [
+                [json_value(k, arrow.key_type, zone), json_value(v, arrow.item_type, zone)]
+                for k, v in value
+            ]
         )
     if pa.types.is_struct(arrow):
-        return [json_value(value[f.name], f.type) for f in arrow.fields]
+        return [json_value(value[f.name], f.type, zone) for f in arrow.fields]
     if pa.types.is_float32(arrow):
         return _float(float(float_text(value)) if math.isfinite(value) else value)
     match value:
@@ -54,7 +58,7 @@ def json_value(value: Any, arrow: pa.DataType) -> Any:
         case bytes():
             return value.hex()
         case datetime():
-            return timestamp_text(value)
+            return timestamp_text(value if value.tzinfo is None else value.astimezone(zone))
         case date():
             return value.isoformat()
         case timedelta():

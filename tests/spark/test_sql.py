@@ -139,6 +139,22 @@ def test_changes(sql: Sql, properties: str) -> None:
         """)
 
 
+def test_characters_and_clocks(sql: Sql) -> None:
+    sql("CREATE TABLE t (a CHAR(4), b VARCHAR(2), ts TIMESTAMP, n TIMESTAMP_NTZ)")
+    sql("SET TIME ZONE 'Asia/Shanghai'")
+    sql("INSERT INTO t SELECT 'x', 'y', timestamp '2024-01-01 08:00:00', '2024-01-01 08:00:00'")
+    assert sql("SELECT * FROM t WHERE a = 'x'") == [
+        ["x   ", "y", "2024-01-01 08:00:00", "2024-01-01 08:00:00"]
+    ]
+    sql("UPDATE t SET b = 'z' WHERE a = 'x' AND ts = timestamp '2024-01-01 08:00:00'")
+    sql("SET TIME ZONE 'UTC'")
+    assert sql("SELECT b, ts, n FROM t") == [["z", "2024-01-01 00:00:00", "2024-01-01 08:00:00"]]
+    with pytest.raises(WriteRefused, match="EXCEED_LIMIT_LENGTH"):
+        sql("INSERT INTO t (b) VALUES ('abc')")
+    sql("CREATE TABLE u AS SELECT a, b FROM t")
+    assert [row[1] for row in sql("DESC u")] == ["char(4)", "varchar(2)"]
+
+
 def test_inserting_by_name_merges_the_schema(sql: Sql) -> None:
     sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, '1')")
     sql("SET `spark.paimon.write.merge-schema` = true")

@@ -120,6 +120,24 @@ def test_overwriting_partitions(sql: Sql) -> None:
     assert rows_of(sql, "t") == []
 
 
+def test_upsert_keys(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (k1 INT, k2 INT, ts1 INT, ts2 INT, v STRING)
+        TBLPROPERTIES ('upsert-key' = 'k1,k2', 'sequence.field' = 'ts1,ts2');
+        INSERT INTO t VALUES (NULL, NULL, 2, 1, 'v1'), (NULL, NULL, 2, 2, 'v4'),
+            (1, NULL, 1, 1, 'v1'), (1, 2, 1, 1, 'v1'), (1, 2, 2, 1, 'v2');
+        INSERT INTO t VALUES (NULL, NULL, 2, 1, 'v5'), (NULL, 1, 1, 1, 'v1'),
+            (1, NULL, 2, 1, 'v2'), (1, 1, 1, 1, 'v1'), (1, 2, 2, 0, 'v3')
+    """)
+    assert rows_of(sql, "t") == [
+        [1, 1, 1, 1, "v1"],
+        [1, 2, 2, 1, "v2"],
+        [1, None, 2, 1, "v2"],
+        [None, 1, 1, 1, "v1"],
+        [None, None, 2, 2, "v4"],
+    ]
+
+
 def test_what_is_refused(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key' = 'id')")
     for statement, kind, text in (
