@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -113,8 +113,8 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
     # Spark takes an empty batch for the end of the rows.
     batches = [b for b in rows.to_batches() if b.num_rows]
     whole = pa.Table.from_batches(batches, schema=rows.schema)
-    session.spark  # noqa: B018 - parsing a schema needs it
-    types = StructType.fromDDL(schema)
+    spark: Any = session.spark  # whose overloads do not know Arrow tables
+    types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
         # As for Spark's own tables: comparisons with CHAR pad their literal.
         match data_field.type:
@@ -122,7 +122,8 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
                 length != MAX_LENGTH
             ):
                 field.metadata = {CHARACTERS: f"{t.kind.lower()}({length})"}
-    return session.spark.createDataFrame(whole, schema=types)
+    frame: DataFrame = spark.createDataFrame(whole, schema=types)
+    return frame
 
 
 def for_spark(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
