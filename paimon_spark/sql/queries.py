@@ -72,6 +72,12 @@ def register(session: SqlSession, frame: DataFrame) -> str:
     return view
 
 
+def drop_registered(session: SqlSession, since: int) -> None:
+    """Drop the views that were registered after this many: their answers were collected."""
+    for number in range(since + 1, session.registered + 1):
+        session.spark.catalog.dropTempView(f"{_VIEW}{number}")
+
+
 # --- names --------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from paimon_spark.sql import (
 )
 from paimon_spark.sql import tags as tag_statements
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.queries import query_dataframe, rewritten, run_query
+from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import CATALOG, SqlSession
 from paimon_spark.sql.splitter import split_statements
@@ -53,8 +53,12 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
 def execute(session: SqlSession, statement: str) -> Result:
     """Run one statement.  PaimonError for what is refused here, Spark's errors from Spark."""
     words = Words(with_quoted_names(statement))
-    own = _own(session, words)
-    return run_query(session, statement) if own is None else own
+    before = session.registered
+    try:
+        own = _own(session, words)
+        return run_query(session, statement) if own is None else own
+    finally:
+        drop_registered(session, before)
 
 
 def _own(session: SqlSession, words: Words) -> Result | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -158,7 +159,8 @@ class SqlSession:
     ) -> FileStoreTable:
         """The table under the session's dynamic options, and `options` on top.
 
-        Options that say what a batch reads do not apply to a table that is written to.
+        Options that say what a batch reads do not apply to a table that is written to.  SchemaError
+        for an option that a table cannot change, such as the number of its buckets.
         """
         dynamic: dict[str, str | None] = dict(self.table_options(name))
         if to_write:
@@ -168,11 +170,14 @@ class SqlSession:
                 dynamic = {k: v for k, v in dynamic.items() if k not in SCAN_OPTIONS}
             dynamic.update(options)
         try:
-            return self.catalog.get_table(
+            table = self.catalog.get_table(
                 name.identifier, branch=name.branch, dynamic_options=dynamic
             )
         except NotFound as e:
             raise not_found(name) from e
+        if dynamic:
+            check_dynamic_options(table.schemas.get(table.schema.id), dynamic)
+        return table
 
     def table_options(self, name: TableName) -> dict[str, str]:
         """What SET spark.paimon.* says of this table (Java: `OptionUtils.mergeSQLConf`).

@@ -120,6 +120,14 @@ def test_overwriting_partitions(sql: Sql) -> None:
     assert rows_of(sql, "t") == []
 
 
+def test_options_that_a_table_cannot_change(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT) TBLPROPERTIES ('bucket' = '2', 'bucket-key' = 'a')")
+    sql("INSERT INTO t VALUES (1); SET spark.paimon.bucket=-1")
+    assert "bucket" in refused(sql, "INSERT INTO t VALUES (2)")[1]
+    sql("RESET spark.paimon.bucket; SET spark.paimon.write-only=true; INSERT INTO t VALUES (2)")
+    assert rows_of(sql, "t") == [[1], [2]]
+
+
 def test_upsert_keys(sql: Sql) -> None:
     sql("""
         CREATE TABLE t (k1 INT, k2 INT, ts1 INT, ts2 INT, v STRING)
