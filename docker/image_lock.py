@@ -31,6 +31,7 @@ ROOTS = (
     "rich",
     "s3fs",
     "sqlalchemy",
+    "sqlglot",
     "zstandard",
 )
 """What pyproject.toml asks for under dependencies and the extras of a deployment."""

@@ -7,7 +7,9 @@
     paimon_spark.register(spark)
     spark.read.format("paimon").load("WAREHOUSE/db.db/t")
 
-`source` is the DataFrame source `paimon`.
+`source` is the DataFrame source `paimon`, `sql` plans SQL on Paimon tables.  This package knows no
+jobs: `CALL` reaches them through the protocol `paimon_spark.sql.procedures.Procedures`, which
+`paimon_maintenance` implements.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "pandas": "spark",
     "psycopg": "postgres",
     "pyspark": "spark",
+    "sqlglot": "spark",
     "rich": "maintenance",
     "s3fs": "s3",
     "sqlalchemy": "maintenance",
@@ -51,6 +52,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "leases": "paimon_maintenance.cli.leases",
     "catalogs": "paimon_maintenance.cli.catalogs",
     "tables": "paimon_maintenance.cli.tables",
+    "sql": "paimon_maintenance.cli.sql",
 }
 
 

@@ -94,6 +94,7 @@ def build_parser() -> Parser:
     _policy(commands)
     _catalogs(commands)
     _tables(commands)
+    _sql(commands)
     demo = commands.add_parser(
         "demo",
         help="create a sample lake, start Airflow and compact the lake on Spark",
@@ -409,6 +410,51 @@ def _policy(commands: Commands[Parser]) -> None:
     )
     _common(show)
     _policy_option(show)
+
+
+def _sql(commands: Commands[Parser]) -> None:
+    parser = _command(
+        commands,
+        "sql",
+        "run SQL statements: DDL, queries, changes, CALL",
+        "Runs the statements in one session, with the current catalog paimon and the current\n"
+        "database default. Spark starts with the first statement that needs it.",
+        (
+            "caretaker sql -w /lake -e 'SHOW TABLES'",
+            "caretaker sql -w /lake -f report.sql --json -k",
+            "echo 'SELECT count(*) FROM db.orders' | caretaker sql -w /lake",
+        ),
+    )
+    parser.add_argument(
+        "-w",
+        "--warehouse",
+        metavar="PATH",
+        help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-e", "--execute", metavar="SQL", help="the statements, each ended by ;")
+    which.add_argument(
+        "-f", "--file", metavar="FILE", help="a file of statements (default: standard input)"
+    )
+    parser.add_argument(
+        "-k", "--keep-going", action="store_true", help="go on after a statement that fails"
+    )
+    parser.add_argument(
+        "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"
+    )
+    parser.add_argument(
+        "--storage",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of the object store, for example s3.endpoint=http://minio:9000; repeatable",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a statement on standard output"
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0, help="log to standard error; -vv logs files"
+    )
 
 
 def _policy_option(parser: Parser) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("paimon_core", "paimon_maintenance")
+PACKAGES: Final = ("paimon_core", "paimon_spark", "paimon_maintenance")
 _FIXED_TIME: Final = (2020, 1, 1, 0, 0, 0)
 """A fixed time: the same sources give the same bytes, so clusters can cache the file."""
 

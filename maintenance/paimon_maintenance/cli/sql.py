@@ -1,0 +1,113 @@
+"""`caretaker sql`: run SQL statements, one answer each."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_maintenance.cli.output import Output, to_json_text
+from paimon_maintenance.cli.parser import MASTER_VARIABLE
+from paimon_maintenance.cli.target import storage_of, warehouse_of
+from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.storage.catalogs import catalog_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.sql.result import Result
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.ansi.enabled": "true",
+    "spark.log.level": "ERROR",
+}
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Run the statements in order; after an error go on only with -k."""
+    from paimon_maintenance.cli.sql_procedures import JobProcedures  # noqa: PLC0415 - fast start
+    from paimon_spark.sql.errors import error_text, error_type  # noqa: PLC0415 - fast start
+    from paimon_spark.sql.run import execute  # noqa: PLC0415 - fast start
+    from paimon_spark.sql.session import SqlSession  # noqa: PLC0415 - fast start
+    from paimon_spark.sql.splitter import split_statements  # noqa: PLC0415 - fast start
+
+    statements = split_statements(_text(args))
+    started: list[SparkSession] = []
+
+    def start_spark() -> SparkSession:
+        started.append(_spark(args.master or os.environ.get(MASTER_VARIABLE)))
+        return started[0]
+
+    warehouse = warehouse_of(args)
+    if catalog_name(warehouse) is not None:
+        raise UnsupportedFeature("SQL on a catalog other than a warehouse folder")
+    session = SqlSession(
+        warehouse=warehouse,
+        start_spark=start_spark,
+        storage=storage_of(args),
+        procedures=JobProcedures(),
+    )
+    failed = False
+    try:
+        for i, statement in enumerate(statements):
+            try:
+                result = execute(session, statement)
+            except Exception as e:  # noqa: BLE001 - the answer of this statement
+                failed = True
+                if output.json:
+                    answer = {"statement": i, "error": error_text(e), "type": error_type(e)}
+                    output.out.write(to_json_text(answer) + "\n")
+                    output.out.flush()
+                else:
+                    output.note(f"error in statement {i + 1}: {error_type(e)}: {error_text(e)}")
+                if not args.keep_going:
+                    break
+            else:
+                _print(i, result, output)
+    finally:
+        for spark in started:
+            spark.stop()
+    return ExitCode.FAILURE if failed else ExitCode.SUCCESS
+
+
+def _text(args: argparse.Namespace) -> str:
+    if args.execute is not None:
+        return str(args.execute)
+    if args.file is not None and args.file != "-":
+        try:
+            return Path(args.file).read_text("utf-8")
+        except OSError as e:
+            raise InvalidArgument(f"argument -f: cannot read {args.file}: {e.strerror}") from e
+    return sys.stdin.read()
+
+
+def _spark(master: str | None) -> SparkSession:
+    """A session for this process, quiet and without a web page."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only once a query needs it
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName("caretaker sql").master(master or "local[*]")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _print(i: int, result: Result, output: Output) -> None:
+    if output.json:
+        answer = {"statement": i, "columns": list(result.columns), "rows": list(result.rows)}
+        output.out.write(to_json_text(answer) + "\n")
+    elif result.columns:
+        output.out.write("\t".join(result.columns) + "\n")
+        for row in result.rows:
+            cells = (v if isinstance(v, str) else to_json_text(v) for v in row)
+            output.out.write("\t".join(cells) + "\n")
+    output.out.flush()

@@ -1,0 +1,300 @@
+"""`CALL` in SQL: runs the jobs as the command line does, and answers as Java's procedures do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from paimon_core.catalog.catalog import Catalog
+from paimon_core.environment import Environment, system_environment
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.scan.scan import scan_files
+from paimon_core.table.open import open_table
+from paimon_core.table.system.read import split_system_name
+from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
+from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.history.store import open_history
+from paimon_maintenance.job.arguments import with_underscores
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.rules.tables import select_tables
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
+from paimon_maintenance.storage.catalogs import catalog_of
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.procedures import CallSite, Given
+from paimon_spark.sql.result import Result
+
+Rows = list[list[Any]]
+_NOT_HERE: Final = (
+    "alter_function",
+    "alter_view_dialect",
+    "copy",
+    "create_function",
+    "create_global_index",
+    "drop_function",
+    "drop_global_index",
+    "migrate_database",
+    "migrate_table",
+    "purge_files",
+    "repair",
+    "rewrite_file_index",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a table held before the job."""
+
+    snapshots: tuple[int, ...]
+    changelogs: tuple[int, ...]
+    tags: tuple[str, ...]
+    partitions: tuple[str, ...]
+    latest: int | None
+
+
+def _opener(site: CallSite) -> Callable[[], Catalog]:
+    return partial(catalog_of, site.warehouse, site.storage)
+
+
+class JobProcedures:
+    """The procedures of `paimon_spark.sql`, done by jobs in this process."""
+
+    def __init__(self, env: Environment | None = None) -> None:
+        self._env = env or system_environment()
+
+    def names(self) -> Sequence[str]:
+        """All procedures, sorted."""
+        return sorted(PROCEDURES)
+
+    def call(self, name: str, given: Given, site: CallSite) -> Result:
+        """Run the job of a procedure; its error is raised."""
+        procedure = PROCEDURES.get(name)
+        if procedure is None:
+            if name in _NOT_HERE:
+                raise UnsupportedFeature(f"the procedure sys.{name}")
+            raise AnalysisError(
+                f"[ROUTINE_NOT_FOUND] there is no procedure sys.{name}",
+                next_step="SHOW PROCEDURES lists them",
+            )
+        values = _bound(name, procedure, given)
+        if name == "compact_database":
+            return self._compact_database(procedure, values, site)
+        table, branch = _table(str(values.pop("table")), site)
+        names = select_tables(_opener(site), table, where=site.warehouse)
+        rows: Rows = []
+        for one in names:
+            found = self._run(procedure, one, branch, dict(values), site)
+            if procedure.answer == "deleted_files" and rows:
+                rows = [[a + b for a, b in zip(rows[0], found[0], strict=True)]]
+            else:
+                rows += found
+        return Result(procedure.columns, rows)
+
+    def _compact_database(
+        self, procedure: Procedure, values: dict[str, object], site: CallSite
+    ) -> Result:
+        database = str(values.pop("including_databases", None) or ".*")
+        included = str(values.pop("including_tables", None) or ".*")
+        excluded = values.pop("excluding_tables", None)
+        tables = select_tables(
+            _opener(site),
+            "*.*",
+            including=[rf"({database})\.({included})"],
+            excluding=[] if excluded is None else [rf"(.*\.)?({excluded})"],
+            may_be_none=True,
+            where=site.warehouse,
+        )
+        for table in tables:
+            self._run(procedure, table, None, dict(values), site)
+        text = f"Success, {len(tables)} tables compacted"
+        return Result(procedure.columns, [[text]])
+
+    def _run(
+        self,
+        procedure: Procedure,
+        table: str,
+        branch: str | None,
+        values: dict[str, object],
+        site: CallSite,
+    ) -> Rows:
+        job = job_named(procedure.job)
+        dry_run = str(values.pop("dry_run", False)).lower() == "true"
+        raw = {**procedure.fixed, **values}
+        if procedure.job == "compact":
+            order = str(raw.pop("order_strategy", None) or "none").lower()
+            if order != "none":
+                job = job_named("sort_compact")
+                raw["order_strategy"] = order
+                raw.pop("strategy", None)
+            else:
+                raw.pop("order_by", None)
+        if procedure.job == "remove_orphan_files" and raw.get("older_than"):
+            raw["allow_young"] = True  # Java's procedure takes the time as it is given
+        opened = open_table(site.warehouse, table, branch=branch, file_io_options=site.storage)
+        _choose_version(opened, raw)
+        before = _before(opened)
+        request = RunRequest(
+            job=job,
+            warehouse=site.warehouse,
+            table=table,
+            arguments=job.read_arguments(raw),
+            branch=branch,
+            file_io_options=dict(site.storage),
+            dry_run=dry_run,
+        )
+        report = run_table(
+            request,
+            RunServices(engine=LocalEngine(), env=self._env, history=open_history()),
+        )
+        if report.error is not None:
+            raise report.error
+        after = open_table(site.warehouse, table, branch=branch, file_io_options=site.storage)
+        return _ANSWERS[procedure.answer](report, before, after)
+
+
+def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
+    """The values under the jobs' names; those that mean nothing here are left out."""
+    parameters = {with_underscores(p.name).lower(): p for p in procedure.parameters}
+    bound: dict[str, object] = {}
+    seen: set[str] = set()
+    for i, (word, value) in enumerate(given):
+        if word is None:
+            if i >= len(procedure.parameters):
+                raise AnalysisError(f"procedure sys.{name} has {len(parameters)} arguments")
+            parameter = procedure.parameters[i]
+        else:
+            found = parameters.get(with_underscores(word).lower())
+            if found is None:
+                raise AnalysisError(
+                    f"[UNRECOGNIZED_PARAMETER_NAME] procedure sys.{name} has no argument {word}; "
+                    f"it has {', '.join(p.name for p in procedure.parameters)}"
+                )
+            parameter = found
+        if parameter.name in seen:
+            raise AnalysisError(f"the argument {parameter.name} of sys.{name} is given twice")
+        seen.add(parameter.name)
+        key = parameter.as_ or parameter.name
+        applies = parameter.as_ is not None or procedure.job == "compact"
+        if value is not None and (applies or parameter.name == "table"):
+            bound[key] = _raw(value)
+    missing = [p.name for p in procedure.parameters if p.required and p.name not in seen]
+    if missing:
+        raise AnalysisError(
+            f"[REQUIRED_PARAMETER_NOT_FOUND] procedure sys.{name} needs {', '.join(missing)}"
+        )
+    return bound
+
+
+def _raw(value: object) -> object:
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    return value
+
+
+def _table(text: str, site: CallSite) -> tuple[str, str | None]:
+    """The table (or `db.*`) and its branch; a name without a database lies in the current one."""
+    parts = [p.strip("`") for p in text.split(".")]
+    if len(parts) == 3:
+        parts = parts[1:]
+    if len(parts) == 1:
+        parts = [site.database, *parts]
+    identifier, branch, system = split_system_name(".".join(parts))
+    if system is not None:
+        raise AnalysisError(f"{text} is a system table")
+    return identifier, branch
+
+
+def _choose_version(table: FileStoreTable, raw: dict[str, object]) -> None:
+    """`version` as a tag or a snapshot, and `snapshot` as it is."""
+    version = raw.pop("version", None)
+    if version is None:
+        return
+    text = str(version)
+    if text.isdecimal() and not table.tags.exists(text):
+        raw["snapshot"] = int(text)
+    else:
+        raw["tag"] = text
+
+
+def _before(table: FileStoreTable) -> _Before:
+    return _Before(
+        snapshots=tuple(table.snapshots.ids()),
+        changelogs=tuple(table.changelogs.ids()),
+        tags=tuple(t.name for t in table.tags.all()),
+        partitions=_partitions(table),
+        latest=table.snapshots.latest_id(),
+    )
+
+
+def _partitions(table: FileStoreTable) -> tuple[str, ...]:
+    latest = table.snapshots.latest()
+    if latest is None or not table.schema.partition_keys:
+        return ()
+    found = {e.partition for e in scan_files(table, latest)}
+    return tuple(sorted(table.paths.partition_path(p).strip("/") for p in found))
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def _true(_: Report, __: _Before, ___: FileStoreTable) -> Rows:
+    return [[True]]
+
+
+def _success(_: Report, __: _Before, ___: FileStoreTable) -> Rows:
+    return [["Success"]]
+
+
+def _expired_snapshots(_: Report, before: _Before, after: FileStoreTable) -> Rows:
+    return [[len(set(before.snapshots) - set(after.snapshots.ids()))]]
+
+
+def _expired_changelogs(_: Report, before: _Before, after: FileStoreTable) -> Rows:
+    return [[len(set(before.changelogs) - set(after.changelogs.ids()))]]
+
+
+def _expired_partitions(_: Report, before: _Before, after: FileStoreTable) -> Rows:
+    gone = sorted(set(before.partitions) - set(_partitions(after)))
+    return [[p.replace("/", ", ")] for p in gone] or [["No expired partitions."]]
+
+
+def _expired_tags(_: Report, before: _Before, after: FileStoreTable) -> Rows:
+    gone = sorted(set(before.tags) - {t.name for t in after.tags.all()})
+    return [[t] for t in gone] or [["No expired tags."]]
+
+
+def _tag(report: Report, _: _Before, after: FileStoreTable) -> Rows:
+    snapshot = after.tags.get(str(report.arguments["tag"])).snapshot
+    watermark = "null" if snapshot.watermark is None else str(snapshot.watermark)
+    return [[report.arguments["tag"], snapshot.id, snapshot.time_millis, watermark]]
+
+
+def _snapshots(_: Report, before: _Before, after: FileStoreTable) -> Rows:
+    return [[before.latest, after.snapshots.latest_id()]]
+
+
+def _deleted_files(report: Report, _: _Before, __: FileStoreTable) -> Rows:
+    return [[report.before.files - report.after.files, report.before.bytes - report.after.bytes]]
+
+
+def _file_names(report: Report, _: _Before, __: FileStoreTable) -> Rows:
+    names = report.details.get("files", ())
+    return [[str(n)] for n in names] if isinstance(names, Sequence) else []
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Report, _Before, FileStoreTable], Rows]]] = {
+    "true": _true,
+    "success": _success,
+    "expired_snapshots": _expired_snapshots,
+    "expired_changelogs": _expired_changelogs,
+    "expired_partitions": _expired_partitions,
+    "expired_tags": _expired_tags,
+    "tag": _tag,
+    "snapshots": _snapshots,
+    "deleted_files": _deleted_files,
+    "file_names": _file_names,
+}

@@ -1,0 +1,251 @@
+"""ALTER TABLE and ALTER DATABASE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_core.ddl.schema_change import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Path,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateTableComment,
+)
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.ddl import COMMENT_PROPERTY, check_default, read_properties
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.partitions import add_partitions, drop_partitions
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.tags import tag_statement
+from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import read_type
+
+_IMMUTABLE = {"primary-key": "Alter primary key is not supported"}
+
+
+def alter_database(session: SqlSession, words: Words) -> Result:
+    """ALTER DATABASE name SET ...: a filesystem catalog keeps no properties of databases."""
+    session.need_database(session.database_name(words.name()))
+    raise UnsupportedFeature("properties and locations of databases in a filesystem catalog")
+
+
+def alter_table(session: SqlSession, words: Words) -> Result:
+    """One ALTER TABLE statement."""
+    parts = words.name()
+    name = session.table_name(parts)
+    if not session.has_table(name):
+        raise not_found(name)
+    if words.eat("RENAME", "TO"):
+        return _rename(session, name, words)
+    if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
+        return tag_statement(session, name, words)
+    if words.looks_at("ADD", "PARTITION") or words.looks_at("ADD", "IF", "NOT", "EXISTS"):
+        return add_partitions(name)
+    if words.looks_at("DROP", "PARTITION") or words.looks_at("DROP", "IF", "EXISTS", "PARTITION"):
+        return drop_partitions(session, name, words)
+    changes = _changes(session, name, words)
+    words.end()
+    if changes:
+        session.catalog.alter_table(
+            name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
+        )
+    return NOTHING
+
+
+def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
+    parts = words.name()
+    words.end()
+    if len(parts) > 2:
+        raise AnalysisError(f"the new name {'.'.join(parts)!r} may not contain a catalog")
+    target = session.table_name(parts if len(parts) == 2 else [name.database, *parts])
+    if session.has_table(target):
+        raise AnalysisError(
+            f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "
+            "because it already exists"
+        )
+    session.catalog.rename_table(name.identifier, target.identifier)
+    return NOTHING
+
+
+def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaChange]:
+    if words.eat("SET", "TBLPROPERTIES"):
+        return [_set_option(k, v) for k, v in read_properties(words).items()]
+    if words.eat("UNSET", "TBLPROPERTIES"):
+        words.eat("IF", "EXISTS")
+        keys = words.items(lambda: words.string() if words.is_string() else ".".join(words.name()))
+        return [
+            UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
+        ]
+    columns = _Columns(session, name)
+    if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
+        return _add(words, columns)
+    if words.eat("RENAME", "COLUMN"):
+        path = columns.path(words.name())
+        words.need("TO")
+        return [RenameColumn(path, words.identifier())]
+    if words.eat("DROP"):
+        if not words.eat_any("COLUMN", "COLUMNS"):
+            words.fail("COLUMN")
+        if_exists = words.eat("IF", "EXISTS")
+        return _drop(words, columns, if_exists=if_exists)
+    if words.eat_any("ALTER", "CHANGE"):
+        words.eat("COLUMN")
+        return _alter_columns(words, columns)
+    if words.eat_any("REPLACE") and words.eat("COLUMNS"):
+        raise UnsupportedFeature("ALTER TABLE REPLACE COLUMNS", table=name.identifier)
+    return words.fail("a change of the table")
+
+
+def _set_option(key: str, value: str) -> SchemaChange:
+    if key == COMMENT_PROPERTY:
+        return UpdateTableComment(value)
+    if key in _IMMUTABLE:
+        raise UnsupportedFeature(key, _IMMUTABLE[key])
+    return SetOption(key, value)
+
+
+class _Columns:
+    """The columns of the table, whose names match whatever their case."""
+
+    def __init__(self, session: SqlSession, name: TableName) -> None:
+        self.table = session.open(name, to_write=True)
+
+    def path(self, parts: Sequence[str]) -> Path:
+        first = next(
+            (n for n in self.table.schema.names if n.lower() == parts[0].lower()), parts[0]
+        )
+        return (first, *parts[1:])
+
+    def has(self, parts: Sequence[str]) -> bool:
+        return self.path(parts)[0] in self.table.schema.names
+
+
+def _position(words: Words, columns: _Columns) -> Position | None:
+    if words.eat("FIRST"):
+        return Position(Place.FIRST)
+    if words.eat("AFTER"):
+        return Position(Place.AFTER, columns.path([words.identifier()])[0])
+    return None
+
+
+def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+
+    def one() -> AddColumn:
+        path = tuple(words.name())
+        data_type = read_type(words)
+        comment, position = None, None
+        while not words.done and not words.looks_at(",") and not words.looks_at(")"):
+            if words.eat("NOT", "NULL"):
+                data_type = data_type.with_nullable(False)
+            elif words.eat("COMMENT"):
+                comment = words.string()
+            elif words.looks_at("DEFAULT"):
+                raise UnsupportedFeature(
+                    "adding a column with a default",
+                    "Unsupported table change: Cannot add column with default value",
+                    next_step="add the column, then ALTER COLUMN ... SET DEFAULT",
+                )
+            else:
+                position = _position(words, columns)
+                if position is None:
+                    words.fail()
+        full = columns.path(path[:-1]) + path[-1:] if path[1:] else path
+        return AddColumn(full, data_type, comment, position)
+
+    if words.looks_at("("):
+        added = words.items(one)
+    else:
+        added = [one()]
+        while words.eat(","):
+            added.append(one())
+    if if_not_exists:
+        added = [a for a in added if a.path[1:] or not columns.has(a.path)]
+    for change in added:
+        if not change.path[1:] and columns.has(change.path):
+            raise AnalysisError(
+                f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{change.path[0]}` "
+                f"already exists in table {columns.table.name}"
+            )
+    return list(added)
+
+
+def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaChange]:
+    if words.looks_at("("):
+        found = words.items(words.name)
+    else:
+        found = [words.name()]
+        while words.eat(","):
+            found.append(words.name())
+    changes: list[SchemaChange] = []
+    for parts in found:
+        if not columns.has(parts):
+            if if_exists:
+                continue
+            raise _no_column(columns, parts)
+        changes.append(DropColumn(columns.path(parts)))
+    return changes
+
+
+def _alter_columns(words: Words, columns: _Columns) -> list[SchemaChange]:
+    changes: list[SchemaChange] = []
+    while True:
+        parts = words.name()
+        if not columns.has(parts):
+            raise _no_column(columns, parts)
+        path = columns.path(parts)
+        before = len(changes)
+        while not words.done and not words.looks_at(","):
+            changes.append(_alter_one(words, columns, path))
+        if len(changes) == before:
+            words.fail("a change of the column")
+        if not words.eat(","):
+            return changes
+
+
+def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
+    if words.eat("TYPE"):
+        return UpdateColumnType(path, read_type(words))
+    if words.eat("COMMENT"):
+        return UpdateColumnComment(path, words.string())
+    if words.eat("DROP", "NOT", "NULL"):
+        return UpdateColumnNullability(path, nullable=True)
+    if words.eat("SET", "NOT", "NULL"):
+        return UpdateColumnNullability(path, nullable=False)
+    if words.eat("SET", "DEFAULT"):
+        default = words.expression(",")
+        check_default(default)
+        return UpdateColumnDefault(path, default)
+    if words.eat("DROP", "DEFAULT"):
+        return UpdateColumnDefault(path, None)
+    position = _position(words, columns)
+    if position is not None:
+        if path[1:]:
+            raise UnsupportedFeature("moving a nested column", table=columns.table.name)
+        return MoveColumn(path[0], position)
+    # Hive's form: CHANGE COLUMN name new_name type.
+    name = words.identifier()
+    if name.lower() != path[-1].lower():
+        raise UnsupportedFeature(
+            "renaming by CHANGE COLUMN", next_step="use ALTER TABLE ... RENAME COLUMN"
+        )
+    return UpdateColumnType(path, read_type(words))
+
+
+def _no_column(columns: _Columns, parts: Sequence[str]) -> AnalysisError:
+    return AnalysisError(
+        f"[FIELD_NOT_FOUND] Missing field `{'.'.join(parts)}` in table {columns.table.name}; it has "
+        f"{', '.join(columns.table.schema.names)}",
+        table=columns.table.name,
+    )

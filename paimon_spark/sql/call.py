@@ -1,0 +1,102 @@
+"""CALL [catalog.]sys.procedure(...)."""
+
+from __future__ import annotations
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.procedures import CallSite, Given
+from paimon_spark.sql.result import Result
+from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.tokens import Words
+
+_SYS = "sys"
+
+
+def call_statement(session: SqlSession, words: Words) -> Result:
+    """What follows CALL; values are literals, named (`a => 1`) or in the procedure's order."""
+    parts = words.name()
+    if len(parts) == 3 and parts[0].lower() == CATALOG:
+        parts = parts[1:]
+    if len(parts) == 2 and parts[0].lower() == _SYS:
+        parts = parts[1:]
+    if len(parts) != 1:
+        raise AnalysisError(
+            f"[ROUTINE_NOT_FOUND] there is no procedure {'.'.join(parts)}",
+            next_step="call procedures as sys.NAME; SHOW PROCEDURES lists them",
+        )
+    given = words.items(lambda: _argument(words))
+    words.end()
+    return call_procedure(session, parts[0], given)
+
+
+def call_procedure(session: SqlSession, name: str, given: Given) -> Result:
+    """Run a procedure.  UnsupportedFeature in a session that has none."""
+    if session.procedures is None:
+        raise UnsupportedFeature(
+            "procedures",
+            "this session has no procedures",
+            next_step="pass `procedures` to the session, or use caretaker sql",
+        )
+    site = CallSite(warehouse=session.warehouse, database=session.database, storage=session.storage)
+    return session.procedures.call(name.lower(), given, site)
+
+
+def show_procedures(session: SqlSession, words: Words) -> Result:
+    """SHOW PROCEDURES [IN catalog]."""
+    words.rest()
+    names = () if session.procedures is None else session.procedures.names()
+    return Result(
+        ("catalog", "namespace", "schema", "procedure"),
+        [[CATALOG, [_SYS], _SYS, name] for name in names],
+    )
+
+
+def _argument(words: Words) -> tuple[str | None, object]:
+    name = None
+    if words.word(1) in ("=>", "=") and not words.is_string():
+        name = words.identifier()
+        words.at += 1
+    return name, literal(words.expression(","))
+
+
+def literal(text: str) -> object:
+    """The value of a literal: text, number, boolean, null, map(...) or array(...) of them."""
+    try:
+        return _value(parse_one(text, dialect="spark"))
+    except SqlglotError as e:
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] cannot read the argument {text}") from e
+
+
+def _value(node: exp.Expr) -> object:
+    match node:
+        case exp.Cast():
+            return _value(node.this)
+        case exp.Paren():
+            return _value(node.this)
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Neg():
+            inner = _value(node.this)
+            if isinstance(inner, int | float):
+                return -inner
+        case exp.Literal() if node.is_string:
+            return str(node.this)
+        case exp.Literal():
+            text = str(node.this)
+            return int(text) if text.isdecimal() else float(text)
+        case exp.RawString():
+            return str(node.this)
+        case exp.Array():
+            return [_value(e) for e in node.expressions]
+        case exp.VarMap() | exp.Map():
+            keys, values = node.args["keys"], node.args["values"]
+            return {
+                str(_value(k)): _value(v)
+                for k, v in zip(keys.expressions, values.expressions, strict=True)
+            }
+    raise AnalysisError(f"the argument {node.sql('spark')} of a procedure must be a literal")

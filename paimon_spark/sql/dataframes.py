@@ -1,0 +1,233 @@
+"""Paimon tables as DataFrames, and DataFrames as Arrow: the seam between SQL and Spark.
+
+`table_dataframe` reads through the core on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.read.data_file import read_data_file
+from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
+from paimon_core.scan.scan import in_plan_order, scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.describe import partition_json
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE_PATH: Final = "__paimon_file_path"
+ROW_INDEX: Final = "__paimon_row_index"
+PARTITION: Final = "__paimon_partition"
+BUCKET: Final = "__paimon_bucket"
+CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps the type of a CHAR or VARCHAR column, which is a STRING in DataFrames."""
+METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+
+
+def table_dataframe(
+    session: SqlSession,
+    name: TableName,
+    options: dict[str, str] | None = None,
+    *,
+    with_metadata: bool = False,
+) -> DataFrame:
+    """The rows of a table, a branch or a system table, as the options say which.
+
+    `with_metadata` adds the hidden columns, which append tables alone have.
+    """
+    table = session.open(name, options=options)
+    if name.system is not None:
+        rows, row_type = _system_rows(session, table, name.system)
+    elif with_metadata and not table.has_primary_key:
+        return _with_metadata(session, table)
+    else:
+        rows, row_type = table_rows(session, table)
+    return arrow_dataframe(session, rows, row_type)
+
+
+def table_rows(session: SqlSession, table: FileStoreTable) -> tuple[pa.Table, RowType]:
+    """The rows that a batch reads; of changes those that are no deletes, as Spark shows them."""
+    batch = batch_scan_of(table, zone=session.zone)
+    row_type = batch.table.schema.row_type
+    return _collected(read_batch(batch, zone=session.zone), row_type), row_type
+
+
+def _system_rows(
+    session: SqlSession, table: FileStoreTable, system: str
+) -> tuple[pa.Table, RowType]:
+    batch = batch_scan_of(table, zone=session.zone)
+    if system in VIEWS:
+        row_type, batches = read_view(batch, system, zone=session.zone)
+        return _collected(batches, row_type, keep_deletes=True), row_type
+    row_type, batches = read_system_table(batch.table, system, batch.whole, zone=session.zone)
+    return _collected(batches, row_type), row_type
+
+
+def _collected(
+    batches: Iterable[pa.RecordBatch], row_type: RowType, *, keep_deletes: bool = False
+) -> pa.Table:
+    schema = arrow_schema(row_type)
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        kept = batch
+        if not keep_deletes:
+            kinds = np.asarray(batch.column(VALUE_KIND))
+            wanted = ~np.isin(kinds, (UPDATE_BEFORE, DELETE))
+            kept = batch if wanted.all() else batch.filter(pa.array(wanted))
+        found.append(kept.select(list(row_type.names)).cast(schema))
+    return pa.Table.from_batches(found, schema=schema)
+
+
+def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> DataFrame:
+    """The rows as a DataFrame with Spark's types."""
+    columns = [
+        for_spark(column, field.type) for column, field in zip(rows.columns, row_type, strict=True)
+    ]
+    schema = ", ".join(
+        f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
+    )
+    return _made(session, pa.table(columns, names=list(row_type.names)), schema, row_type)
+
+
+def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -> DataFrame:
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only once Spark runs
+
+    # Spark takes an empty batch for the end of the rows.
+    batches = [b for b in rows.to_batches() if b.num_rows]
+    whole = pa.Table.from_batches(batches, schema=rows.schema)
+    spark: Any = session.spark  # whose overloads do not know Arrow tables
+    types: Any = StructType.fromDDL(schema)
+    for field, data_field in zip(types.fields, row_type, strict=False):
+        # As for Spark's own tables: comparisons with CHAR pad their literal.
+        match data_field.type:
+            case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) as t if (
+                length != MAX_LENGTH
+            ):
+                field.metadata = {CHARACTERS: f"{t.kind.lower()}({length})"}
+    frame: DataFrame = spark.createDataFrame(whole, schema=types)
+    return frame
+
+
+def for_spark(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
+    """The column in a type that Spark takes, CHAR padded to its length."""
+    match data_type:
+        case AtomicType(kind=TypeRoot.CHAR):
+            return pc.utf8_rpad(column, width=data_type.length or 1)
+        case AtomicType(kind=TypeRoot.TIME):
+            return column.cast(pa.int32())
+        case AtomicType(kind=TypeRoot.VARIANT | TypeRoot.BLOB):
+            raise UnsupportedFeature(f"{data_type.kind} in SQL")
+        case _:
+            return column.cast(_spark_arrow(column.type), safe=False)
+
+
+def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
+    """The type with timestamps in microseconds and times as numbers, at any depth."""
+    if pa.types.is_timestamp(arrow):
+        return pa.timestamp("us", tz=arrow.tz)
+    if pa.types.is_time32(arrow):
+        return pa.int32()
+    if pa.types.is_list(arrow):
+        return pa.list_(_spark_arrow(arrow.value_type))
+    if pa.types.is_map(arrow):
+        return pa.map_(_spark_arrow(arrow.key_type), _spark_arrow(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([(f.name, _spark_arrow(f.type)) for f in arrow.fields])
+    return arrow
+
+
+# --- rows with their places ---------------------------------------------------------------------
+
+
+def placed_rows(
+    table: FileStoreTable, snapshot: Snapshot | None
+) -> tuple[pa.Table, list[ManifestEntry]]:
+    """The rows of an append table with the place of each: file (an index in the list), position.
+
+    Places are the columns `__paimon_file_path` (int32) and `__paimon_row_index` (int64), the first two;
+    positions count all rows of a file, those that a deletion vector hides too.
+    """
+    schema = (
+        arrow_schema(table.schema.row_type)
+        .insert(0, pa.field(ROW_INDEX, pa.int64()))
+        .insert(0, pa.field(FILE_PATH, pa.int32()))
+    )
+    if snapshot is None:
+        return schema.empty_table(), []
+    entries = list(in_plan_order(table, scan_files(table, snapshot)))
+    vectors = vector_files(table, snapshot)
+    found: list[pa.RecordBatch] = []
+    for index, entry in enumerate(entries):
+        bucket = entry.partition, entry.bucket
+        deleted = bucket_vectors(table, bucket, vectors.get(bucket, ())).get(entry.file.file_name)
+        for first, batch in _file_batches(table, entry):
+            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
+            files = np.full(batch.num_rows, index, dtype=np.int32)
+            columns = [pa.array(files), pa.array(positions)]
+            columns += [batch.column(n).cast(schema.field(n).type) for n in table.schema.names]
+            made = pa.RecordBatch.from_arrays(columns, schema=schema)
+            if deleted is not None:
+                made = made.filter(pa.array(np.isin(positions, deleted, invert=True)))
+            found.append(made)
+    return pa.Table.from_batches(found, schema=schema), entries
+
+
+def _file_batches(
+    table: FileStoreTable, entry: ManifestEntry
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    first = 0
+    for batch in read_data_file(
+        table.io,
+        table.paths.data_file(entry.partition, entry.bucket, entry.file),
+        entry.file,
+        file_schema=table.schema_of(entry.file.schema_id),
+        read_type=table.schema.row_type,
+        key_value=False,
+        batch_rows=BATCH_ROWS,
+        partition=entry.partition,
+    ):
+        yield first, batch
+        first += batch.num_rows
+
+
+def _with_metadata(session: SqlSession, table: FileStoreTable) -> DataFrame:
+    batch = batch_scan_of(table, zone=session.zone)
+    rows, entries = placed_rows(batch.table, batch.whole)
+    row_type = batch.table.schema.row_type
+    files = np.asarray(rows.column(FILE_PATH))
+    paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in entries]
+    partitions = [partition_json(table, e.partition) for e in entries]
+    names = table.schema.partition_keys
+    struct = pa.struct([(n, pa.string()) for n in names])
+    shown = [{k: None if v is None else str(v) for k, v in p.items()} for p in partitions]
+    columns = [for_spark(rows.column(f.name), f.type) for f in row_type]
+    columns += [
+        pa.array([paths[i] for i in files], pa.string()),
+        rows.column(ROW_INDEX),
+        pa.array([shown[i] for i in files], struct),
+        pa.array([entries[i].bucket for i in files], pa.int32()),
+    ]
+    fields = [f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type]
+    inner = ", ".join(f"`{n}`: STRING" for n in names)
+    fields += [f"{FILE_PATH} STRING", f"{ROW_INDEX} BIGINT", f"{PARTITION} STRUCT<{inner}>"]
+    fields.append(f"{BUCKET} INT")
+    made = pa.table(columns, names=[*row_type.names, *METADATA_COLUMNS])
+    return _made(session, made, ", ".join(fields), row_type)

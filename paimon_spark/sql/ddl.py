@@ -1,0 +1,294 @@
+"""CREATE and DROP of databases and tables, USE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_core.catalog.filesystem import DATABASE_SUFFIX
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.errors import AlreadyExists, PaimonError, SchemaError, UnsupportedFeature
+from paimon_core.io.open import open_file_io
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import CATALOG, SqlSession, TableName, not_found
+from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import read_type
+
+COMMENT_PROPERTY = "comment"
+_PROVIDER = "paimon"
+_RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
+
+
+@dataclass(slots=True, kw_only=True)
+class TableClauses:
+    """What follows the columns of CREATE TABLE."""
+
+    partitioned_by: list[Column | str] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    location: str | None = None
+
+
+# --- databases ----------------------------------------------------------------------------------
+
+
+def create_database(session: SqlSession, words: Words) -> Result:
+    """CREATE DATABASE [IF NOT EXISTS] name [COMMENT ..] [WITH DBPROPERTIES (..)].
+
+    A filesystem catalog keeps neither comment nor properties, as in Java.
+    """
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    database = session.database_name(words.name())
+    while not words.done:
+        if words.eat("COMMENT"):
+            words.string()
+        elif words.eat("LOCATION"):
+            raise UnsupportedFeature(
+                "database locations",
+                "Cannot specify location for a database when using fileSystem catalog.",
+            )
+        else:
+            words.eat("WITH")
+            if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
+                words.fail()
+            read_properties(words)
+    try:
+        session.catalog.create_database(database, if_not_exists=if_not_exists)
+    except AlreadyExists as e:
+        raise AnalysisError(
+            f"[SCHEMA_ALREADY_EXISTS] Cannot create schema `{database}` because it already exists"
+        ) from e
+    return NOTHING
+
+
+def drop_database(session: SqlSession, words: Words) -> Result:
+    """DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]."""
+    if_exists = words.eat("IF", "EXISTS")
+    database = session.database_name(words.name())
+    cascade = words.eat("CASCADE")
+    words.eat("RESTRICT")
+    words.end()
+    if not session.has_database(database):
+        if if_exists:
+            return NOTHING
+        session.need_database(database)
+    tables = session.catalog.list_tables(database)
+    if tables and not cascade:
+        raise AnalysisError(
+            f"[SCHEMA_NOT_EMPTY] Cannot drop a schema `{CATALOG}`.`{database}` "
+            "because it contains objects",
+            next_step="use DROP DATABASE ... CASCADE to drop the schema and all its objects",
+        )
+    for table in tables:
+        session.catalog.drop_table(f"{database}.{table}", if_exists=True)
+    io, root = open_file_io(session.warehouse, session.storage)
+    io.delete_dir(f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}")
+    return NOTHING
+
+
+def use(session: SqlSession, words: Words) -> Result:
+    """USE [DATABASE] name: the current database from now on."""
+    if words.word(1) and words.word(1) != ".":
+        words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+    parts = words.name()
+    words.end()
+    if [p.lower() for p in parts] == [CATALOG]:
+        return NOTHING
+    database = session.database_name(parts)
+    session.need_database(database)
+    session.database = database
+    return NOTHING
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def create_table(session: SqlSession, words: Words, *, replace_table: bool = False) -> Result:
+    """CREATE [OR REPLACE] TABLE with columns, LIKE another table, or AS a query."""
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    name = session.table_name(words.name())
+    if words.eat("LIKE"):
+        return _create_like(session, words, name, if_not_exists=if_not_exists)
+    columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
+    clauses = _clauses(words)
+    query = None
+    if words.eat("AS") or words.word() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+        query = words.rest()
+    words.end()
+    session.need_database(name.database)
+    if session.has_table(name):
+        if if_not_exists:
+            return NOTHING
+        if not replace_table:
+            raise _exists(name)
+    if query is not None:
+        if columns:
+            raise SqlSyntaxError(
+                "Schema may not be specified in a Create Table As Select (CTAS) statement"
+            )
+        from paimon_spark.sql.insert import create_as_select  # noqa: PLC0415 - imports Spark's side
+
+        return create_as_select(session, name, clauses, query, replace_table=replace_table)
+    if replace_table and session.has_table(name):
+        session.catalog.drop_table(name.identifier)
+    make_table(session, name, columns, clauses)
+    return NOTHING
+
+
+def make_table(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> None:
+    """Create the table; SchemaError or UnsupportedFeature for what is refused."""
+    columns = list(columns)
+    keys: list[str] = []
+    names = {c.name.lower(): c.name for c in columns}
+    for part in clauses.partitioned_by:
+        if isinstance(part, Column):
+            columns.append(part)
+            keys.append(part.name)
+        else:
+            keys.append(names.get(part.lower(), part))
+    if not columns:
+        raise UnsupportedFeature("tables without columns", table=name.identifier)
+    options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
+    comment = options.pop(COMMENT_PROPERTY, None)
+    if clauses.location is not None:
+        options["path"] = clauses.location
+    schema = create_schema(
+        columns,
+        now_millis=session.env.now_millis(),
+        partition_keys=keys,
+        options=options,
+        comment=clauses.comment if clauses.comment is not None else comment,
+    )
+    session.catalog.create_table(name.identifier, schema)
+
+
+def drop_table(session: SqlSession, words: Words) -> Result:
+    """DROP TABLE [IF EXISTS] name [PURGE]."""
+    if_exists = words.eat("IF", "EXISTS")
+    parts = words.name()
+    words.eat("PURGE")
+    words.end()
+    if len(parts) == 1 and parts[0].lower() in session.views:
+        del session.views[parts[0].lower()]
+        return NOTHING
+    name = session.table_name(parts)
+    if name.system is not None:
+        raise AnalysisError(f"[NOT_A_TABLE] {name.shown}${name.system} is a system table")
+    if not session.has_table(name):
+        if if_exists:
+            return NOTHING
+        raise not_found(name)
+    session.catalog.drop_table(name.identifier)
+    return NOTHING
+
+
+def read_properties(words: Words) -> dict[str, str]:
+    """('key' = 'value', ...), also with keys as names with dots and with bare values."""
+
+    def one() -> tuple[str, str]:
+        key = words.string() if words.is_string() else ".".join(words.name())
+        words.eat("=")
+        if words.is_string():
+            return key, words.string()
+        return key, words.expression(",")
+
+    return dict(words.items(one))
+
+
+def _column(words: Words) -> Column:
+    name = words.identifier()
+    data_type = read_type(words)
+    comment = default = None
+    while not words.looks_at(",") and not words.looks_at(")"):
+        if words.eat("NOT", "NULL"):
+            data_type = data_type.with_nullable(False)
+        elif words.eat("COMMENT"):
+            comment = words.string()
+        elif words.eat("DEFAULT"):
+            default = words.expression(",", "COMMENT", "NOT")
+            check_default(default)
+        elif not words.eat("NULL"):
+            words.fail()
+    return Column(name, data_type, comment, default)
+
+
+def check_default(text: str) -> None:
+    """SchemaError for a default that is computed anew for each row."""
+    if text.lower().startswith(("current_", "now(", "rand", "uuid(")):
+        raise SchemaError(f"Unsupported default value `{text}`")
+
+
+def _partition(words: Words) -> Column | str:
+    name = words.identifier()
+    if words.looks_at("("):
+        raise UnsupportedFeature(
+            "partition transforms", f"Unsupported partition transform: {name}(...)"
+        )
+    if words.looks_at(",") or words.looks_at(")"):
+        return name
+    words.at -= 1
+    return _column(words)
+
+
+def _clauses(words: Words) -> TableClauses:
+    found = TableClauses()
+    while True:
+        if words.eat("USING"):
+            provider = words.identifier()
+            if provider.lower() != _PROVIDER:
+                raise UnsupportedFeature(
+                    f"format tables ({provider})",
+                    f"a filesystem catalog does not support format table: USING {provider}",
+                )
+        elif words.eat("PARTITIONED", "BY"):
+            found.partitioned_by = words.items(lambda: _partition(words))
+        elif words.eat_any("TBLPROPERTIES", "OPTIONS"):
+            found.properties.update(read_properties(words))
+        elif words.eat("COMMENT"):
+            found.comment = words.string()
+        elif words.eat("LOCATION"):
+            found.location = words.string()
+        elif words.looks_at("CLUSTERED", "BY"):
+            raise UnsupportedFeature("CLUSTERED BY", next_step="use the options bucket, bucket-key")
+        else:
+            return found
+
+
+def _create_like(
+    session: SqlSession, words: Words, name: TableName, *, if_not_exists: bool
+) -> Result:
+    source = session.table_name(words.name())
+    clauses = _clauses(words)
+    words.end()
+    session.need_database(name.database)
+    schema = session.open(source, options={}).schemas.latest()
+    if schema is None:
+        raise not_found(source)
+    if session.has_table(name):
+        if if_not_exists:
+            return NOTHING
+        raise _exists(name)
+    options = {**schema.options, **clauses.properties}
+    if schema.primary_keys and "primary-key" not in clauses.properties:
+        options["primary-key"] = ",".join(schema.primary_keys)
+    made = create_schema(
+        [Column(f.name, f.type, f.description, f.default_value) for f in schema.fields],
+        now_millis=session.env.now_millis(),
+        partition_keys=schema.partition_keys,
+        options=options,
+        comment=schema.comment if clauses.comment is None else clauses.comment,
+    )
+    session.catalog.create_table(name.identifier, replace(made, id=0))
+    return NOTHING
+
+
+def _exists(name: TableName) -> PaimonError:
+    return AnalysisError(
+        f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {name.shown} "
+        "because it already exists",
+        table=name.identifier,
+        next_step="choose another name, drop the existing table, or add IF NOT EXISTS",
+    )

@@ -1,0 +1,55 @@
+"""Errors of SQL, and the names that Spark gives to errors."""
+
+from __future__ import annotations
+
+from paimon_core.errors import (
+    AlreadyExists,
+    CatalogError,
+    CommitConflict,
+    InvalidArgument,
+    PaimonError,
+    SchemaError,
+    UnsupportedFeature,
+)
+
+
+class SqlSyntaxError(InvalidArgument):
+    """The statement cannot be parsed."""
+
+    default_next_step = "correct the statement"
+
+
+class AnalysisError(InvalidArgument):
+    """The statement names what does not exist, or combines what does not fit."""
+
+    default_next_step = "correct the statement"
+
+
+class WriteRefused(PaimonError):
+    """Rows that do not fit the table: nothing was written."""
+
+    default_next_step = "correct the rows and run again"
+
+
+def error_type(error: BaseException) -> str:
+    """The name of the exception that Spark with Java's Paimon raises for such an error."""
+    match error:
+        case SqlSyntaxError():
+            return "ParseException"
+        case AnalysisError() | CatalogError() | AlreadyExists():
+            return "AnalysisException"
+        case UnsupportedFeature():
+            return "UnsupportedOperationException"
+        case WriteRefused():
+            return "SparkException"
+        case SchemaError() | InvalidArgument():
+            return "IllegalArgumentException"
+        case CommitConflict() | PaimonError():
+            return "RuntimeException"
+    return type(error).__name__
+
+
+def error_text(error: BaseException) -> str:
+    """What is wrong, without the trace that Spark appends."""
+    text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
+    return text.strip() or type(error).__name__

@@ -1,0 +1,331 @@
+"""INSERT INTO and OVERWRITE, CREATE TABLE AS SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.ddl.create import Column
+from paimon_core.ddl.schema_change import AddColumn, SchemaChange, UpdateColumnType
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import parse_bool
+from paimon_core.table.write_session import write_rows
+from paimon_core.types.arrow import arrow_schema, column_from_internal
+from paimon_core.types.cast_rules import can_cast
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.write.incoming_rows import Kinds
+from paimon_spark.sql.dataframes import CHARACTERS
+from paimon_spark.sql.ddl import TableClauses, make_table
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, WriteRefused
+from paimon_spark.sql.literals import literal_rows
+from paimon_spark.sql.partitions import read_spec, spec_values
+from paimon_spark.sql.queries import query_dataframe
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
+from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import read_schema_text, read_type
+from paimon_spark.sql.upsert import upsert, upsert_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_DYNAMIC: Final = "dynamic-partition-overwrite"
+_MERGE_SCHEMA: Final = "write.merge-schema"
+_EXPLICIT: Final = "write.merge-schema.explicit-cast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Insert:
+    """The parts of an INSERT before its query."""
+
+    name: TableName
+    overwrite: bool
+    spec: Mapping[str, str | None]
+    columns: Sequence[str] | None
+    by_name: bool
+
+
+def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH that stands before it."""
+    overwrite = words.eat("OVERWRITE")
+    if not overwrite:
+        words.need("INTO")
+    words.eat("TABLE")
+    name = session.table_name(words.name())
+    spec = read_spec(words) if words.eat("PARTITION") else {}
+    if words.eat("IF", "NOT", "EXISTS"):
+        raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
+    columns: list[str] | None = None
+    by_name = words.eat("BY", "NAME")
+    if words.looks_at("(") and not _opens_query(words):
+        columns = words.items(words.identifier)
+    by_name = words.eat("BY", "NAME") or by_name
+    query = f"{ctes} {words.rest()}" if ctes else words.rest()
+    if not query:
+        words.fail("a query")
+    parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
+    return _run(session, parsed, query)
+
+
+def _opens_query(words: Words) -> bool:
+    at = 0
+    while words.word(at) == "(":
+        at += 1
+    return words.word(at) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+
+
+def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
+    table = session.open(parsed.name, to_write=True)
+    if parsed.name.system is not None:
+        raise AnalysisError(f"system table {parsed.name.system} cannot be written to")
+    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    fields = _targets(table, static, parsed.columns)
+    rows: pa.Table | None = None
+    if not parsed.by_name:
+        rows = literal_rows(query, fields, session.zone)
+    if rows is None:
+        frame = query_dataframe(session, _without_default(query))
+        if parsed.by_name:
+            table = _merged_schema(session, parsed.name, table, frame)
+            fields, frame = _by_name(table, static, frame)
+        rows = fetched(table, frame, fields)
+    rows = _with_static(table, rows, static)
+    keys = upsert_keys(table)
+    if keys and not parsed.overwrite:
+        null_checked(table, rows)
+        upsert(session, parsed.name, rows, keys)
+        return NOTHING
+    write(
+        session,
+        table,
+        rows,
+        overwrite=static if parsed.overwrite else None,
+    )
+    return NOTHING
+
+
+def _targets(
+    table: FileStoreTable, static: Mapping[str, object], columns: Sequence[str] | None
+) -> list[DataField]:
+    """The columns that the query's columns go to, by position."""
+    if columns is None:
+        return [f for f in table.schema.fields if f.name not in static]
+    by_name = {f.name.lower(): f for f in table.schema.fields}
+    found = []
+    for column in columns:
+        field = by_name.get(column.lower())
+        if field is None:
+            raise AnalysisError(
+                f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `{column}` cannot be "
+                f"resolved. Did you mean one of {', '.join(table.schema.names)}",
+                table=table.name,
+            )
+        if field in found:
+            raise AnalysisError(f"[DUPLICATE_KEY] Found duplicate column {column} in the list")
+        if field.name in static:
+            raise AnalysisError(
+                f"[STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST] Static partition column "
+                f"{column} is also specified in the column list"
+            )
+        found.append(field)
+    return found
+
+
+def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]) -> pa.Table:
+    """The rows of a DataFrame, its columns cast by position to the types of the fields.
+
+    AnalysisError if the numbers of columns differ.
+    """
+    if len(frame.columns) != len(fields):
+        raise AnalysisError(
+            f"[INSERT_COLUMN_ARITY_MISMATCH] Cannot write incompatible data for the table "
+            f"`{table.name}`, the number of data columns don't match with the table schema's: "
+            f"expected {len(fields)}, found {len(frame.columns)}",
+            table=table.name,
+        )
+    plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    cast = plain.selectExpr(
+        *(f"CAST(c{i} AS {read_schema_text(f.type)}) AS c{i}" for i, f in enumerate(fields))
+    )
+    found = cast.toArrow()
+    schema = arrow_schema(RowType(fields=tuple(fields)))
+    columns = [
+        _checked(found.column(i), f).cast(schema.field(i).type, safe=False)
+        for i, f in enumerate(fields)
+    ]
+    return pa.table(columns, names=[f.name for f in fields])
+
+
+def _checked(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
+    """CHAR padded; WriteRefused for texts that are longer than CHAR or VARCHAR allow."""
+    match field.type:
+        case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) if length:
+            column = column.cast(pa.string())
+            if length == 2**31 - 1:
+                return column
+            longest = pc.max(pc.utf8_length(column)).as_py() or 0
+            if longest > length:
+                trimmed = pc.utf8_rtrim(column, characters=" ")
+                if (pc.max(pc.utf8_length(trimmed)).as_py() or 0) > length:
+                    raise WriteRefused(
+                        f"[EXCEED_LIMIT_LENGTH] Exceeds char/varchar type length limitation: "
+                        f"{length} (column {field.name})"
+                    )
+                column = pc.utf8_slice_codeunits(column, 0, length)
+            if field.type.root is TypeRoot.CHAR:
+                return pc.utf8_rpad(column, width=length)
+    return column
+
+
+def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, object]) -> pa.Table:
+    for name, value in static.items():
+        field = table.schema.row_type.get(name)
+        assert field is not None
+        column = column_from_internal([value] * rows.num_rows, field.type.with_nullable(True))
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _without_default(query: str) -> str:
+    """The query with NULL for DEFAULT: what is null gets the default when it is written."""
+    words = Words(query)
+    pieces, done = [], 1
+    for i, token in enumerate(words.tokens):
+        words.at = i
+        if words.word() == "DEFAULT" and words.word(1) in (",", ")"):
+            pieces += [words.text[done : token.start], "NULL"]
+            done = token.end + 1
+    return "".join([*pieces, words.text[done:]])
+
+
+# --- by name ------------------------------------------------------------------------------------
+
+
+def _by_name(
+    table: FileStoreTable, static: Mapping[str, object], frame: DataFrame
+) -> tuple[list[DataField], DataFrame]:
+    """The fields that the query has, in its order, and its columns so."""
+    by_name = {f.name.lower(): f for f in table.schema.fields if f.name not in static}
+    lowered = [c.lower() for c in frame.columns]
+    start = f"Cannot write incompatible data for the table `{table.name}`, "
+    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
+    if repeated:
+        raise AnalysisError(f"{start}due to column name conflicts: {', '.join(repeated)}.")
+    if len(lowered) > len(by_name):
+        raise AnalysisError(
+            f"{start}the number of data columns don't match with the table schema's."
+        )
+    unknown = [c for c in lowered if c not in by_name]
+    if unknown:
+        names = ", ".join(f"`{c}`" for c in unknown)
+        raise AnalysisError(f"{start}due to unknown column names: {names}.")
+    for name, field in by_name.items():
+        if name not in lowered and not field.type.nullable and field.default_value is None:
+            raise AnalysisError(
+                f"{start}due to non-nullable column `{field.name}` has no specified value."
+            )
+    return [by_name[c] for c in lowered], frame
+
+
+def _merged_schema(
+    session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
+) -> FileStoreTable:
+    """The table with the query's new columns and wider types, under `write.merge-schema`."""
+    options = session.table_options(name)
+    if not parse_bool(options.get(_MERGE_SCHEMA, "false")):
+        return table
+    explicit = parse_bool(options.get(_EXPLICIT, "false"))
+    fields = {f.name.lower(): f for f in table.schema.fields}
+    changes: list[SchemaChange] = []
+    for column in frame.schema.fields:
+        new = read_type(Words(column.dataType.simpleString()))
+        old = fields.get(column.name.lower())
+        if old is None:
+            changes.append(AddColumn((column.name,), new))
+        elif (
+            isinstance(new, AtomicType)
+            and new != old.type.with_nullable(True)
+            and not can_cast(new, old.type.with_nullable(True), explicit=False)
+            and can_cast(old.type.with_nullable(True), new, explicit=explicit)
+        ):
+            changes.append(UpdateColumnType((old.name,), new))
+    if not changes:
+        return table
+    session.catalog.alter_table(name.identifier, changes, now_millis=session.env.now_millis())
+    return session.open(name, to_write=True)
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write(
+    session: SqlSession,
+    table: FileStoreTable,
+    rows: pa.Table,
+    kinds: Kinds | None = None,
+    *,
+    overwrite: Mapping[str, object] | None = None,
+) -> None:
+    """Commit the rows; with `overwrite`, in place of the partitions that agree with it.
+
+    Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
+    the new rows.  WriteRefused for a null in a NOT NULL column.
+    """
+    null_checked(table, rows)
+    if overwrite is None:
+        write_rows(table, rows, kinds, env=session.env)
+        return
+    dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+    schema = table.schema.with_options({_DYNAMIC: str(dynamic).lower()})
+    write_rows(replace(table, schema=schema), rows, env=session.env, partition=dict(overwrite))
+
+
+def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
+    """WriteRefused for a null in a NOT NULL column, AnalysisError if such a column is missing."""
+    for field in table.schema.fields:
+        if field.type.nullable:
+            continue
+        if field.name not in rows.schema.names:
+            if field.default_value is None:
+                raise AnalysisError(
+                    f"[INSERT_COLUMN_ARITY_MISMATCH] non-nullable column `{field.name}` of table "
+                    f"{table.name} has no specified value",
+                    table=table.name,
+                )
+        elif rows.column(field.name).null_count and field.default_value is None:
+            raise WriteRefused(
+                f"Cannot write null to non-null column({field.name})", table=table.name
+            )
+
+
+def create_as_select(
+    session: SqlSession,
+    name: TableName,
+    clauses: TableClauses,
+    query: str,
+    *,
+    replace_table: bool = False,
+) -> Result:
+    """CREATE TABLE AS: the table with the query's columns, then its rows."""
+    frame = query_dataframe(session, query)
+    columns = [
+        Column(f.name, read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())))
+        for f in frame.schema.fields
+    ]
+    if any(not isinstance(c, str) for c in clauses.partitioned_by):
+        raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
+    if replace_table and session.has_table(name):
+        rows = frame.toArrow()  # before the table that it may read is gone
+        session.catalog.drop_table(name.identifier)
+        frame = session.spark.createDataFrame(rows, schema=frame.schema)
+    make_table(session, name, columns, clauses)
+    table = session.open(name, to_write=True)
+    rows = fetched(table, frame, table.schema.fields)
+    if rows.num_rows:
+        write(session, table, rows)
+    return NOTHING

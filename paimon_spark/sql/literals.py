@@ -1,0 +1,159 @@
+"""Rows of literals as columns, without Spark: what most INSERT ... VALUES are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from paimon_core.types.arrow import column_from_internal
+from paimon_core.types.cast_text import parse_text
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+
+_INTEGERS = {
+    TypeRoot.TINYINT: 2**7,
+    TypeRoot.SMALLINT: 2**15,
+    TypeRoot.INT: 2**31,
+    TypeRoot.BIGINT: 2**63,
+}
+_STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_TYPED = {
+    "DATE": TypeRoot.DATE,
+    "TIMESTAMP": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMPTZ": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMPLTZ": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMPNTZ": TypeRoot.TIMESTAMP,
+}
+
+
+class NotLiteral(Exception):
+    """Something that Spark has to compute, or to refuse."""
+
+
+def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Table | None:
+    """The rows of `VALUES (..), (..)` or of a SELECT of literals, in the types of the fields.
+
+    None if Spark is needed: for expressions, conversions with rules of their own, and whatever it
+    would refuse.
+    """
+    try:
+        tree = parse_one(text, dialect="spark")
+        rows = [
+            [_value(node, f.type, zone) for node, f in zip(row, fields, strict=True)]
+            for row in _rows(tree)
+        ]
+        columns = [
+            column_from_internal([row[i] for row in rows], f.type.with_nullable(True))
+            for i, f in enumerate(fields)
+        ]
+    except (SqlglotError, NotLiteral, ValueError, ArithmeticError, pa.ArrowException):
+        return None
+    return pa.table(columns, names=[f.name for f in fields])
+
+
+def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
+    if isinstance(tree, exp.Values):
+        return [_cells(row) for row in tree.expressions]
+    if isinstance(tree, exp.Select) and {k for k, v in tree.args.items() if v} <= {
+        "expressions",
+        "kind",
+    }:
+        return [[e.this if isinstance(e, exp.Alias) else e for e in tree.expressions]]
+    raise NotLiteral
+
+
+def _cells(row: exp.Expr) -> list[exp.Expr]:
+    if isinstance(row, exp.Tuple):
+        return list(row.expressions)
+    return [row.this if isinstance(row, exp.Paren) else row]
+
+
+def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
+    match node:
+        case exp.Null():
+            return None
+        case exp.Column() if node.name.upper() == "DEFAULT" and not node.table:
+            return None  # nulls get the default when they are written
+        case exp.Var() if node.name.upper() == "DEFAULT":
+            return None
+        case exp.Paren():
+            return _value(node.this, target, zone)
+        case exp.Boolean() if target.root is TypeRoot.BOOLEAN:
+            return bool(node.this)
+        case exp.Literal() | exp.RawString() if isinstance(target, AtomicType):
+            if isinstance(node, exp.RawString) or node.is_string:
+                return _from_text(str(node.this), target, zone)
+            return _from_number(str(node.this), target)
+        case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            if isinstance(target, AtomicType):
+                return _from_number("-" + str(node.this.this), target)
+        case exp.HexString() if target.root in _BINARIES:
+            digits = f"{int(node.this):x}" if node.args.get("is_integer") else str(node.this)
+            return bytes.fromhex(digits)
+        case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
+            typed = _TYPED.get(node.to.this.name if hasattr(node.to.this, "name") else "")
+            if typed is target.root and isinstance(target, AtomicType):
+                return _from_text(str(node.this.this), target, zone)
+        case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
+            # 10L and the like; of other casts the rules are Spark's.
+            if target.kind in _INTEGERS and str(node.this.this).isdecimal():
+                return _from_number(str(node.this.this), target)
+        case exp.Array() if isinstance(target, ArrayType):
+            return [_value(e, target.element, zone) for e in node.expressions]
+        case exp.VarMap() | exp.Map() if isinstance(target, MapType):
+            keys, values = node.args["keys"].expressions, node.args["values"].expressions
+            return [
+                (_value(k, target.key, zone), _value(v, target.value, zone))
+                for k, v in zip(keys, values, strict=True)
+            ]
+        case exp.Struct() if isinstance(target, RowType):
+            parts = [e.expression if isinstance(e, exp.PropertyEQ) else e for e in node.expressions]
+            pairs = zip(parts, target.fields, strict=True)
+            return tuple(_value(e, f.type, zone) for e, f in pairs)
+    raise NotLiteral
+
+
+def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
+    if target.kind in _STRINGS:
+        if len(text) > (target.length or 0):
+            raise NotLiteral
+        return text.ljust(target.length or 0) if target.kind is TypeRoot.CHAR else text
+    if target.kind in _BINARIES:
+        return text.encode()
+    if target.kind in _TIMES and not text.strip().isdigit():
+        return parse_text(text, target, zone)
+    raise NotLiteral
+
+
+def _from_number(text: str, target: AtomicType) -> Any:
+    if target.kind in _INTEGERS:
+        number, limit = int(text), _INTEGERS[target.kind]
+        if not -limit <= number < limit:
+            raise NotLiteral
+        return number
+    if target.kind is TypeRoot.DECIMAL:
+        exact = Decimal(text)
+        value = exact.quantize(Decimal(1).scaleb(-(target.scale or 0)), ROUND_HALF_UP)
+        if len(value.as_tuple().digits) > (target.precision or 0):
+            raise NotLiteral
+        return value
+    if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
+        return float(text)
+    if target.kind in _STRINGS and text.lstrip("-").isdecimal() and text == str(int(text)):
+        return _from_text(text, target, UTC)
+    raise NotLiteral

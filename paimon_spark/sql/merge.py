@@ -1,0 +1,235 @@
+"""MERGE INTO: what is matched, not matched, and not matched by the source, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.insert import fetched, null_checked
+from paimon_spark.sql.queries import query_dataframe_of, register
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.row_level import (
+    Assignments,
+    aligned,
+    cast_text,
+    check_assignments,
+    quoted,
+    read_alias,
+    read_assignments,
+)
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
+from paimon_spark.sql.tokens import Words
+
+_ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
+_UPDATE_AFTER = 2
+
+
+class Case(Enum):
+    """Which rows a WHEN clause is about."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One WHEN: `assignments` None for a DELETE; `star` for UPDATE SET * and INSERT *."""
+
+    case: Case
+    condition: str
+    assignments: Assignments | None = None
+    star: bool = False
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What all clauses together do."""
+
+    removed: list[Numbers] = field(default_factory=list)
+    updated: list[pa.Table] = field(default_factory=list)
+    inserted: list[pa.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    target: Target
+    target_view: str
+    target_alias: str
+    source: str
+    source_alias: str
+    condition: str
+
+
+def merge(session: SqlSession, words: Words) -> Result:
+    """MERGE INTO target USING source ON condition WHEN ..."""
+    words.eat("WITH", "SCHEMA", "EVOLUTION")
+    words.need("INTO")
+    name = session.table_name(words.name())
+    target_alias = read_alias(words, "USING") or name.table
+    words.need("USING")
+    if words.looks_at("("):
+        source = f"({words.parenthesized()})"
+        source_alias = read_alias(words, "ON") or "__source"
+    else:
+        parts = words.name()
+        source = ".".join(quoted(p) for p in parts)
+        source_alias = read_alias(words, "ON") or parts[-1]
+    words.need("ON")
+    condition = words.expression("WHEN")
+    clauses = _clauses(words)
+    target = open_target(session, name, "MERGE")
+    view = register(session, target.dataframe())
+    plan = _Merge(target, view, target_alias, source, source_alias, condition)
+    for clause in clauses:
+        check_assignments(target, clause.assignments or ())
+    changes = _Changes()
+    for case in Case:
+        mine = [c for c in clauses if c.case is case]
+        if mine:
+            _collect(plan, case, mine, changes)
+    _commit(target, changes)
+    return NOTHING
+
+
+def _clauses(words: Words) -> list[Clause]:
+    found: list[Clause] = []
+    while words.eat("WHEN"):
+        case = Case.MATCHED
+        if words.eat("NOT"):
+            case = Case.NOT_MATCHED
+        words.need("MATCHED")
+        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
+            case = Case.NOT_MATCHED_BY_SOURCE
+        condition = words.expression("THEN") if words.eat("AND") else "true"
+        words.need("THEN")
+        found.append(_clause(words, case, condition))
+    words.end()
+    if not found:
+        words.fail("WHEN")
+    return found
+
+
+def _clause(words: Words, case: Case, condition: str) -> Clause:
+    if words.eat("INSERT") and case is Case.NOT_MATCHED:
+        if words.eat("*"):
+            return Clause(case=case, condition=condition, assignments=(), star=True)
+        columns = words.items(words.name)
+        words.need("VALUES")
+        values = words.items(lambda: words.expression(","))
+        if len(columns) != len(values):
+            words.fail("as many values as columns")
+        pairs = [(column[-1:], v) for column, v in zip(columns, values, strict=True)]
+        return Clause(case=case, condition=condition, assignments=pairs)
+    if case is not Case.NOT_MATCHED:
+        if words.eat("DELETE"):
+            return Clause(case=case, condition=condition)
+        if words.eat("UPDATE"):
+            words.need("SET")
+            if words.eat("*"):
+                return Clause(case=case, condition=condition, assignments=(), star=True)
+            return Clause(
+                case=case, condition=condition, assignments=read_assignments(words, "WHEN")
+            )
+    return words.fail("UPDATE, DELETE or INSERT")
+
+
+def _collect(plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes) -> None:
+    """Run the query of one case and note what its rows do."""
+    target = plan.target
+    actions = " ".join(f"WHEN {c.condition} THEN {i}" for i, c in enumerate(clauses))
+    values = [_values(plan, c) for c in clauses]
+    columns = ", ".join(
+        "CASE "
+        + " ".join(
+            f"WHEN {c.condition} THEN {v[f.name]}" for c, v in zip(clauses, values, strict=True)
+        )
+        + f" END AS {quoted(f.name)}"
+        for f in target.table.schema.fields
+    )
+    number = "CAST(NULL AS BIGINT)" if case is Case.NOT_MATCHED else ROW_NUMBER
+    ours = f"{plan.target_view} AS {quoted(plan.target_alias)}"
+    theirs = f"{plan.source} AS {quoted(plan.source_alias)}"
+    join = {
+        Case.MATCHED: f"{ours} JOIN {theirs}",
+        Case.NOT_MATCHED: f"{theirs} LEFT ANTI JOIN {ours}",
+        Case.NOT_MATCHED_BY_SOURCE: f"{ours} LEFT ANTI JOIN {theirs}",
+    }[case]
+    query = (
+        f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, {columns} "
+        f"FROM {join} ON {plan.condition}"
+    )
+    frame = query_dataframe_of(target.session, query, target.name)
+    fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
+    rows = fetched(target.table, frame.filter(f"{_ACTION.name} IS NOT NULL"), fields)
+    action = np.asarray(rows.column(1)).astype(np.int64)
+    if case is Case.NOT_MATCHED:
+        changes.inserted.append(rows.drop_columns([ROW_NUMBER, _ACTION.name]))
+        return
+    numbers = np.asarray(rows.column(0)).astype(np.int64)
+    deletes = np.array([c.assignments is None for c in clauses])[action]
+    only_delete = len(clauses) == 1 and clauses[0].assignments is None
+    if case is Case.MATCHED and len(np.unique(numbers)) != len(numbers) and not only_delete:
+        raise WriteRefused(
+            "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
+            "a single row from the target table with multiple rows of the source table "
+            "(match more than one source rows)",
+            table=target.table.name,
+        )
+    changes.removed.append(np.unique(numbers[deletes]))
+    updated = rows.filter(pa.array(~deletes)).drop_columns([_ACTION.name])
+    changes.updated.append(updated)
+
+
+def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
+    """The SQL of each column's value under a clause."""
+    fields = plan.target.table.schema.fields
+    if clause.star:
+        source = quoted(plan.source_alias)
+        return {f.name: cast_text(f"{source}.{quoted(f.name)}", f) for f in fields}
+    if clause.case is not Case.NOT_MATCHED:
+        return dict(aligned(plan.target, clause.assignments or (), plan.target_alias))
+    given = {path[0].lower(): v for path, v in clause.assignments or ()}
+    return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
+
+
+def _commit(target: Target, changes: _Changes) -> None:
+    keys = target.table.schema.primary_keys
+    removed = np.concatenate([np.empty(0, np.int64), *changes.removed])
+    updates = pa.concat_tables(changes.updated) if changes.updated else None
+    parts: list[pa.Table] = []
+    kinds: list[np.ndarray[tuple[int], np.dtype[np.int8]]] = []
+    if updates is not None:
+        numbers = np.asarray(updates.column(ROW_NUMBER)).astype(np.int64)
+        parts.append(updates.drop_columns([ROW_NUMBER]))
+        kinds.append(np.full(len(numbers), _UPDATE_AFTER, np.int8))
+        if keys:
+            _check_keys(target, numbers, parts[0])
+        else:
+            removed = np.concatenate([removed, numbers])
+    for inserted in changes.inserted:
+        parts.append(inserted)
+        kinds.append(np.zeros(inserted.num_rows, np.int8))
+    added = pa.concat_tables(parts) if parts else None
+    if added is not None:
+        null_checked(target.table, added)
+    target.commit(removed, added, np.concatenate(kinds) if kinds else None)
+
+
+def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:
+    before = target.rows.take(pa.array(numbers))
+    for key in target.table.schema.primary_keys:
+        if not before.column(key).combine_chunks().equals(rows.column(key).combine_chunks()):
+            raise UnsupportedFeature(
+                "updates of primary keys",
+                f"Can't update the primary key column {key} in update clause.",
+                table=target.table.name,
+            )

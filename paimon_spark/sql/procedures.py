@@ -1,0 +1,36 @@
+"""What `CALL` reaches: the jobs, through a protocol that `maintenance` fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from paimon_spark.sql.result import Result
+
+Given = Sequence[tuple[str | None, object]]
+"""Arguments in their order: the name, None for a positional one, and the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSite:
+    """Where a procedure is called: names without a database lie in `database`.
+
+    `options` are the session's dynamic options of the store and the tables.
+    """
+
+    warehouse: str
+    database: str
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+
+class Procedures(Protocol):
+    """Procedures by Paimon's names."""
+
+    def names(self) -> Sequence[str]:
+        """All procedures, sorted."""
+
+    def call(self, name: str, given: Given, site: CallSite) -> Result:
+        """Run the procedure.  AnalysisError if there is none of the name, or an argument is not
+        one of its; what the job raises otherwise.
+        """

@@ -1,0 +1,293 @@
+"""Queries: the Paimon tables of a statement become temporary views, the rest runs in Spark.
+
+sqlglot finds the names; the text stays as it was written, apart from them, so that Spark parses and
+names everything itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
+from paimon_spark.sql.dataframes import METADATA_COLUMNS, table_dataframe
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.result import Result
+from paimon_spark.sql.session import CATALOG, ZONE_KEY, SqlSession, TableName, not_found
+from paimon_spark.sql.table_functions import blank_options, replace_functions
+from paimon_spark.sql.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.values import json_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_VIEW: Final = "__paimon_"
+_TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+
+
+def query_dataframe(session: SqlSession, text: str) -> DataFrame:
+    """The query as a DataFrame, not yet run."""
+    return session.spark.sql(rewritten(session, text))
+
+
+def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
+    """A query over views of the target of a change, whose columns may be named DB.TABLE.COLUMN."""
+    known = {(target.database.lower(), target.table.lower())}
+    return session.spark.sql(rewritten(session, text, known_names=known))
+
+
+def run_query(session: SqlSession, text: str) -> Result:
+    """The query's rows."""
+    return collected(query_dataframe(session, text))
+
+
+def collected(frame: DataFrame) -> Result:
+    """The columns and rows of a DataFrame."""
+    columns = list(frame.columns)
+    plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
+    shown = plain.selectExpr(
+        *(
+            f"CAST({f.name} AS STRING) AS {f.name}" if _has_no_arrow(f.dataType) else f.name
+            for f in plain.schema.fields
+        )
+    )
+    zone = ZoneInfo(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
+    return Result(columns, json_rows(shown.toArrow(), zone))
+
+
+def _has_no_arrow(data_type: Any) -> bool:
+    return data_type.typeName() in ("variant", "void") or "interval" in data_type.simpleString()
+
+
+def register(session: SqlSession, frame: DataFrame) -> str:
+    """The name of a new temporary view of the DataFrame."""
+    session.registered += 1
+    view = f"{_VIEW}{session.registered}"
+    frame.createOrReplaceTempView(view)
+    return view
+
+
+def drop_registered(session: SqlSession, since: int) -> None:
+    """Drop the views that were registered after this many: their answers were collected."""
+    for number in range(since + 1, session.registered + 1):
+        session.spark.catalog.dropTempView(f"{_VIEW}{number}")
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Replacements in a text, by their places."""
+
+    text: str
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def put(self, start: int, end: int, new: str) -> None:
+        self.edits.append((start, end, new))
+
+    def applied(self) -> str:
+        pieces, done = [], 0
+        for start, end, new in sorted(self.edits):
+            pieces += [self.text[done:start], new]
+            done = end
+        return "".join([*pieces, self.text[done:]])
+
+
+def rewritten(
+    session: SqlSession,
+    text: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    known_names: Collection[tuple[str, str]] = (),
+) -> str:
+    """The query with views in place of Paimon tables; Spark's own names stay.
+
+    `options` hold for all tables of the query; `known_names` are databases and tables in lower case
+    that qualify columns although the query does not name them.
+    """
+    text = with_quoted_names(text)
+    text, for_all, for_one = blank_options(text)
+    text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
+    if Words(text).looks_at("TABLE"):
+        text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
+    try:
+        tree = parse_one(text, dialect="spark")
+    except SqlglotError as e:
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {_first_line(str(e))}") from e
+    if isinstance(tree, exp.Column | exp.Alias):
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{tree.name}'")
+    edits = _Edits(text)
+    views: dict[object, str] = {}
+    known: set[tuple[str, str]] = set(known_names)
+    with_metadata = any(c in text for c in METADATA_COLUMNS)
+    for node in tree.find_all(exp.Table):
+        if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
+            continue
+        parts = [p.name for p in node.parts]
+        start = node.parts[0].meta["start"]
+        end = node.parts[-1].meta["end"] + 1
+        if len(parts) == 1 and _is_cte(node, parts[0]):
+            continue
+        if len(parts) == 1 and parts[0].lower() in session.views:
+            inner = rewritten(session, session.views[parts[0].lower()], options)
+            edits.put(start, end, f"({inner})" + _alias(node, parts[-1]))
+            continue
+        name = _paimon_table(session, parts)
+        if name is None:
+            continue
+        known.add((name.database.lower(), parts[-1].lower()))
+        travel, end = _travel(session, text, end)
+        chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
+        view = _view_of(session, name, chosen, views, with_metadata=with_metadata)
+        edits.put(start, end, view + _alias(node, parts[-1]))
+    for column in tree.find_all(exp.Column):
+        _strip_database(column, known, edits)
+    if with_metadata:
+        _hide_metadata(text, edits)
+    return edits.applied()
+
+
+def _view_of(
+    session: SqlSession,
+    name: TableName,
+    options: Mapping[str, str],
+    views: dict[object, str],
+    *,
+    with_metadata: bool = False,
+) -> str:
+    key = (name, tuple(sorted(options.items())))
+    if key not in views:
+        frame = table_dataframe(session, name, dict(options), with_metadata=with_metadata)
+        views[key] = register(session, frame)
+    return views[key]
+
+
+def _alias(node: exp.Table, name: str) -> str:
+    """The table's own name as alias, where the query gives none and may."""
+    if node.args.get("alias") or node.args.get("sample"):
+        return ""
+    return " AS `" + name.replace("`", "``") + "`"
+
+
+def _is_cte(node: exp.Expr, name: str) -> bool:
+    """Whether a WITH in whose scope the node lies defines the name."""
+    inside: exp.Expr | None = node
+    while inside is not None:
+        parent = inside.parent
+        with_ = None if parent is None else parent.args.get("with_") or parent.args.get("with")
+        names = with_.expressions if with_ is not None and with_ is not inside else ()
+        if any(c.alias.lower() == name.lower() for c in names):
+            return True
+        if isinstance(parent, exp.With):
+            earlier = parent.expressions
+            at = next((i for i, c in enumerate(earlier) if c is inside), 0)
+            visible = earlier[: at + 1] if parent.args.get("recursive") else earlier[:at]
+            if any(c.alias.lower() == name.lower() for c in visible):
+                return True
+            # What the WITH belongs to does not see its names from in here.
+            inside = parent.parent
+            continue
+        inside = parent
+    return False
+
+
+def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
+    """The table of this name, None for what Spark shall find; AnalysisError for what is nowhere."""
+    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
+        return None
+    if len(parts) == 1 and parts[0].startswith(_VIEW):
+        return None
+    if len(parts) == 2 and not session.has_database(parts[0]):
+        if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
+            return None
+        session.need_database(parts[0])
+    name = session.table_name(parts)
+    if session.has_table(name):
+        return name
+    plain = len(parts) == 1 and "$" not in parts[0]
+    if plain and session.has_spark and session.spark.catalog.tableExists(parts[0]):
+        return None
+    raise not_found(name)
+
+
+def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
+    """Take the database (and catalog) off a column's name: views have neither."""
+    database = column.args.get("db")
+    table = column.args.get("table")
+    if database is None or table is None or "start" not in table.meta:
+        return
+    if (database.name.lower(), table.name.lower()) not in known:
+        return
+    first = column.args.get("catalog") or database
+    edits.put(first.meta["start"], table.meta["start"], "")
+
+
+def _hide_metadata(text: str, edits: _Edits) -> None:
+    """`*` means the table's own columns, not the hidden ones."""
+    words = Words(text)
+    hidden = ", ".join(METADATA_COLUMNS)
+    for i, token in enumerate(words.tokens):
+        if token.text == "*" and words.tokens[i - 1].text.upper() in ("SELECT", ",", "DISTINCT"):
+            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), f" EXCEPT ({hidden})")
+
+
+# --- time travel --------------------------------------------------------------------------------
+
+
+def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
+    """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
+    words = Words(text)
+    words.at = next(
+        (i for i, t in enumerate(words.tokens) if t.start >= end + len(START)), len(words.tokens)
+    )
+    words.eat("FOR")
+    kind = words.eat_any(*_TRAVEL)
+    if kind is None or not words.eat("AS", "OF"):
+        return {}, end
+    first = words.at
+    value: str | None = None
+    if words.is_string():
+        value = words.string()
+    elif words.word().isdecimal():
+        value = str(words.integer())
+    else:
+        words.identifier()
+        if words.is_string():
+            words.string()
+        elif words.looks_at("("):
+            words.parenthesized()
+    last = words.tokens[words.at - 1].end + 1
+    end = last - len(START)
+    if "VERSION" in kind:
+        if value is None:
+            raise AnalysisError("VERSION AS OF needs a number or a text")
+        return {"scan.version": value}, end
+    source = words.text[words.tokens[first].start : last]
+    return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _millis(session: SqlSession, value: str | None, source: str) -> int:
+    """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
+    if value is not None and value.isdecimal():
+        return int(value) * 1000
+    if value is None:
+        moment = session.spark.sql(f"SELECT unix_millis(CAST({source} AS TIMESTAMP))").first()
+        assert moment is not None
+        return int(moment[0])
+    try:
+        nanos = parse_sql_timestamp(value, 3)
+    except ValueError as e:
+        raise AnalysisError(
+            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is no timestamp"
+        ) from e
+    return local_to_utc(nanos, session.zone) // 1_000_000
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

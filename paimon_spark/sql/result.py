@@ -1,0 +1,18 @@
+"""What a statement answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Column names and rows of JSON values (`paimon_spark.sql.values`); empty for plain DDL."""
+
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = field(default_factory=tuple)
+
+
+NOTHING = Result()

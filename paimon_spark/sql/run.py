@@ -1,0 +1,227 @@
+"""Statements to the modules that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.environment import Environment, system_environment
+from paimon_core.errors import InvalidArgument
+from paimon_spark.sql import (
+    alter,
+    call,
+    ddl,
+    insert,
+    merge,
+    partitions,
+    row_level,
+    settings,
+    show,
+    views,
+)
+from paimon_spark.sql import tags as tag_statements
+from paimon_spark.sql.procedures import Procedures
+from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.splitter import split_statements
+from paimon_spark.sql.tokens import START, Words, with_quoted_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Run = Callable[[SqlSession, Words], Result]
+_DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
+_WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
+
+_SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
+    (("DATABASES",), show.show_databases),
+    (("SCHEMAS",), show.show_databases),
+    (("NAMESPACES",), show.show_databases),
+    (("TABLES",), show.show_tables),
+    (("VIEWS",), show.show_views),
+    (("TABLE", "EXTENDED"), show.show_table_extended),
+    (("CREATE", "TABLE"), show.show_create_table),
+    (("PARTITIONS",), partitions.show_partitions),
+    (("COLUMNS",), show.show_columns),
+    (("TBLPROPERTIES",), show.show_table_properties),
+    (("TAGS",), tag_statements.show_tags),
+    (("PROCEDURES",), call.show_procedures),
+)
+
+
+def execute(session: SqlSession, statement: str) -> Result:
+    """Run one statement.  PaimonError for what is refused here, Spark's errors from Spark."""
+    words = Words(with_quoted_names(statement))
+    before = session.registered
+    try:
+        own = _own(session, words)
+        return run_query(session, statement) if own is None else own
+    finally:
+        drop_registered(session, before)
+
+
+def _own(session: SqlSession, words: Words) -> Result | None:
+    """The result of a statement that is not a query, None for a query."""
+    match words.word():
+        case "USE":
+            return ddl.use(session, _after(words, 1))
+        case "SET":
+            return settings.set_statement(session, _after(words, 1).rest())
+        case "RESET":
+            return settings.reset_statement(session, _after(words, 1).rest())
+        case "SHOW":
+            return _show(session, _after(words, 1))
+        case "DESCRIBE" | "DESC":
+            return _describe(session, _after(words, 1))
+        case "CREATE" | "REPLACE":
+            return _create(session, words)
+        case "DROP":
+            return _drop(session, _after(words, 1))
+        case "ALTER":
+            return _alter(session, _after(words, 1))
+        case "INSERT":
+            return insert.insert(session, _after(words, 1))
+        case "TRUNCATE":
+            return partitions.truncate(session, _after(words, 1))
+        case "UPDATE":
+            return row_level.update(session, _after(words, 1))
+        case "DELETE":
+            return row_level.delete(session, _after(words, 1))
+        case "MERGE":
+            return merge.merge(session, _after(words, 1))
+        case "CALL":
+            return call.call_statement(session, _after(words, 1))
+        case "ANALYZE":
+            return views.analyze(session, _after(words, 1))
+        case "REFRESH":
+            return NOTHING
+        case "EXPLAIN":
+            return views.explain(session, _after(words, 1))
+        case "CACHE" | "UNCACHE" | "CLEAR":
+            return NOTHING
+        case "WITH":
+            return _with(session, words)
+    return None
+
+
+def _after(words: Words, count: int) -> Words:
+    words.at += count
+    return words
+
+
+def _show(session: SqlSession, words: Words) -> Result:
+    for first, run in _SHOW:
+        if words.eat(*first):
+            return run(session, words)
+    if words.eat_any("CURRENT"):
+        return Result(("catalog", "namespace"), [[CATALOG, session.database]])
+    return _by_spark(session, "SHOW " + words.rest())
+
+
+def _describe(session: SqlSession, words: Words) -> Result:
+    if words.eat_any(*_DATABASE):
+        return show.describe_database(session, words)
+    if words.word() in ("FUNCTION", "QUERY", "SELECT", "WITH", "VALUES"):
+        if not words.eat("QUERY") and words.word() == "FUNCTION":
+            return _by_spark(session, "DESCRIBE " + words.rest())
+        return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, words.rest()))
+    words.eat("TABLE")
+    if words.word() and words.word().lower() in session.views and words.word(1) == "":
+        text = rewritten(session, session.views[words.word().lower()])
+        return _by_spark(session, "DESCRIBE QUERY " + text)
+    return show.describe_table(session, words)
+
+
+def _by_spark(session: SqlSession, text: str) -> Result:
+    from paimon_spark.sql.queries import collected  # noqa: PLC0415 - one use
+
+    return collected(session.spark.sql(text))
+
+
+def _create(session: SqlSession, words: Words) -> Result:
+    replace = words.eat("CREATE", "OR", "REPLACE") or words.eat("REPLACE")
+    if not replace:
+        words.need("CREATE")
+    words.eat("EXTERNAL")
+    if words.eat_any(*_DATABASE):
+        return ddl.create_database(session, words)
+    if words.eat("TABLE"):
+        return ddl.create_table(session, words, replace_table=replace)
+    if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
+        return views.create_view(session, words, replace=replace)
+    return words.fail("DATABASE, TABLE or VIEW")
+
+
+def _drop(session: SqlSession, words: Words) -> Result:
+    if words.eat_any(*_DATABASE):
+        return ddl.drop_database(session, words)
+    if words.eat("TABLE"):
+        return ddl.drop_table(session, words)
+    if words.eat("VIEW"):
+        return views.drop_view(session, words)
+    return words.fail("DATABASE, TABLE or VIEW")
+
+
+def _alter(session: SqlSession, words: Words) -> Result:
+    if words.eat_any(*_DATABASE):
+        return alter.alter_database(session, words)
+    words.need("TABLE")
+    return alter.alter_table(session, words)
+
+
+def _with(session: SqlSession, words: Words) -> Result | None:
+    """WITH ... INSERT; None if a query follows the names."""
+    depth = 0
+    for i, token in enumerate(words.tokens):
+        if i == 0:
+            continue
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0 and token.text.upper() == "INSERT":
+            ctes = words.text[len(START) : token.start]
+            words.at = i + 1
+            return insert.insert(session, words, ctes=ctes)
+    return None
+
+
+def sql(
+    spark: SparkSession,
+    text: str,
+    *,
+    warehouse: str | None = None,
+    session: SqlSession | None = None,
+    procedures: Procedures | None = None,
+    env: Environment | None = None,
+) -> DataFrame:
+    """Run statements in a Spark session; the last one's answer as a DataFrame.
+
+    `warehouse` is that of the catalog `paimon` (default: Spark's
+    spark.sql.catalog.paimon.warehouse).  Pass the same `session` to keep the current database, SET
+    and temporary views from call to call.  InvalidArgument if no warehouse is known.
+    """
+    if session is None:
+        found = warehouse or spark.conf.get(_WAREHOUSE, None)
+        if not found:
+            raise InvalidArgument("no warehouse was given", next_step=f"set {_WAREHOUSE}")
+        session = SqlSession(
+            warehouse=found,
+            start_spark=lambda: spark,
+            env=env or system_environment(),
+            procedures=procedures,
+        )
+    frame: DataFrame | None = None
+    for statement in split_statements(text):
+        words = Words(with_quoted_names(statement))
+        own = _own(session, words)
+        if own is None:
+            frame = query_dataframe(session, statement)
+        elif own.rows:
+            rows = [[None if v is None else str(v) for v in row] for row in own.rows]
+            schema = ", ".join(f"`{c}` STRING" for c in own.columns)
+            frame = session.spark.createDataFrame(rows, schema=schema)
+        else:
+            schema = ", ".join(f"`{c}` STRING" for c in own.columns or ("result",))
+            frame = session.spark.createDataFrame([], schema=schema)
+    if frame is None:
+        raise InvalidArgument("there is no statement in the text")
+    return frame

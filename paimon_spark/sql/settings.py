@@ -1,0 +1,70 @@
+"""SET and RESET."""
+
+from __future__ import annotations
+
+import re
+
+from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import OPTION_PREFIX, ZONE_KEY, SqlSession
+
+_KEY_VALUE = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s=`]+)\s*=(.*)", re.DOTALL)
+_ZONE = re.compile(r"TIME\s+ZONE\s+(LOCAL|'[^']*'|\"[^\"]*\")\s*", re.IGNORECASE)
+_COLUMNS = ("key", "value")
+
+
+def set_statement(session: SqlSession, text: str) -> Result:
+    """SET, SET -v, SET key, SET key=value, SET TIME ZONE; `text` is what follows the word SET."""
+    text = text.strip()
+    zone = _ZONE.fullmatch(text)
+    if zone:
+        name = zone[1].strip("'\"")
+        if name.upper() == "LOCAL":
+            return reset_statement(session, ZONE_KEY)
+        return _set(session, ZONE_KEY, name)
+    if text in ("", "-v", "-V"):
+        return Result(_COLUMNS, [[k, v] for k, v in sorted(session.conf.items())])
+    assignment = _KEY_VALUE.fullmatch(text)
+    if assignment:
+        return _set(session, _unquoted(assignment[1]), _value(assignment[2]))
+    if re.fullmatch(r"`(?:[^`]|``)+`|\S+", text) is None:
+        raise SqlSyntaxError(
+            "[INVALID_SET_SYNTAX] Expected format is 'SET', 'SET key', or 'SET key=value'"
+        )
+    key = _unquoted(text)
+    return Result(_COLUMNS, [[key, _current(session, key)]])
+
+
+def reset_statement(session: SqlSession, text: str) -> Result:
+    """RESET or RESET key."""
+    key = _unquoted(text.strip())
+    keys = [key] if key else list(session.conf)
+    for one in keys:
+        session.conf.pop(one, None)
+        if session.has_spark and not one.startswith(OPTION_PREFIX):
+            session.spark.conf.unset(one)
+    return NOTHING
+
+
+def _set(session: SqlSession, key: str, value: str) -> Result:
+    if session.has_spark and not key.startswith(OPTION_PREFIX):
+        session.spark.conf.set(key, value)
+    session.conf[key] = value
+    return Result(_COLUMNS, [[key, value]])
+
+
+def _current(session: SqlSession, key: str) -> str:
+    if key in session.conf:
+        return session.conf[key]
+    if session.has_spark and not key.startswith(OPTION_PREFIX):
+        return str(session.spark.conf.get(key, "<undefined>"))
+    return "<undefined>"
+
+
+def _unquoted(key: str) -> str:
+    return key[1:-1].replace("``", "`") if key[:1] == "`" and key[-1:] == "`" else key
+
+
+def _value(text: str) -> str:
+    text = text.strip()
+    return text[1:-1].replace("``", "`") if len(text) > 1 and text[0] == text[-1] == "`" else text

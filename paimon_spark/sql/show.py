@@ -1,0 +1,299 @@
+"""SHOW and DESCRIBE, with the columns that Spark gives."""
+
+from __future__ import annotations
+
+import re
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.types.data_types import DataField
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.partitions import (
+    live_partitions,
+    matching,
+    partition_names,
+    read_spec,
+    spec_values,
+)
+from paimon_spark.sql.result import Result
+from paimon_spark.sql.session import CATALOG, SqlSession, TableName
+from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import catalog_text, simple_text
+
+_DESCRIBED = ("col_name", "data_type", "comment")
+_METADATA_COLUMNS = (
+    ("__paimon_file_path", "string"),
+    ("__paimon_row_index", "bigint"),
+    ("__paimon_partition", ""),
+    ("__paimon_bucket", "int"),
+)
+
+
+def matches(pattern: str | None, name: str) -> bool:
+    """Whether a name matches a pattern of SHOW: `*` for anything, `|` between alternatives."""
+    if pattern is None:
+        return True
+    parts = [p.strip().replace("*", ".*") for p in pattern.split("|")]
+    return any(re.fullmatch(p, name, re.IGNORECASE) for p in parts)
+
+
+def _like(words: Words) -> str | None:
+    words.eat("LIKE")
+    pattern = words.string() if words.is_string() else None
+    words.end()
+    return pattern
+
+
+def _database(session: SqlSession, words: Words) -> str:
+    if not words.eat_any("IN", "FROM"):
+        return session.database
+    database = session.database_name(words.name())
+    session.need_database(database)
+    return database
+
+
+def show_databases(session: SqlSession, words: Words) -> Result:
+    if words.eat_any("IN", "FROM"):
+        words.name()
+    pattern = _like(words)
+    names = session.catalog.list_databases()
+    return Result(("namespace",), [[n] for n in names if matches(pattern, n)])
+
+
+def show_tables(session: SqlSession, words: Words) -> Result:
+    """SHOW TABLES [IN db] [LIKE ..], temporary views included as in Spark."""
+    database = _database(session, words)
+    pattern = _like(words)
+    session.need_database(database)
+    tables = [t for t in session.catalog.list_tables(database) if matches(pattern, t)]
+    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    return Result(
+        ("namespace", "tableName", "isTemporary"),
+        [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
+    )
+
+
+def show_views(session: SqlSession, words: Words) -> Result:
+    _database(session, words)
+    pattern = _like(words)
+    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    return Result(("namespace", "viewName", "isTemporary"), [["", v, True] for v in views])
+
+
+def show_table_extended(session: SqlSession, words: Words) -> Result:
+    """SHOW TABLE EXTENDED [IN db] LIKE 'pattern' [PARTITION (..)]."""
+    database = _database(session, words)
+    words.need("LIKE")
+    pattern = words.string()
+    spec = read_spec(words) if words.eat("PARTITION") else None
+    words.end()
+    rows = []
+    for table_name in session.catalog.list_tables(database):
+        if not matches(pattern, table_name):
+            continue
+        table = session.open(TableName(database, table_name))
+        if spec is None:
+            lines = [f"{k}: {v}" for k, v in _information(table, database, table_name)]
+        else:
+            lines = _partition_information(session, table, spec)
+        rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
+    return Result(("namespace", "tableName", "isTemporary", "information"), rows)
+
+
+def _information(table: FileStoreTable, database: str, name: str) -> list[tuple[str, str]]:
+    found = [("Catalog", CATALOG), ("Namespace", database), ("Table", name), ("Type", "MANAGED")]
+    if table.schema.comment is not None:
+        found.append(("Comment", table.schema.comment))
+    found += [("Provider", "paimon"), ("Location", table.root)]
+    properties = ", ".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
+    found.append(("Table Properties", f"[{properties}]"))
+    if table.schema.partition_keys:
+        keys = ", ".join(f"`{k}`" for k in table.schema.partition_keys)
+        found.append(("Partition Columns", f"[{keys}]"))
+    fields = "".join(
+        f"\n |-- {f.name}: {simple_text(f.type)} (nullable = {str(f.type.nullable).lower()})"
+        for f in table.schema.fields
+    )
+    return [*found, ("Schema", "root" + fields)]
+
+
+def _partition_information(
+    session: SqlSession, table: FileStoreTable, spec: dict[str, str | None]
+) -> list[str]:
+    values = spec_values(session, table, spec)
+    if set(values) != set(table.schema.partition_keys):
+        raise AnalysisError(
+            "Partition spec is invalid. The spec must name all partition columns "
+            f"({', '.join(table.schema.partition_keys)})",
+            table=table.name,
+        )
+    if not matching(live_partitions(table), values):
+        shown = ", ".join(f"`{k}` = {v}" for k, v in spec.items())
+        raise AnalysisError(
+            f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({shown}) cannot be found in "
+            f"table {table.name}",
+            table=table.name,
+        )
+    names = partition_names(session, table, values).replace("/", ", ")
+    return [f"Partition Values: [{names}]", f"Location: {table.root}"]
+
+
+def show_columns(session: SqlSession, words: Words) -> Result:
+    """SHOW COLUMNS IN table [IN db]."""
+    if not words.eat_any("IN", "FROM"):
+        words.fail("IN or FROM")
+    parts = words.name()
+    if words.eat_any("IN", "FROM"):
+        parts = [*words.name(), parts[-1]]
+    words.end()
+    table = session.open(session.table_name(parts))
+    return Result(("column",), [[n] for n in table.schema.names])
+
+
+def show_table_properties(session: SqlSession, words: Words) -> Result:
+    """SHOW TBLPROPERTIES table [('key')]."""
+    name = session.table_name(words.name())
+    table = session.open(name)
+    properties = _properties(table)
+    if words.looks_at("("):
+        (key,) = words.items(
+            lambda: words.string() if words.is_string() else ".".join(words.name())
+        )
+        words.end()
+        missing = f"Table {CATALOG}.{name.identifier} does not have property: {key}"
+        return Result(("key", "value"), [[key, properties.get(key, missing)]])
+    words.end()
+    return Result(("key", "value"), [[k, v] for k, v in sorted(properties.items())])
+
+
+def _properties(table: FileStoreTable) -> dict[str, str]:
+    """Options as Java's SparkTable shows them: with the path and the primary key."""
+    found = {**table.options, "path": table.root}
+    if table.schema.primary_keys:
+        found["primary-key"] = ",".join(table.schema.primary_keys)
+    return found
+
+
+def show_create_table(session: SqlSession, words: Words) -> Result:
+    name = session.table_name(words.name())
+    words.eat("AS", "SERDE")
+    words.end()
+    table = session.open(name)
+    schema = table.schema
+    columns = ",\n  ".join(_column_text(f) for f in schema.fields)
+    lines = [f"CREATE TABLE {CATALOG}.{name.identifier} (\n  {columns})", "USING paimon"]
+    if schema.partition_keys:
+        lines.append(f"PARTITIONED BY ({', '.join(schema.partition_keys)})")
+    if schema.comment is not None:
+        lines.append(f"COMMENT {_quoted(schema.comment)}")
+    lines.append(f"LOCATION {_quoted(table.root)}")
+    properties = ",\n  ".join(
+        f"{_quoted(k)} = {_quoted(v)}" for k, v in sorted(_properties(table).items())
+    )
+    lines.append(f"TBLPROPERTIES (\n  {properties})")
+    return Result(("createtab_stmt",), [["\n".join(lines) + "\n"]])
+
+
+def _column_text(field: DataField) -> str:
+    text = f"{_name(field.name)} {catalog_text(field.type)}"
+    if not field.type.nullable:
+        text += " NOT NULL"
+    if field.default_value is not None:
+        text += f" DEFAULT {field.default_value}"
+    if field.description is not None:
+        text += f" COMMENT {_quoted(field.description)}"
+    return text
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def describe_table(session: SqlSession, words: Words) -> Result:
+    """DESCRIBE [TABLE] [EXTENDED | FORMATTED] table [PARTITION (..)] [column]."""
+    extended = bool(words.eat_any("EXTENDED", "FORMATTED"))
+    name = session.table_name(words.name())
+    table = session.open(name)
+    spec = read_spec(words) if words.eat("PARTITION") else None
+    if not words.done:
+        return _describe_column(table, ".".join(words.name()))
+    rows: list[list[str | None]] = [
+        [f.name, simple_text(f.type), f.description] for f in table.schema.fields
+    ]
+    partition_fields = table.schema.partition_type.fields
+    if partition_fields:
+        rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
+        rows += [[f.name, simple_text(f.type), f.description] for f in partition_fields]
+    if spec is not None:
+        rows += _described_partition(session, table, spec, name)
+    elif extended:
+        rows += _details(table)
+    return Result(_DESCRIBED, rows)
+
+
+def _describe_column(table: FileStoreTable, column: str) -> Result:
+    field = next((f for f in table.schema.fields if f.name.lower() == column.lower()), None)
+    if field is None:
+        raise AnalysisError(
+            f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `{column}` cannot be resolved. "
+            f"Did you mean one of {', '.join(table.schema.names)}",
+            table=table.name,
+        )
+    return Result(
+        ("info_name", "info_value"),
+        [
+            ["col_name", field.name],
+            ["data_type", simple_text(field.type)],
+            ["comment", field.description or "NULL"],
+        ],
+    )
+
+
+def _details(table: FileStoreTable) -> list[list[str | None]]:
+    partition_type = ",".join(
+        f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
+    )
+    rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
+    rows += [[n, t or f"struct<{partition_type}>", None] for n, t in _METADATA_COLUMNS]
+    rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
+    rows += [["Name", f"{CATALOG}.{table.name}", ""], ["Type", "MANAGED", ""]]
+    if table.schema.comment is not None:
+        rows.append(["Comment", table.schema.comment, ""])
+    rows += [["Location", table.root, ""], ["Provider", "paimon", ""]]
+    properties = ",".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
+    rows.append(["Table Properties", f"[{properties}]", ""])
+    defaults = [f for f in table.schema.fields if f.default_value is not None]
+    if defaults:
+        rows += [["", "", ""], ["# Column Default Values", "", ""]]
+        rows += [[f.name, simple_text(f.type), f.default_value] for f in defaults]
+    return rows
+
+
+def _described_partition(
+    session: SqlSession, table: FileStoreTable, spec: dict[str, str | None], name: TableName
+) -> list[list[str | None]]:
+    lines = _partition_information(session, table, spec)
+    rows: list[list[str | None]] = [["", "", ""], ["# Detailed Partition Information", "", ""]]
+    rows += [["Database", name.database, ""], ["Table", name.table, ""]]
+    rows += [[*line.split(": ", 1), ""] for line in lines]
+    return rows
+
+
+def describe_database(session: SqlSession, words: Words) -> Result:
+    """DESCRIBE DATABASE [EXTENDED] name."""
+    words.eat("EXTENDED")
+    database = session.database_name(words.name())
+    words.end()
+    session.need_database(database)
+    location = session.catalog.table_path(f"{database}.t").rpartition("/")[0]
+    return Result(
+        ("info_name", "info_value"),
+        [
+            ["Catalog Name", CATALOG],
+            ["Namespace Name", database],
+            ["Location", location],
+        ],
+    )

@@ -1,0 +1,252 @@
+"""The words of a statement, read one after another.
+
+Statements that Spark's parser cannot pass on (DDL, DML, CALL) have a small grammar, which is read
+here from sqlglot's tokens; expressions and queries inside of them stay text, for Spark to parse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from paimon_spark.sql.errors import SqlSyntaxError
+
+_T = TypeVar("_T")
+_OPEN = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1}
+_CLOSE = {TokenType.R_PAREN: 1, TokenType.R_BRACKET: 1, TokenType.R_BRACE: 1}
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
+
+
+START = "("
+"""Stands before each text that is tokenized: sqlglot reads some first words, as CALL, as a command
+whose rest is one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, sign or quoted text; `end` is the place of its last character."""
+
+    token_type: TokenType
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of START and the text; SqlSyntaxError for an open quote or comment."""
+    try:
+        found = list(Spark().tokenize(START + text))
+    except SqlglotError as e:
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {e}") from e
+    tokens: list[Token] = []
+    for one in found:
+        if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
+            tokens.append(Token(one.token_type, one.text, one.start, one.end))
+            continue
+        # sqlglot has words of several words, as PARTITIONED BY.
+        for word in re.finditer(r"\S+", (START + text)[one.start : one.end + 1]):
+            start = one.start + word.start()
+            tokens.append(Token(one.token_type, word.group(), start, one.start + word.end() - 1))
+    return tokens
+
+
+def with_quoted_names(text: str) -> str:
+    """The text with names such as t$snapshots in backquotes, where they have none."""
+    tokens = tokenize(text)
+    text = START + text
+    pieces: list[str] = []
+    done, at = len(START), 1
+    while at < len(tokens):
+        last = at
+        while _continues(tokens, last):
+            last += 2
+        first = tokens[at]
+        if last > at and first.token_type not in _TEXTS:
+            pieces += [text[done : first.start], "`", text[first.start : tokens[last].end + 1], "`"]
+            done = tokens[last].end + 1
+        at = last + 1
+    return "".join([*pieces, text[done:]])
+
+
+def _continues(tokens: list[Token], at: int) -> bool:
+    """Whether `$name` follows without a space."""
+    if at + 2 >= len(tokens):
+        return False
+    name, dollar, more = tokens[at : at + 3]
+    return (
+        dollar.text == "$"
+        and dollar.token_type not in _TEXTS
+        and name.end + 1 == dollar.start
+        and dollar.end + 1 == more.start
+        and (name.text[:1].isalnum() or name.text[:1] == "_")
+    )
+
+
+class Words:
+    """A cursor over the tokens of one statement."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = tokenize(text)
+        self.text = START + text
+        self.at = 1
+
+    @property
+    def done(self) -> bool:
+        """Whether all words were read."""
+        return self.at >= len(self.tokens)
+
+    def fail(self, expected: str = "") -> NoReturn:
+        """Raise SqlSyntaxError at the current word."""
+        near = "end of input" if self.done else f"'{self.tokens[self.at].text}'"
+        hint = f": expected {expected}" if expected else ""
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}{hint}")
+
+    def word(self, offset: int = 0) -> str:
+        """The word at the cursor in capitals; "" for quoted texts and at the end."""
+        if self.at + offset >= len(self.tokens):
+            return ""
+        token = self.tokens[self.at + offset]
+        return "" if token.token_type in _TEXTS else token.text.upper()
+
+    def looks_at(self, *words: str) -> bool:
+        return all(self.word(i) == w for i, w in enumerate(words))
+
+    def eat(self, *words: str) -> bool:
+        """Pass over these words if they come next."""
+        if not self.looks_at(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def eat_any(self, *words: str) -> str | None:
+        """Pass over the next word if it is one of these, and return it."""
+        found = self.word()
+        if found and found in words:
+            self.at += 1
+            return found
+        return None
+
+    def need(self, *words: str) -> None:
+        if not self.eat(*words):
+            self.fail(" ".join(words))
+
+    def end(self) -> None:
+        if not self.done:
+            self.fail("the end of the statement")
+
+    # --- parts ---
+
+    def identifier(self) -> str:
+        """A name, quoted or not; a bare one may hold dashes, `TAG-1`, only if quoted."""
+        if self.done:
+            self.fail("a name")
+        token = self.tokens[self.at]
+        if token.token_type is TokenType.IDENTIFIER:
+            self.at += 1
+            return token.text
+        if token.token_type in _TEXTS or not (token.text[:1].isalnum() or token.text[:1] == "_"):
+            self.fail("a name")
+        start = token.start
+        self.at += 1
+        # `1d` and `5L` are several tokens at one place.
+        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
+            self.at += 1
+        return self.text[start : self.tokens[self.at - 1].end + 1]
+
+    def name(self) -> list[str]:
+        """The parts of a name with dots."""
+        parts = [self.identifier()]
+        while True:
+            if self.eat("."):
+                parts.append(self.identifier())
+            else:
+                return parts
+
+    def string(self) -> str:
+        """A quoted text; several in a row are one, as in Spark."""
+        if self.done or not self.is_string():
+            self.fail("a text in quotes")
+        parts = []
+        while self.is_string():
+            parts.append(self.tokens[self.at].text)
+            self.at += 1
+        return "".join(parts)
+
+    def is_string(self) -> bool:
+        return not self.done and self.tokens[self.at].token_type in (
+            TokenType.STRING,
+            TokenType.RAW_STRING,
+        )
+
+    def integer(self) -> int:
+        if self.done or not self.tokens[self.at].text.isdecimal():
+            self.fail("a whole number")
+        return int(self.identifier().rstrip("lL"))
+
+    def items(self, read: Callable[[], _T]) -> list[_T]:
+        """What stands in parentheses, separated by commas."""
+        self.need("(")
+        found: list[_T] = []
+        if self.eat(")"):
+            return found
+        while True:
+            found.append(read())
+            if self.eat(")"):
+                return found
+            self.need(",")
+
+    # --- text ---
+
+    def rest(self) -> str:
+        """The text from the cursor to the end of the statement."""
+        found = "" if self.done else self.text[self.tokens[self.at].start :]
+        self.at = len(self.tokens)
+        return found
+
+    def expression(self, *stops: str) -> str:
+        """The text up to one of these words, outside parentheses and CASE ... END."""
+        first, depth, cases = self.at, 0, 0
+        while not self.done:
+            word, kind = self.word(), self.tokens[self.at].token_type
+            if depth == 0 and cases == 0 and word in stops and self.at >= first:
+                break
+            if kind in _OPEN:
+                depth += 1
+            elif kind in _CLOSE:
+                if depth == 0:
+                    break
+                depth -= 1
+            elif word == "CASE":
+                cases += 1
+            elif word == "END" and cases:
+                cases -= 1
+            self.at += 1
+        if self.at == first:
+            self.fail("an expression")
+        return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
+
+    def parenthesized(self) -> str:
+        """The text between the parentheses that come next."""
+        self.need("(")
+        if self.eat(")"):
+            return ""
+        first = self.at
+        depth = 0
+        while not self.done:
+            kind = self.tokens[self.at].token_type
+            if kind in _CLOSE:
+                if depth == 0:
+                    break
+                depth -= 1
+            elif kind in _OPEN:
+                depth += 1
+            self.at += 1
+        found = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
+        self.need(")")
+        return found

@@ -1,0 +1,105 @@
+"""Temporary views, EXPLAIN and ANALYZE."""
+
+from __future__ import annotations
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.call import call_procedure
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.queries import collected, query_dataframe, rewritten
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, not_found
+from paimon_spark.sql.tokens import Words
+
+
+def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
+    """CREATE [OR REPLACE] TEMPORARY VIEW name [(columns)] AS query.
+
+    The session keeps the text: each use of the view reads its tables as they are then.
+    """
+    words.eat("GLOBAL")
+    temporary = words.eat_any("TEMPORARY", "TEMP")
+    words.need("VIEW")
+    if not temporary:
+        raise UnsupportedFeature(
+            "views in a filesystem catalog",
+            "a filesystem catalog does not support views",
+            next_step="create a TEMPORARY view",
+        )
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    parts = words.name()
+    if len(parts) != 1:
+        raise AnalysisError(
+            f"[TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS] {'.'.join(parts)}: a temporary view has no "
+            "database"
+        )
+    columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
+    if words.eat("COMMENT"):
+        words.string()
+    words.need("AS")
+    query = words.rest()
+    key = parts[0].lower()
+    if key in session.views and not replace:
+        if if_not_exists:
+            return NOTHING
+        raise AnalysisError(
+            f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create the temporary view `{parts[0]}` "
+            "because it already exists"
+        )
+    found = query_dataframe(session, query).columns
+    if columns:
+        if len(columns) != len(found):
+            raise AnalysisError(
+                f"[CREATE_VIEW_COLUMN_ARITY_MISMATCH] view {parts[0]}: {len(columns)} columns are "
+                f"named, the query has {len(found)}"
+            )
+        names = ", ".join("`" + c.replace("`", "``") + "`" for c in columns)
+        query = f"SELECT * FROM ({query}) AS __view({names})"
+    session.views[key] = query
+    return NOTHING
+
+
+def _column(words: Words) -> str:
+    name = words.identifier()
+    if words.eat("COMMENT"):
+        words.string()
+    return name
+
+
+def drop_view(session: SqlSession, words: Words) -> Result:
+    """DROP VIEW [IF EXISTS] name."""
+    if_exists = words.eat("IF", "EXISTS")
+    parts = words.name()
+    words.end()
+    if session.views.pop(parts[-1].lower(), None) is None and not if_exists:
+        raise not_found(session.table_name(parts))
+    return NOTHING
+
+
+def explain(session: SqlSession, words: Words) -> Result:
+    """EXPLAIN of a query."""
+    mode = words.eat_any("EXTENDED", "CODEGEN", "COST", "FORMATTED") or ""
+    return collected(session.spark.sql(f"EXPLAIN {mode} {rewritten(session, words.rest())}"))
+
+
+def analyze(session: SqlSession, words: Words) -> Result:
+    """ANALYZE TABLE name COMPUTE STATISTICS [NOSCAN] [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
+    words.need("TABLE")
+    name = session.table_name(words.name())
+    if words.looks_at("PARTITION"):
+        raise UnsupportedFeature("ANALYZE TABLE ... PARTITION", table=name.identifier)
+    words.need("COMPUTE", "STATISTICS")
+    given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    if words.eat("FOR", "ALL", "COLUMNS"):
+        given.append(("all_columns", True))
+    elif words.eat("FOR", "COLUMNS"):
+        columns = [words.identifier()]
+        while words.eat(","):
+            columns.append(words.identifier())
+        given.append(("columns", ",".join(columns)))
+    words.eat("NOSCAN")
+    words.end()
+    table = session.open(name)
+    if table.snapshots.latest() is None:
+        return NOTHING
+    call_procedure(session, "analyze", given)
+    return NOTHING

@@ -1,0 +1,181 @@
+"""SQL on a real Spark: the tour of docs/sql.md, queries, and changes that Spark computes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.run import execute
+from paimon_spark.sql.run import sql as sql_function
+from paimon_spark.sql.splitter import split_statements
+
+pytestmark = pytest.mark.spark
+
+TOUR = Path(__file__).parents[2] / "docs" / "sql.md"
+BLOCK = re.compile(r"^```(sql|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    started = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def sql(tmp_path: Path, spark: Any) -> Sql:
+    return Sql(tmp_path, spark)
+
+
+def test_the_tour(sql: Sql) -> None:
+    answer = ""
+    compared = 0
+    for kind, text in BLOCK.findall(TOUR.read_text("utf-8")):
+        if kind == "text":
+            assert answer == text
+            compared += 1
+            continue
+        for statement in split_statements(text):
+            found = execute(sql.session, statement)
+            rows = [[v if isinstance(v, str) else json.dumps(v) for v in row] for row in found.rows]
+            answer = "".join("\t".join(row) + "\n" for row in [found.columns, *rows])
+    assert compared > 10
+
+
+def test_names_in_queries(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    sql("CREATE DATABASE d; CREATE TABLE d.t (id INT, w STRING); INSERT INTO d.t VALUES (2, 'x')")
+    assert sql("SELECT default.t.v, x.w FROM default.t JOIN paimon.d.t x ON t.id = x.id") == [
+        ["b", "x"]
+    ]
+    assert sql("WITH t AS (SELECT max(id) AS m FROM t) SELECT m FROM t") == [[2]]
+    assert sql("SELECT (SELECT count(*) FROM d.t) AS n, 't' AS t FROM t LIMIT 1") == [[1, "t"]]
+    sql("CREATE TEMPORARY VIEW v AS SELECT id FROM t; INSERT INTO t VALUES (3, 'c')")
+    assert sql("SELECT count(*) FROM v") == [[3]]
+    assert sql("SHOW VIEWS") == [["", "v", True]]
+    sql("DROP VIEW v")
+    assert sql("SELECT id FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */ ORDER BY id") == [
+        [1],
+        [2],
+    ]
+    assert sql("SELECT id FROM t WITH ('scan.snapshot-id' = '1') WHERE id > 1") == [[2]]
+    assert sql("FROM t SELECT max(id)") == [[3]]
+    assert sql("SELECT *, __paimon_bucket FROM t WHERE id = 3") == [[3, "c", 0]]
+
+
+def test_values_as_json(sql: Sql) -> None:
+    assert sql("""
+        SELECT timestamp '2024-01-31 12:34:56.120', date '2024-01-31', 1.50BD, X'0aff',
+               array(1, NULL), map('k', 1), named_struct('a', 1, 'b', 'x'), double('NaN'),
+               interval '1' day, cast(1.1 AS float), NULL
+    """) == [
+        [
+            "2024-01-31 12:34:56.12",
+            "2024-01-31",
+            "1.50",
+            "0aff",
+            [1, None],
+            [["k", 1]],
+            [1, "x"],
+            "NaN",
+            "INTERVAL '1' DAY",
+            1.1,
+            None,
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "'primary-key' = 'a', 'bucket' = '2'",
+        "'bucket' = '-1'",
+        "'deletion-vectors.enabled' = 'true'",
+        "'bucket' = '2', 'bucket-key' = 'a'",
+    ],
+)
+def test_changes(sql: Sql, properties: str) -> None:
+    sql(f"CREATE TABLE t (a INT, b INT, c STRING, s STRUCT<x: INT>) TBLPROPERTIES ({properties})")
+    sql("INSERT INTO t SELECT id, id * 10, concat('c', id), named_struct('x', id) FROM range(1, 6)")
+    sql("UPDATE t SET b = b + 1, s.x = 0 WHERE a IN (SELECT 1 UNION SELECT 2)")
+    assert sql("SELECT b, s.x FROM t WHERE a < 4 ORDER BY a") == [[11, 0], [21, 0], [30, 3]]
+    sql("DELETE FROM t WHERE length(c) = 2 AND a = 2")
+    sql("CREATE TABLE src (a INT, b INT, c STRING, s STRUCT<x: INT>)")
+    sql("INSERT INTO src VALUES (1, 100, 'n1', NULL), (3, 300, 'n3', NULL), (9, 900, 'n9', NULL)")
+    sql("INSERT INTO src VALUES (8, 800, 'n8', NULL)")
+    sql("""
+        MERGE INTO t USING src ON t.a = src.a
+        WHEN MATCHED AND t.a = 3 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET c = CASE WHEN src.b > 1 THEN src.c ELSE '' END
+        WHEN NOT MATCHED AND a > 8 THEN INSERT (a, b) VALUES (a, b * 2)
+        WHEN NOT MATCHED THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE AND t.a = 5 THEN UPDATE SET b = -1
+    """)
+    assert sql("SELECT a, b, c FROM t ORDER BY a") == [
+        [1, 11, "n1"],
+        [4, 40, "c4"],
+        [5, -1, "c5"],
+        [8, 800, "n8"],
+        [9, 1800, None],
+    ]
+    with pytest.raises(WriteRefused, match="MERGE_CARDINALITY_VIOLATION"):
+        sql("""
+            MERGE INTO t USING (SELECT 1 AS a UNION ALL SELECT 1) s ON t.a = s.a
+            WHEN MATCHED THEN UPDATE SET b = 0
+        """)
+
+
+def test_characters_and_clocks(sql: Sql) -> None:
+    sql("CREATE TABLE t (a CHAR(4), b VARCHAR(2), ts TIMESTAMP, n TIMESTAMP_NTZ)")
+    sql("SET TIME ZONE 'Asia/Shanghai'")
+    sql("INSERT INTO t SELECT 'x', 'y', timestamp '2024-01-01 08:00:00', '2024-01-01 08:00:00'")
+    assert sql("SELECT * FROM t WHERE a = 'x'") == [
+        ["x   ", "y", "2024-01-01 08:00:00", "2024-01-01 08:00:00"]
+    ]
+    sql("UPDATE t SET b = 'z' WHERE a = 'x' AND ts = timestamp '2024-01-01 08:00:00'")
+    sql("SET TIME ZONE 'UTC'")
+    assert sql("SELECT b, ts, n FROM t") == [["z", "2024-01-01 00:00:00", "2024-01-01 08:00:00"]]
+    with pytest.raises(WriteRefused, match="EXCEED_LIMIT_LENGTH"):
+        sql("INSERT INTO t (b) VALUES ('abc')")
+    sql("CREATE TABLE u AS SELECT a, b FROM t")
+    assert [row[1] for row in sql("DESC u")] == ["char(4)", "varchar(2)"]
+
+
+def test_inserting_by_name_merges_the_schema(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, '1')")
+    sql("SET `spark.paimon.write.merge-schema` = true")
+    sql("INSERT INTO t BY NAME SELECT 3L AS a, '3' AS b, 3 AS c")
+    assert sql("SELECT * FROM t ORDER BY a") == [[1, "1", None], [3, "3", 3]]
+    assert sql("DESC t a")[1] == ["data_type", "bigint"]
+
+
+def test_tables_from_queries(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, d DATE); INSERT INTO t VALUES (1, date '2024-01-01')")
+    sql(
+        "CREATE TABLE u PARTITIONED BY (d) TBLPROPERTIES ('primary-key' = 'a,d') AS SELECT * FROM t"
+    )
+    assert sql("SELECT * FROM u WHERE d = sys.max_pt('u')") == [[1, "2024-01-01"]]
+    sql("CREATE OR REPLACE TABLE t AS SELECT a + 1 AS a FROM t")
+    assert sql("SELECT * FROM t") == [[2]]
+    sql("WITH x AS (SELECT 5 AS a) INSERT INTO t SELECT a FROM x")
+    assert sql("SELECT * FROM t ORDER BY a") == [[2], [5]]
+
+
+def test_from_python(spark: Any, tmp_path: Path) -> None:
+    text = "CREATE TABLE t (a INT); INSERT INTO t VALUES (1); SELECT a + 1 AS b FROM t"
+    frame = sql_function(spark, text, warehouse=str(tmp_path))
+    assert frame.collect()[0].b == 2

@@ -1,0 +1,194 @@
+"""Statements that start no Spark: DDL, SHOW, CALL, and INSERT of literals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import caretaker
+from sql_sessions import Sql
+
+from paimon_core.errors import PaimonError
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_spark.sql.errors import error_type
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Sql:
+    return Sql(tmp_path)
+
+
+def rows_of(sql: Sql, table: str) -> list[list[object]]:
+    found = batch_scan_of(sql.session.catalog.get_table(f"default.{table}"))
+    rows = [r for b in read_batch(found) for r in b.drop_columns(["_VALUE_KIND"]).to_pylist()]
+    return sorted(([*row.values()] for row in rows), key=str)
+
+
+def refused(sql: Sql, statement: str) -> tuple[str, str]:
+    with pytest.raises(PaimonError) as caught:
+        sql(statement)
+    return error_type(caught.value), str(caught.value)
+
+
+def test_a_table_from_creation_to_drop(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (id BIGINT NOT NULL, name STRING COMMENT 'n', c CHAR(3) DEFAULT 'x',
+                        s STRUCT<a: INT, b: ARRAY<STRING>>)
+        COMMENT 'mine' PARTITIONED BY (dt DATE) TBLPROPERTIES ('primary-key' = 'id,dt', 'a.b' = 1)
+    """)
+    assert sql("DESC t")[:4] == [
+        ["id", "bigint", None],
+        ["name", "string", "n"],
+        ["c", "char(3)", None],
+        ["s", "struct<a:int,b:array<string>>", None],
+    ]
+    (created,) = sql("SHOW CREATE TABLE t")
+    for text in ("dt DATE NOT NULL", "PARTITIONED BY (dt)", "COMMENT 'mine'", "DEFAULT 'x'"):
+        assert text in created[0]
+    assert ["primary-key", "id,dt"] in sql("SHOW TBLPROPERTIES t")
+    assert sql("SHOW COLUMNS IN t") == [["id"], ["name"], ["c"], ["s"], ["dt"]]
+    assert "ALREADY_EXISTS" in refused(sql, "CREATE TABLE t (a INT)")[1]
+    sql("CREATE TABLE IF NOT EXISTS t (a INT); CREATE TABLE u LIKE t")
+    assert sql("SHOW TABLES") == [["default", "t", False], ["default", "u", False]]
+    sql("DROP TABLE t; DROP TABLE IF EXISTS t")
+    assert refused(sql, "DROP TABLE t")[0] == "AnalysisException"
+    assert sql("SHOW TABLES LIKE 't*|u'") == [["default", "u", False]]
+
+
+def test_databases(sql: Sql) -> None:
+    sql("CREATE DATABASE a; CREATE SCHEMA IF NOT EXISTS a; USE a; CREATE TABLE t (x INT)")
+    assert sql("SHOW CURRENT NAMESPACE") == [["paimon", "a"]]
+    assert sql("SHOW DATABASES LIKE 'a*'") == [["a"]]
+    assert "SCHEMA_NOT_EMPTY" in refused(sql, "DROP DATABASE a")[1]
+    sql("USE paimon.default; DROP DATABASE a CASCADE; DROP DATABASE IF EXISTS a")
+    assert "SCHEMA_NOT_FOUND" in refused(sql, "USE a")[1]
+
+
+def test_altering(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, s STRUCT<x: INT>, v ARRAY<STRUCT<f: INT>>)")
+    sql("ALTER TABLE t ADD COLUMNS (b INT COMMENT 'bb', c STRING)")
+    sql("ALTER TABLE t ADD COLUMN s.y STRING; ALTER TABLE t ADD COLUMN v.element.g INT")
+    sql("ALTER TABLE t ALTER COLUMN a TYPE BIGINT; ALTER TABLE t RENAME COLUMN c TO cc")
+    sql("ALTER TABLE t DROP COLUMN b; ALTER TABLE t ALTER COLUMN cc FIRST")
+    assert sql("DESC t") == [
+        ["cc", "string", None],
+        ["a", "bigint", None],
+        ["s", "struct<x:int,y:string>", None],
+        ["v", "array<struct<f:int,g:int>>", None],
+    ]
+    sql("ALTER TABLE t SET TBLPROPERTIES ('write-only' = 'true', 'comment' = 'c')")
+    assert ["write-only", "true"] in sql("SHOW TBLPROPERTIES t")
+    sql("ALTER TABLE t UNSET TBLPROPERTIES ('write-only'); ALTER TABLE t RENAME TO t2")
+    assert sql("SHOW TBLPROPERTIES t2 ('write-only')")[0][1].endswith("write-only")
+    for statement, text in (
+        ("ALTER TABLE t2 SET TBLPROPERTIES ('primary-key' = 'a')", "Alter primary key"),
+        ("ALTER TABLE t2 ADD COLUMN d INT DEFAULT 5", "default"),
+        ("ALTER TABLE t2 DROP COLUMN nope", "nope"),
+        ("ALTER TABLE nope DROP COLUMN a", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("ALTER TABLE t2 ADD COLUMN a INT", "already exists"),
+    ):
+        assert text in refused(sql, statement)[1]
+
+
+def test_rows_of_literals(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, b STRING DEFAULT 'd', m MAP<STRING, INT>, x DECIMAL(5, 2))")
+    sql("INSERT INTO t VALUES (1, 'x', map('k', 1), 1.555), (-2, DEFAULT, NULL, 2)")
+    sql("INSERT INTO t (x, a) VALUES (7, 3)")
+    assert [row[:2] for row in rows_of(sql, "t")] == [[-2, "d"], [1, "x"], [3, "d"]]
+    assert [str(row[3]) for row in rows_of(sql, "t")] == ["2.00", "1.56", "7.00"]
+    sql("UPDATE t SET b = 'new' WHERE a > 0; DELETE FROM t WHERE a = 3")
+    assert [row[:2] for row in rows_of(sql, "t")] == [[-2, "d"], [1, "new"]]
+    sql("DELETE FROM t")
+    assert rows_of(sql, "t") == []
+
+
+def test_overwriting_partitions(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, pt STRING) PARTITIONED BY (pt)")
+    sql("INSERT INTO t VALUES (1, 'p1'), (2, 'p2')")
+    sql("INSERT OVERWRITE t PARTITION (pt = 'p1') VALUES (3)")
+    assert rows_of(sql, "t") == [[2, "p2"], [3, "p1"]]
+    sql("SET spark.sql.sources.partitionOverwriteMode=dynamic; INSERT OVERWRITE t VALUES (4, 'p1')")
+    assert rows_of(sql, "t") == [[2, "p2"], [4, "p1"]]
+    assert sql("SHOW PARTITIONS t") == [["pt=p1"], ["pt=p2"]]
+    sql("RESET; INSERT OVERWRITE t VALUES (5, 'p1')")
+    assert rows_of(sql, "t") == [[5, "p1"]]
+    sql("INSERT INTO t VALUES (6, 'p2'); ALTER TABLE t DROP PARTITION (pt = 'p1')")
+    assert rows_of(sql, "t") == [[6, "p2"]]
+    assert "PARTITIONS_NOT_FOUND" in refused(sql, "ALTER TABLE t DROP PARTITION (pt = 'p9')")[1]
+    sql("TRUNCATE TABLE t PARTITION (pt = 'p2')")
+    assert rows_of(sql, "t") == []
+
+
+def test_options_that_a_table_cannot_change(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT) TBLPROPERTIES ('bucket' = '2', 'bucket-key' = 'a')")
+    sql("INSERT INTO t VALUES (1); SET spark.paimon.bucket=-1")
+    assert "bucket" in refused(sql, "INSERT INTO t VALUES (2)")[1]
+    sql("RESET spark.paimon.bucket; SET spark.paimon.write-only=true; INSERT INTO t VALUES (2)")
+    assert rows_of(sql, "t") == [[1], [2]]
+
+
+def test_upsert_keys(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (k1 INT, k2 INT, ts1 INT, ts2 INT, v STRING)
+        TBLPROPERTIES ('upsert-key' = 'k1,k2', 'sequence.field' = 'ts1,ts2');
+        INSERT INTO t VALUES (NULL, NULL, 2, 1, 'v1'), (NULL, NULL, 2, 2, 'v4'),
+            (1, NULL, 1, 1, 'v1'), (1, 2, 1, 1, 'v1'), (1, 2, 2, 1, 'v2');
+        INSERT INTO t VALUES (NULL, NULL, 2, 1, 'v5'), (NULL, 1, 1, 1, 'v1'),
+            (1, NULL, 2, 1, 'v2'), (1, 1, 1, 1, 'v1'), (1, 2, 2, 0, 'v3')
+    """)
+    assert rows_of(sql, "t") == [
+        [1, 1, 1, 1, "v1"],
+        [1, 2, 2, 1, "v2"],
+        [1, None, 2, 1, "v2"],
+        [None, 1, 1, 1, "v1"],
+        [None, None, 2, 2, "v4"],
+    ]
+
+
+def test_what_is_refused(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key' = 'id')")
+    for statement, kind, text in (
+        ("INSERT INTO t VALUES (NULL, 1)", "SparkException", "null to non-null column(id)"),
+        ("UPDATE t SET id = 2", "UnsupportedOperationException", "primary key column"),
+        ("UPDATE t SET v = 1, v = 2", "UnsupportedOperationException", "Conflicting update"),
+        ("UPDATE t SET nope = 2", "AnalysisException", "nope"),
+        ("INSERT INTO t (nope) VALUES (1)", "AnalysisException", "nope"),
+        ("INSERT INTO nope VALUES (1)", "AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE TABLE u (a INT) USING csv", "UnsupportedOperationException", "format table"),
+        ("CREATE VIEW v AS SELECT 1", "UnsupportedOperationException", "views"),
+        ("ALTER TABLE t NONSENSE", "ParseException", "PARSE_SYNTAX_ERROR"),
+        ("CALL sys.nope()", "AnalysisException", "ROUTINE_NOT_FOUND"),
+        ("CALL sys.compact(tabel => 't')", "AnalysisException", "tabel"),
+    ):
+        found = refused(sql, statement)
+        assert found[0] == kind, statement
+        assert text in found[1], statement
+
+
+def test_procedures_answer_as_java_s(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (2, 2); INSERT INTO t VALUES (3, 3)")
+    assert sql("CALL sys.create_tag('t', 'one', 1)") == [[True]]
+    assert sql("CALL paimon.sys.compact(table => 'default.t')") == [[True]]
+    assert sql("CALL sys.rollback(table => 't', version => '2')") == [[4, 2]]
+    assert sql.columns("CALL sys.expire_snapshots('t', 1, 1)") == ["deleted_snapshots_count"]
+    assert sql("ALTER TABLE t CREATE TAG `two` RETAIN 2 DAYS; SHOW TAGS t") == [["one"], ["two"]]
+    assert rows_of(sql, "t") == [[1, 1], [2, 2]]
+
+
+def test_the_command_line_answers_statement_by_statement(tmp_path: Path) -> None:
+    text = "SHOW TABLES; SELEC; CREATE TABLE t (a INT); DROP TABLE nope; SHOW TABLES"
+    run = caretaker("sql", "-w", str(tmp_path), "--json", "-k", "-e", text)
+    answers = [json.loads(line) for line in run.out.splitlines()]
+    assert [a["statement"] for a in answers] == [0, 1, 2, 3, 4]
+    assert [a.get("type") for a in answers] == [
+        None,
+        "ParseException",
+        None,
+        "AnalysisException",
+        None,
+    ]
+    assert answers[4]["rows"] == [["default", "t", False]]
+    stopped = caretaker("sql", "-w", str(tmp_path), "--json", "-e", text)
+    assert len(stopped.out.splitlines()) == 2
