@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_core.catalog.filesystem import DATABASE_SUFFIX
@@ -104,8 +104,16 @@ def use(session: SqlSession, words: Words) -> Result:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def create_table(session: SqlSession, words: Words, *, replace_table: bool = False) -> Result:
-    """CREATE [OR REPLACE] TABLE with columns, LIKE another table, or AS a query."""
+AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
+
+
+def create_table(
+    session: SqlSession, words: Words, as_select: AsSelect, *, replace_table: bool = False
+) -> Result:
+    """CREATE [OR REPLACE] TABLE with columns, LIKE another table, or AS a query.
+
+    `as_select` creates and fills the table of a query, for which it may start Spark.
+    """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
     if words.eat("LIKE"):
@@ -127,9 +135,7 @@ def create_table(session: SqlSession, words: Words, *, replace_table: bool = Fal
             raise SqlSyntaxError(
                 "Schema may not be specified in a Create Table As Select (CTAS) statement"
             )
-        from paimon_spark.sql.insert import create_as_select  # noqa: PLC0415 - imports Spark's side
-
-        return create_as_select(session, name, clauses, query, replace_table=replace_table)
+        return as_select(session, name, clauses, query, replace_table)
     if replace_table and session.has_table(name):
         session.catalog.drop_table(name.identifier)
     make_table(session, name, columns, clauses)

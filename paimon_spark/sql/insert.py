@@ -308,8 +308,7 @@ def create_as_select(
     name: TableName,
     clauses: TableClauses,
     query: str,
-    *,
-    replace_table: bool = False,
+    replace_table: bool,  # noqa: FBT001 - an `AsSelect` of ddl.py
 ) -> Result:
     """CREATE TABLE AS: the table with the query's columns, then its rows."""
     frame = query_dataframe(session, query)

@@ -147,7 +147,7 @@ def _create(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
         return ddl.create_database(session, words)
     if words.eat("TABLE"):
-        return ddl.create_table(session, words, replace_table=replace)
+        return ddl.create_table(session, words, insert.create_as_select, replace_table=replace)
     if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
     return words.fail("DATABASE, TABLE or VIEW")

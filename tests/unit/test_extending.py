@@ -84,7 +84,7 @@ def positions(lake: Lake) -> dict[str, int]:
 def test_without_its_folder_and_line_the_job_does_not_exist(lake: Lake) -> None:
     ran = caretaker("plan", JOB, "db.t", "-w", lake.warehouse)
     assert ran.code == 2
-    assert "no job is called" in ran.err
+    assert "unknown job" in ran.err
 
 
 @pytest.mark.usefixtures("new_job")

@@ -90,7 +90,7 @@ def test_inspect_names_both(tmp_path: Path) -> None:
     )
     ran = caretaker("inspect", "db.t", "-w", tmp_path)
     assert ran.code == 0
-    assert "no option snapshot.num-retaind.max, so it does nothing" in ran.out
+    assert "no option snapshot.num-retaind.max, so it has no effect" in ran.out
     assert "the option sink.parallelism cannot have the value 'four'" in ran.out
 
 
