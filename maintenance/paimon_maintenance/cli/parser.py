@@ -431,6 +431,7 @@ def _sql(commands: Commands[Parser]) -> None:
         metavar="PATH",
         help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
     )
+    parser.set_defaults(catalog=None)  # SQL works on warehouse folders
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-e", "--execute", metavar="SQL", help="the statements, each ended by ;")
     which.add_argument(
