@@ -92,13 +92,17 @@ def _spark(master: str | None) -> SparkSession:
     """A session for this process, quiet and without a web page."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only once a query needs it
 
+    from paimon_maintenance.engines.spark import DEFAULT_MASTER, quiet_jvm  # noqa: PLC0415 - as above
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    builder = SparkSession.builder.appName("caretaker sql").master(master or "local[*]")
-    for key, value in _SETTINGS.items():
+    settings = {**_SETTINGS, "spark.master": master or DEFAULT_MASTER}
+    builder = SparkSession.builder.appName("caretaker sql")
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with quiet_jvm(settings):
+        return builder.getOrCreate()
 
 
 def _print(i: int, result: Result, output: Output) -> None:
