@@ -105,7 +105,7 @@ def run(
     if meanwhile is None:
         with without_lease():
             return run_table(request, services)
-    with without_lease(), patch.object(paimon_maintenance.run.request, "open_table", opened):
+    with without_lease(), patch.object(paimon_maintenance.run.request, "open_table_of", opened):
         return run_table(request, services)
 
 

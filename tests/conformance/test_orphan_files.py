@@ -247,7 +247,7 @@ def with_io(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[LocalFileIO],
             root = open_table(warehouse, name).root
             return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-        monkeypatch.setattr(paimon_maintenance.run.request, "open_table", opened)
+        monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", opened)
 
     yield use
     monkeypatch.undo()

@@ -93,18 +93,18 @@ def run_failing(
     warehouse: Path, job: str, arguments: Mapping[str, object], trigger: Trigger
 ) -> Report:
     """The report of a run whose FileIO fails, or which dies."""
-    plain = paimon_maintenance.run.request.open_table
+    plain = paimon_maintenance.run.request.open_table_of
 
     def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
         root = plain(warehouse, name).root
         io = FailingFileIO(trigger)
         return open_table_at(io, root, name, dynamic_options=options["dynamic_options"])
 
-    paimon_maintenance.run.request.open_table = opened
+    paimon_maintenance.run.request.open_table_of = opened
     try:
         return run_job(warehouse, job, arguments)
     finally:
-        paimon_maintenance.run.request.open_table = plain
+        paimon_maintenance.run.request.open_table_of = plain
 
 
 def run_to_death(

@@ -276,8 +276,8 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             dynamic_options=options["dynamic_options"],
         )
 
-    before = paimon_maintenance.run.request.open_table
-    paimon_maintenance.run.request.open_table = opened
+    before = paimon_maintenance.run.request.open_table_of
+    paimon_maintenance.run.request.open_table_of = opened
     try:
         return run_table(
             RunRequest(
@@ -290,7 +290,7 @@ def run_ours(warehouse: Path, name: str, trigger: Trigger | None = None) -> Repo
             )
         )
     finally:
-        paimon_maintenance.run.request.open_table = before
+        paimon_maintenance.run.request.open_table_of = before
 
 
 def count_changes(of: Pristine, a: str, place: Path) -> int:

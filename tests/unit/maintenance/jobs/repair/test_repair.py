@@ -257,7 +257,7 @@ def use_failing_io(monkeypatch: pytest.MonkeyPatch, trigger: Trigger) -> None:
         root = open_table(warehouse, name).root
         return open_table_at(FailingFileIO(trigger), root, name)
 
-    monkeypatch.setattr(paimon_maintenance.run.request, "open_table", opened)
+    monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", opened)
 
 
 def test_the_plan_is_json(lake):
