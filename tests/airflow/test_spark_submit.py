@@ -88,7 +88,7 @@ FAILED = "Cannot execute: spark-submit --master local[2] app.py. Error code is: 
         (-9, "INFO working", "the Spark driver was killed (SIGKILL)", "out-of-memory kill"),
         (137, "INFO working", "the Spark driver was killed (SIGKILL)", "spark.driver.memory"),
         (134, "INFO working", "the Spark driver crashed (SIGABRT)", "hs_err_pid"),
-        (143, "INFO working", "the Spark driver was ended from outside (SIGTERM)", "run again"),
+        (143, "INFO working", "the Spark driver was terminated by a signal (SIGTERM)", "run again"),
         (
             1,
             "INFO\njava.lang.OutOfMemoryError: Java heap space\nINFO Shutdown hook called",

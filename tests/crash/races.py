@@ -414,9 +414,12 @@ def _hollowed_by_java(of: Pristine, what: Round) -> Callable[[Finding], bool]:
     if what.a == "rescale" and "write" in what.b:
         # Java's write-only writers do not look at the number of buckets that a partition has.
         return lambda f: f.problem is Problem.MIXED_BUCKETS
+    lost = (Problem.MISSING_MANIFEST_LIST, Problem.MISSING_MANIFEST)
+    if what.table == "changelog" and what.a == "rollback to a tag" and what.b in EXPIRES:
+        # A snapshot that came back from a tag shares its changelog with the one that stands for it.
+        return lambda f: f.problem in lost and "changelog" in str(f.reference)
     if what.b == "java expire of the branch":
         # Neither does it ask whether main keeps the changelog of a snapshot that both have.
-        lost = (Problem.MISSING_MANIFEST_LIST, Problem.MISSING_MANIFEST)
         return lambda f: (
             f.branch == "b"
             or what.a == "fast_forward"

@@ -263,11 +263,6 @@ def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None
         table.snapshots.write_earliest_hint(target.id)
     Metadata(table).prove_readable(target)
     table.snapshots.write_latest_hint(target.id)
-    if work.revives and table.changelogs.exists(target.id):
-        # A changelog replaces a deleted snapshot, but this snapshot exists again.
-        context.fence()
-        table.changelogs.delete(target.id)
-        table.changelogs.delete_hints()
     for reference in sorted(by_kind[RefKind.CHANGELOG], key=lambda r: -r.snapshot.id):
         context.fence()
         table.changelogs.delete(reference.snapshot.id)
