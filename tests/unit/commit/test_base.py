@@ -177,11 +177,11 @@ def test_a_lost_reply_is_tried_again_where_nothing_was_rolled_back(
     plain = SnapshotStore.try_commit
     lost = [1]
 
-    def try_commit(self: SnapshotStore, snapshot: Snapshot) -> bool:
+    def try_commit(self: SnapshotStore, snapshot: Snapshot, **details: Any) -> bool:
         if lost and lost.pop():
             lake.append({"k": [77], "v": ["theirs"]})  # takes the number
             raise TimeoutError("the reply is lost")
-        return plain(self, snapshot)
+        return plain(self, snapshot, **details)
 
     monkeypatch.setattr(SnapshotStore, "try_commit", try_commit)
     assert commit(lake.table()).id == 7
