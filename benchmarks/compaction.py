@@ -14,7 +14,7 @@ What is compared, in turns (A B C A B C), each in a process of its own:
   its collector and compiler use other processors, unless --one-core is given;
 - floor: pyarrow decodes the same files and encodes as many rows as come out, into the columns of a
   data file (`_KEY_id` once more), with the same codec and level, one thread; no merge, no
-  statistics of ours, no metadata.  It does not decode `_KEY_id`, as nobody has to;
+  statistics of ours, no metadata.  It does not decode `_KEY_id`, because no reader needs it;
 - spark (with --spark): ours as one Spark application on local[1], without the session's start.
 
 In the end Java reads what both made of the table: counts and checksums of all rows must agree.
@@ -88,7 +88,7 @@ def generate_table(case: Case, warehouse: Path) -> None:
 
 
 def copy_table(source: Path, target: Path) -> Path:
-    """A copy to compact.  Data files are shared by hard links: nobody ever changes one."""
+    """A copy to compact.  It shares the data files by hard links, because no job changes them."""
 
     def link_data(file: str, place: str) -> None:
         if Path(file).name.startswith("data-"):

@@ -1,4 +1,4 @@
-"""Partition expiry over many partitions, half of which go: ours beside Java's.
+"""Partition expiry that drops half of many partitions: ours beside Java's.
 
 python benchmarks/partitions.py                 500 partitions
 python benchmarks/partitions.py --long          5,000 partitions, three times each

@@ -89,7 +89,7 @@ class NumberedStore:
 
     @property
     def _files(self) -> NumberedFiles:
-        raise NotImplementedError
+        raise NotImplementedError  # each store says which folder and prefix
 
     def latest_id(self) -> int | None:
         """Return the greatest id; None if the store is empty."""

@@ -128,18 +128,27 @@ def _command(
 def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: bool = False) -> None:
     how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
     parser.add_argument("table", metavar="TABLE", help=table_help, **how)
-    parser.add_argument(
-        "-w",
-        "--warehouse",
-        metavar="PATH",
-        help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
-    )
+    _warehouse_option(parser)
     parser.add_argument(
         "--catalog",
         metavar="NAME",
         help="a catalog of caretaker.toml or $CARETAKER_CATALOGS instead of a warehouse",
     )
     parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
+    _storage_option(parser)
+    _output_options(parser)
+
+
+def _warehouse_option(parser: Parser) -> None:
+    parser.add_argument(
+        "-w",
+        "--warehouse",
+        metavar="PATH",
+        help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
+    )
+
+
+def _storage_option(parser: Parser) -> None:
     parser.add_argument(
         "--storage",
         metavar="KEY=VALUE",
@@ -147,11 +156,10 @@ def _common(parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: boo
         default=[],
         help="object store option, for example s3.endpoint=http://minio:9000; repeatable",
     )
-    _output_options(parser)
 
 
-def _output_options(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+def _output_options(parser: Parser, *, json: str = "print one JSON object") -> None:
+    parser.add_argument("--json", action="store_true", help=json)
     parser.add_argument(
         "-v",
         "--verbose",
@@ -425,12 +433,7 @@ def _sql(commands: Commands[Parser]) -> None:
             "echo 'SELECT count(*) FROM db.orders' | caretaker sql -w /lake",
         ),
     )
-    parser.add_argument(
-        "-w",
-        "--warehouse",
-        metavar="PATH",
-        help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
-    )
+    _warehouse_option(parser)
     parser.set_defaults(catalog=None)  # SQL works on warehouse folders
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-e", "--execute", metavar="SQL", help="the statements, each ended by ;")
@@ -443,19 +446,8 @@ def _sql(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"
     )
-    parser.add_argument(
-        "--storage",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an option of the object store, for example s3.endpoint=http://minio:9000; repeatable",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object a statement on standard output"
-    )
-    parser.add_argument(
-        "-v", "--verbose", action="count", default=0, help="log to standard error; -vv logs files"
-    )
+    _storage_option(parser)
+    _output_options(parser, json="print one JSON object per statement")
 
 
 def _policy_option(parser: Parser) -> None:

@@ -17,40 +17,37 @@ from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.storage.catalogs import catalog_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from paimon_spark.sql.result import Result
 
 _SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.ansi.enabled": "true",
-    "spark.log.level": "ERROR",
 }
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the statements in order; after an error go on only with -k."""
     from paimon_maintenance.cli.sql_procedures import JobProcedures  # noqa: PLC0415 - fast start
+    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
     from paimon_spark.sql.errors import error_text, error_type  # noqa: PLC0415 - fast start
     from paimon_spark.sql.run import execute  # noqa: PLC0415 - fast start
     from paimon_spark.sql.session import SqlSession  # noqa: PLC0415 - fast start
     from paimon_spark.sql.splitter import split_statements  # noqa: PLC0415 - fast start
 
     statements = split_statements(_text(args))
-    started: list[SparkSession] = []
-
-    def start_spark() -> SparkSession:
-        started.append(_spark(args.master or os.environ.get(MASTER_VARIABLE)))
-        return started[0]
-
+    # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    spark = SparkEngine(
+        master=args.master or os.environ.get(MASTER_VARIABLE),
+        conf=dict(_SETTINGS),
+        verbose=args.verbose > 0,
+    )
     warehouse = warehouse_of(args)
     if catalog_name(warehouse) is not None:
         raise UnsupportedFeature("SQL on a catalog other than a warehouse folder")
     session = SqlSession(
         warehouse=warehouse,
-        start_spark=start_spark,
+        start_spark=spark.session,
         storage=storage_of(args),
         procedures=JobProcedures(),
     )
@@ -72,8 +69,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             else:
                 _print(i, result, output)
     finally:
-        for spark in started:
-            spark.stop()
+        spark.close()
     return ExitCode.FAILURE if failed else ExitCode.SUCCESS
 
 
@@ -86,23 +82,6 @@ def _text(args: argparse.Namespace) -> str:
         except OSError as e:
             raise InvalidArgument(f"argument -f: cannot read {args.file}: {e.strerror}") from e
     return sys.stdin.read()
-
-
-def _spark(master: str | None) -> SparkSession:
-    """A session for this process, quiet and without a web page."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only once a query needs it
-
-    from paimon_maintenance.engines.spark import DEFAULT_MASTER, quiet_jvm  # noqa: PLC0415 - as above
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    settings = {**_SETTINGS, "spark.master": master or DEFAULT_MASTER}
-    builder = SparkSession.builder.appName("caretaker sql")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with quiet_jvm(settings):
-        return builder.getOrCreate()
 
 
 def _print(i: int, result: Result, output: Output) -> None:

@@ -218,7 +218,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
         if submitted or verbose:
             session = builder.getOrCreate()
         else:
-            with quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
+            with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
                 session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as e:
         raise SparkUnavailable(f"Spark did not start: {e}") from e
@@ -231,7 +231,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
 
 
 @contextmanager
-def quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
+def _quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
     """Start the JVM for the session of the block, and hide its output unless the block fails.
 
     Does nothing if this process already has a JVM.
