@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.parser import MASTER_VARIABLE
 from paimon_maintenance.cli.progress import progress_for
 from paimon_maintenance.cli.request import ended, environment_of, requests_of
 from paimon_maintenance.engines.local import LocalEngine

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, to_json_text
-from paimon_maintenance.cli.parser import MASTER_VARIABLE
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.storage.catalogs import catalog_name

@@ -1,0 +1,151 @@
+"""The parser class, and the options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.job.exit_codes import ExitCode
+
+WAREHOUSE_VARIABLE: Final = "CARETAKER_WAREHOUSE"
+
+MASTER_VARIABLE: Final = "CARETAKER_SPARK_MASTER"
+
+EXIT_CODES = "exit codes:\n" + "\n".join(f"  {int(c)}  {c.meaning}" for c in ExitCode)
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps hyphenated words on one line, so that users can copy examples."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        words = " ".join(text.split())
+        return textwrap.wrap(words, width, break_on_hyphens=False, break_long_words=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises InvalidArgument instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise InvalidArgument with a hint at the help."""
+        raise InvalidArgument(message, next_step=f"see {self.prog} --help")
+
+
+Commands = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
+
+
+def add_command(
+    commands: Commands[Parser], name: str, summary: str, description: str, examples: Sequence[str]
+) -> Parser:
+    epilog = ("examples:\n" + "\n".join(f"  {e}" for e in examples) + "\n\n") if examples else ""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog + EXIT_CODES,
+        formatter_class=Formatter,
+        allow_abbrev=False,
+    )
+
+
+def table_options(
+    parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: bool = False
+) -> None:
+    how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
+    parser.add_argument("table", metavar="TABLE", help=table_help, **how)
+    warehouse_option(parser)
+    parser.add_argument(
+        "--catalog",
+        metavar="NAME",
+        help="a catalog of caretaker.toml or $CARETAKER_CATALOGS instead of a warehouse",
+    )
+    parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
+    storage_option(parser)
+    output_options(parser)
+
+
+def warehouse_option(parser: Parser) -> None:
+    parser.add_argument(
+        "-w",
+        "--warehouse",
+        metavar="PATH",
+        help=f"the warehouse: a folder or URL (default: ${WAREHOUSE_VARIABLE})",
+    )
+
+
+def storage_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--storage",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="object store option, for example s3.endpoint=http://minio:9000; repeatable",
+    )
+
+
+def output_options(parser: Parser, *, json: str = "print one JSON object") -> None:
+    parser.add_argument("--json", action="store_true", help=json)
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="log to standard error, with all messages of Spark; -vv logs every file",
+    )
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from e
+
+
+def not_negative(text: str) -> int:
+    number = whole_number(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return number
+
+
+def positive(text: str) -> int:
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
+def policy_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="policy file with arguments, guards and options for each table (default: "
+        "$CARETAKER_POLICY, if set)",
+    )
+
+
+def timezone_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--timezone",
+        metavar="ZONE",
+        help="time zone of the writers, for example Europe/Berlin (default: this machine's)",
+    )
+
+
+def selection_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--including",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="regular expression; with a pattern, only tables whose full name matches; repeatable",
+    )
+    parser.add_argument(
+        "--excluding",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="regular expression; with a pattern, skip tables whose full name matches; repeatable",
+    )
