@@ -68,7 +68,7 @@ def main() -> int:
                 started, place = time.monotonic(), Path(folder) / name.replace(" ", "-")
                 of = pristine(name, place / "pristine")
                 count, failed = race(of, arguments.rounds, arguments.seed, Oracle(process), place)
-                bad += failed
+                bad += failed if count else 1
                 seconds = time.monotonic() - started
                 print(f"{name}: {count} rounds, {failed} failed, {seconds:.0f} s", flush=True)
         finally:

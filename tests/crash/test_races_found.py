@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from races import Pristine, ours_alone, pristine, rounds_of, run_round
+from races import Pristine, ours_alone, pristine, run_rounds
 
 pytestmark = pytest.mark.crash
 PAIRS = [
@@ -39,8 +39,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Pristine:
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_nothing_is_lost(a: str, b: str, table: Pristine, tmp_path: Path) -> None:
-    for what in rounds_of(table, [(a, b)], tmp_path / "count"):
-        run_round(table, what, ours_alone, tmp_path / "round")
+    run_rounds(table, [(a, b)], ours_alone, tmp_path)
 
 
 def test_a_rescale_that_meets_a_commit_is_finished(
@@ -53,8 +52,7 @@ def test_a_rescale_that_meets_a_commit_is_finished(
         ("rescale", "rollback to a tag"),
         ("rollback_to_as_latest of a tag", "rescale"),
     ]
-    for what in rounds_of(table, pairs, tmp_path / "count"):
-        run_round(table, what, ours_alone, tmp_path / "round")
+    run_rounds(table, pairs, ours_alone, tmp_path)
 
 
 @pytest.mark.parametrize(("a", "b"), [("compact", "rollback"), ("sort_compact", "fast_forward")])
@@ -63,5 +61,4 @@ def test_a_safety_tag_keeps_the_files_of_a_commit_that_was_rolled_back(
 ) -> None:
     """The commit looks back, finds itself removed, and must not delete its files."""
     table = pristine("append", tmp_path_factory.mktemp("races") / "pristine")
-    for what in rounds_of(table, [(a, b)], tmp_path / "count"):
-        run_round(table, what, ours_alone, tmp_path / "round")
+    run_rounds(table, [(a, b)], ours_alone, tmp_path)
