@@ -114,7 +114,7 @@ class RunOnSpark(TableWork):
                 spark_runs.batch_json(request, runs),
             )
             failure, ended = self._run_application(target, batch, results, tables, context)
-            reports = spark_runs.read_reports(request, results, tables)
+            reports = spark_runs.read_reports(request, results, tables, failure)
         for run in runs:
             report = reports.get(run.table)
             if report is None:

@@ -132,9 +132,12 @@ def lost_run(request: JobRequest, run: StartedRun, reason: str, *, ended: bool) 
 
 
 def read_reports(
-    request: JobRequest, folder: str, tables: Sequence[str]
+    request: JobRequest, folder: str, tables: Sequence[str], failure: str | None = None
 ) -> dict[str, Mapping[str, object]]:
-    """The reports that the Spark application left in this folder, by table; for the history too."""
+    """The reports that the Spark application left in this folder, by table; for the history too.
+
+    `failure`: why the application failed, if it did.
+    """
     from paimon_core.io.open import open_file_io
 
     io, root = open_file_io(folder, request.storage or None)
@@ -142,8 +145,21 @@ def read_reports(
     for table in tables:
         file = f"{root}/{table}.json"
         if io.exists(file):
-            reports[table] = json.loads(io.read_bytes(file))
+            reports[table] = _with_reason(json.loads(io.read_bytes(file)), failure)
     return _remembered(reports)
+
+
+def _with_reason(report: Mapping[str, object], failure: str | None) -> Mapping[str, object]:
+    """The report; if Spark was lost, with the reason that spark-submit gives.
+
+    The driver's Python process often outlives its JVM for long enough to report the lost connection,
+    but only spark-submit's exit code shows how the JVM ended.
+    """
+    error = report.get("error")
+    if failure is None or not isinstance(error, Mapping) or error.get("type") != "SparkLost":
+        return report
+    why = failure.partition(" -> ")[0]
+    return {**report, "error": {**error, "message": f"{why}; {error['message']}"}}
 
 
 def _remembered(

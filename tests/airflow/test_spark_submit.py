@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from paimon_airflow import spark
+from paimon_airflow import spark, spark_runs
+from paimon_airflow.job_request import request_from
 from paimon_airflow.spark import SubmitError, Target
 from paimon_maintenance.engines.shipping import write_packages
+from paimon_maintenance.engines.spark_loss import SparkLost
+from paimon_maintenance.job.report import error_json
 
 LOCAL = Target("local[2]", "client")
 STANDALONE = Target("spark://master:7077", "client")
@@ -116,3 +120,23 @@ def test_a_failure_without_an_exit_code_is_told_as_it_is():
     assert spark.failure_reason("the driver pod vanished") == (
         "the Spark application failed: the driver pod vanished -> see the task's log"
     )
+
+
+@pytest.mark.parametrize("error", [SparkLost("the connection to Spark is lost"), OSError("full")])
+def test_only_spark_submit_knows_how_the_jvm_ended(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The driver reports a lost connection if it outlives its JVM for long enough."""
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", "none")
+    params = {"warehouse": str(tmp_path), "tables": ["db.t"]}
+    request = request_from("compact", params, storage={}, timezone=None)
+    report = {"table": "db.t", "status": "failed", "error": error_json(error)}
+    (tmp_path / "db.t.json").write_text(json.dumps(report))
+    failure = "the Spark driver was killed (SIGKILL) -> increase its memory"
+    found = spark_runs.read_reports(request, str(tmp_path), ["db.t"], failure)["db.t"]["error"]
+    assert isinstance(found, dict)
+    if isinstance(error, SparkLost):
+        expected = "the Spark driver was killed (SIGKILL); the connection to Spark is lost"
+        assert found == {**error_json(error), "message": expected}
+    else:
+        assert found == error_json(error)
