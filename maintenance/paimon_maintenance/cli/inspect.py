@@ -22,7 +22,7 @@ _MOST_PARTITIONS = 10
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the health of each table."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
-    from paimon_maintenance.health import inspect_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.health.inspect import inspect_table  # noqa: PLC0415 - fast start
 
     many = is_pattern(args.table)
     env = system_environment()

@@ -44,6 +44,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "read": "paimon_maintenance.cli.read",
     "files": "paimon_maintenance.cli.files",
     "inspect": "paimon_maintenance.cli.inspect",
+    "health": "paimon_maintenance.cli.health",
     "plan": "paimon_maintenance.cli.plan",
     "run": "paimon_maintenance.cli.run",
     "verify": "paimon_maintenance.cli.verify",

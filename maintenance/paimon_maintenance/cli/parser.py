@@ -26,6 +26,7 @@ from paimon_maintenance.cli.options import (
     warehouse_option,
     whole_number,
 )
+from paimon_maintenance.cli.schedule_parser import health_command
 
 GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",
@@ -65,6 +66,7 @@ def build_parser() -> Parser:
     _read(commands)
     _files(commands)
     _inspect(commands)
+    health_command(commands)
     job_command(
         commands,
         "plan",

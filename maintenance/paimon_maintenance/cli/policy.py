@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.options import WAREHOUSE_VARIABLE
 from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from paimon_maintenance.policy.load import POLICY_VARIABLE, load_policy
+from paimon_maintenance.policy.needs import TableFacts
 
 if TYPE_CHECKING:
     from paimon_maintenance.policy.model import Policy, TablePolicy
@@ -22,6 +25,24 @@ def policy_of(args: argparse.Namespace) -> Policy | None:
     """The policy from --policy or the environment; None without one."""
     file = args.policy or os.environ.get(POLICY_VARIABLE)
     return load_policy(file) if file else None
+
+
+def facts_of(args: argparse.Namespace, table: str) -> Callable[[], TableFacts]:
+    """Reads what rules can match besides the name: the options and the comment of the table."""
+
+    def read() -> TableFacts:
+        from paimon_maintenance.storage.catalogs import open_table_of  # noqa: PLC0415 - pyarrow
+
+        opened = open_table_of(
+            warehouse_of(args), table, branch=args.branch, file_io_options=storage_of(args)
+        )
+        return TableFacts(dict(opened.schema.options), opened.schema.comment)
+
+    return read
+
+
+def _has_warehouse(args: argparse.Namespace) -> bool:
+    return bool(args.warehouse or args.catalog or os.environ.get(WAREHOUSE_VARIABLE))
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -35,7 +56,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         raise InvalidArgument(
             "no policy given", next_step=f"add --policy FILE, or set {POLICY_VARIABLE}"
         )
-    table = policy.for_table(args.table)
+    table = policy.for_table(
+        args.table, facts_of(args, args.table) if _has_warehouse(args) else None
+    )
     own = _options_of_table(args, table)
     output.result(
         {**table.to_json(), "set_by_the_table": None if own is None else dict(own)},
@@ -69,9 +92,7 @@ def _check_lines(policy: Policy) -> Iterator[str]:
 
 def _options_of_table(args: argparse.Namespace, policy: TablePolicy) -> Mapping[str, str] | None:
     """The options of the policy that the table itself sets; None without a warehouse."""
-    from paimon_maintenance.cli.options import WAREHOUSE_VARIABLE  # noqa: PLC0415 - fast start
-
-    if not args.warehouse and not args.catalog and not os.environ.get(WAREHOUSE_VARIABLE):
+    if not _has_warehouse(args):
         return None
     from paimon_core.options import lacking  # noqa: PLC0415 - only here
     from paimon_maintenance.cli.target import open_named  # noqa: PLC0415 - pyarrow

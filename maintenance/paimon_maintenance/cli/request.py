@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.cli.job_parser import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.output import Output
-from paimon_maintenance.cli.policy import policy_of
+from paimon_maintenance.cli.policy import facts_of, policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode, refusal_fails
 from paimon_maintenance.job.job import Job
@@ -53,7 +53,11 @@ def requests_of(
     many = is_pattern(args.table)
     warehouse, storage = warehouse_of(args), storage_of(args)
     for name in tables_of(args):
-        table = TablePolicy(table=name) if policy is None else policy.for_table(name)
+        table = (
+            TablePolicy(table=name)
+            if policy is None
+            else policy.for_table(name, facts_of(args, name))
+        )
         if many and not table.job(job.name).enabled:
             output.note(f"{name}: skipped, the policy disables {job.name}")
             continue

@@ -24,6 +24,8 @@
         tables: archive.*
         jobs:
           compact: off
+
+The keys for the scheduler (`budget`, `match`, goals and limits) are read by `load_needs`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.options import check_option, parse_memory_size, similar_option
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import OnRefused
+from paimon_maintenance.policy.load_needs import NEEDS_KEYS, read_budget, read_match, read_needs
 from paimon_maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
+from paimon_maintenance.policy.needs import Budget, Match
 from paimon_maintenance.policy.schedule import wrong_schedule
 from paimon_maintenance.policy.yaml_node import YamlNode, read_yaml
 from paimon_maintenance.registry import JOBS, job_named
@@ -45,9 +49,11 @@ from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
-_TOP: Final = frozenset({"version", "rules"})
+_TOP: Final = frozenset({"version", "rules", "budget"})
 _STORAGE: Final = "storage"
-_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
+_RULE: Final = NEEDS_KEYS | {
+    *("name", "tables", "excluding", "match", "options", "guards", "on_refused", "jobs")
+}
 _JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
 _GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
 _OPTIONS: Final = (
@@ -109,7 +115,11 @@ def read_policy(text: str, file: str) -> Policy:
         if rule.name in names:
             place.wrong(f"duplicate rule name {rule.name!r}")
         names.add(rule.name)
-    return Policy(file=file, rules=tuple(rules))
+    return Policy(
+        file=file,
+        rules=tuple(rules),
+        budget=read_budget(entries["budget"]) if "budget" in entries else Budget(),
+    )
 
 
 def _rule(place: YamlNode, index: int) -> Rule:
@@ -121,6 +131,8 @@ def _rule(place: YamlNode, index: int) -> Rule:
         line=place.line,
         tables=_patterns(entries["tables"]),
         excluding=_patterns(entries["excluding"]) if "excluding" in entries else (),
+        match=read_match(entries["match"]) if "match" in entries else Match(),
+        needs=read_needs(entries),
         options=_options(entries["options"]) if "options" in entries else {},
         guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
         on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,

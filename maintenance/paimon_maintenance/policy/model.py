@@ -7,12 +7,14 @@ option, argument, schedule or guard, the later rule wins, key by key.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
+from paimon_core.errors import InvalidArgument
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
+from paimon_maintenance.policy.needs import Budget, Match, TableFacts, TableNeeds
 
 MAINTAIN: Final = "maintain"
 _STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
@@ -98,21 +100,24 @@ class JobRule:
 class Rule:
     """One rule of the file: tables and their settings.
 
-    `tables` and `excluding` are shell wildcards over "database.table".  `options` are defaults for
-    table options that a table does not set.
+    `tables` and `excluding` are shell wildcards over "database.table"; `match` are conditions on the
+    table itself.  `options` are defaults for table options that a table does not set.  `needs` are
+    the fields of `TableNeeds` that the rule sets.
     """
 
     name: str
     line: int
     tables: tuple[str, ...]
     excluding: tuple[str, ...] = ()
+    match: Match = field(default_factory=Match)
+    needs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
     on_refused: OnRefused | None = None
     jobs: Mapping[str, JobRule] = field(default_factory=dict)
 
     def matches(self, table: str) -> bool:
-        """Whether the rule applies to "database.table"."""
+        """Whether the rule applies to "database.table" by its name."""
         return _any(self.tables, table) and not _any(self.excluding, table)
 
 
@@ -130,6 +135,7 @@ class TablePolicy:
     jobs: Mapping[str, JobPolicy] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
     on_refused: OnRefused | None = None
+    needs: TableNeeds = field(default_factory=TableNeeds)
 
     def job(self, name: str) -> JobPolicy:
         """The settings for this job, also if the policy does not mention it."""
@@ -170,6 +176,7 @@ class TablePolicy:
             "options": dict(self.options),
             "jobs": [j.to_json() for j in self.jobs.values() if j.enabled],
             "disabled": sorted(j.job for j in self.jobs.values() if not j.enabled),
+            "needs": self.needs.to_json(),
         }
 
 
@@ -203,19 +210,42 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All rules of a file, in order."""
+    """All rules of a file, in order, and the budget of the scheduler."""
 
     file: str
     rules: tuple[Rule, ...] = ()
+    budget: Budget = field(default_factory=Budget)
 
-    def for_table(self, table: str) -> TablePolicy:
-        """The settings for "database.table"."""
-        matching = [rule for rule in self.rules if rule.matches(table)]
+    def for_table(self, table: str, facts: Callable[[], TableFacts] | None = None) -> TablePolicy:
+        """The settings for "database.table".
+
+        `facts` reads the table; it is called at most once, and only if a rule has conditions besides
+        names.  InvalidArgument if such a rule applies and the caller has no facts.
+        """
+        matching = []
+        known: TableFacts | None = None
+        for rule in self.rules:
+            if not rule.matches(table):
+                continue
+            if not rule.match.is_empty:
+                if facts is None:
+                    raise InvalidArgument(
+                        f"{self.file}:{rule.line}: rule {rule.name!r} matches by options, comment or "
+                        "owner of the table, which are not read here",
+                        file=self.file,
+                        next_step="name the tables of the rule here, or use the command line",
+                    )
+                known = known or facts()
+                if not rule.match.holds(known):
+                    continue
+            matching.append(rule)
         options: dict[str, str] = {}
         common = GuardPolicy()
         on_refused: OnRefused | None = None
         jobs: dict[str, JobPolicy] = {}
+        needs = TableNeeds()
         for rule in matching:
+            needs = needs.with_changes(rule.needs)
             options |= rule.options
             common = common.overridden_by(rule.guards)
             on_refused = rule.on_refused or on_refused
@@ -227,6 +257,7 @@ class Policy:
             options=options,
             guards=common,
             on_refused=on_refused,
+            needs=needs,
             jobs={
                 name: JobPolicy(
                     job=name,

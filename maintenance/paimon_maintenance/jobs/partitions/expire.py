@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import InvalidArgument
@@ -15,22 +15,14 @@ from paimon_core.options import (
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
-    PARTITION_TIMESTAMP_FORMATTER,
-    PARTITION_TIMESTAMP_PATTERN,
 )
-from paimon_core.types.binary_row import decode_row
-from paimon_core.types.data_types import DataType, TypeRoot
-from paimon_core.types.text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.jobs.partitions.content import Partition, effect_of, partitions_of
 from paimon_maintenance.jobs.partitions.drop import drop_action
-from paimon_maintenance.rules.date_time_format import DateTimeFormat
-from paimon_maintenance.rules.partition_time import DEFAULT_FORMAT, put_together
+from paimon_maintenance.rules.partition_clock import PartitionClock
 from paimon_maintenance.rules.times import wall_clock_text
-
-_DAY: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +69,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     before = context.env.local_millis() - allowed
     latest = table.snapshots.latest()
     everything = partitions_of(table, latest)
-    reader = _Reader.of(table, arguments) if strategy == "values-time" else None
+    reader = PartitionClock.of(table, arguments) if strategy == "values-time" else None
     found: list[tuple[Partition, int]] = []
     kept: list[Retained] = []
     young = 0
@@ -132,64 +124,6 @@ def _action(partition: Partition, time: int, strategy: str) -> Action:
 
 def _sort_text(table: FileStoreTable, row: bytes) -> str:
     return ",".join(table.paths.partition_values(row).values())
-
-
-# --- values to times ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    pattern: str | None
-    formatter: DateTimeFormat
-
-    @classmethod
-    def of(cls, table: FileStoreTable, arguments: Mapping[str, object]) -> _Reader:
-        pattern, formatter = (
-            cast("str | None", _argument(arguments, name, table.options.value(option)))
-            for name, option in (
-                ("timestamp_pattern", PARTITION_TIMESTAMP_PATTERN),
-                ("timestamp_formatter", PARTITION_TIMESTAMP_FORMATTER),
-            )
-        )
-        return cls(pattern, DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter))
-
-    def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
-        """The time that the values represent, or the reason why there is none."""
-        fields = table.schema.partition_type.fields
-        values = dict(
-            zip((f.name for f in fields), decode_row(row, [f.type for f in fields]), strict=True)
-        )
-        if self.pattern is None:
-            first = fields[0]
-            direct = _direct_millis(values[first.name], first.type)
-            if direct is not None:
-                return direct
-        texts = {}
-        for field in fields:
-            value = values[field.name]
-            if value is None and (self.pattern is not None or field is fields[0]):
-                return f"{field.name} is null"
-            text = "" if value is None else partition_text(value, field.type, legacy_name=False)
-            texts[field.name] = text or ""
-        text = put_together(self.pattern, texts)
-        if text is None:
-            return f"timestamp_pattern {self.pattern!r} does not accept its values"
-        time = self.formatter.millis(text)
-        return f"cannot parse {text!r} as a time" if time is None else time
-
-
-def _direct_millis(value: object, data_type: DataType) -> int | None:
-    """The time of a DATE or TIMESTAMP column.
-
-    Java treats their internal numbers as text, so such partitions never expire (decision 0008).
-    """
-    if value is None:
-        return None
-    if data_type.root is TypeRoot.DATE:
-        return cast("int", value) * _DAY
-    if data_type.root is TypeRoot.TIMESTAMP:
-        return cast("int", value) // 1_000_000
-    return None
 
 
 # --- execution ----------------------------------------------------------------------------------

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
-    SINK_PROCESS_TIME_ZONE,
-    SINK_WATERMARK_TIME_ZONE,
     TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
     TAG_BATCH_CUSTOMIZED_NAME,
@@ -36,6 +32,7 @@ from paimon_maintenance.jobs.tags.remove import (
     plan_deletion,
 )
 from paimon_maintenance.jobs.tags.remove import recheck as recheck_deletion
+from paimon_maintenance.rules.tag_clock import tag_clock, tag_time
 from paimon_maintenance.rules.tag_periods import (
     Moment,
     TaggedSnapshot,
@@ -44,9 +41,8 @@ from paimon_maintenance.rules.tag_periods import (
     automatic_tags,
     schedule_tags,
 )
-from paimon_maintenance.rules.times import local_clock, wall_clock_text
+from paimon_maintenance.rules.times import wall_clock_text
 
-_NO_WATERMARK: Final = -(2**63)
 _BATCH_PREFIX: Final = "batch-write-"
 
 
@@ -135,12 +131,12 @@ def _periodic(
     context: RunContext,
 ) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Retained]]:
     period = TagPeriod.of(table.options)
-    clock = _clock(table, mode, context)
+    clock = tag_clock(table, mode, context.env)
     existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
     last = existing[-1].snapshot_id if existing else 0
     ids = [i for i in table.snapshots.ids() if i > last]
     snapshots = {s.id: s for s in table.snapshots.get_many(ids)}
-    moments = [Moment(i, _time_of(s, mode, clock)) for i, s in sorted(snapshots.items())]
+    moments = [Moment(i, tag_time(s, mode, clock)) for i, s in sorted(snapshots.items())]
 
     def scheduled(moments: list[Moment]) -> TagSchedule:
         return schedule_tags(
@@ -168,33 +164,6 @@ def _periodic(
     return [(t, snapshots[t.snapshot_id]) for t in schedule.create], list(schedule.delete), kept
 
 
-def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[int], int]:
-    """A function from milliseconds since the epoch to the wall clock for tag names."""
-    zone = table.options.value(
-        SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
-    )
-    if zone is None:
-        return lambda millis: local_clock(millis, context.env)
-    try:
-        info = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError) as e:
-        raise InvalidArgument(f"unknown time zone {zone!r}", table=table.name) from e
-
-    def wall_clock(millis: int) -> int:
-        offset = datetime.fromtimestamp(millis // 1000, UTC).astimezone(info).utcoffset()
-        return millis + (0 if offset is None else int(offset.total_seconds()) * 1000)
-
-    return wall_clock
-
-
-def _time_of(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int | None:
-    if mode == "process-time":
-        return clock(snapshot.time_millis)
-    if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
-        return None
-    return clock(snapshot.watermark)
-
-
 def _batch_tag(
     table: FileStoreTable, tags: list[Tag], context: RunContext
 ) -> list[tuple[TaggedSnapshot, Snapshot]]:
@@ -206,7 +175,7 @@ def _batch_tag(
     latest = table.snapshots.latest()
     if latest is None:
         return []
-    day = wall_clock_text(_clock(table, "batch", context)(latest.time_millis))[:10]
+    day = wall_clock_text(tag_clock(table, "batch", context.env)(latest.time_millis))[:10]
     name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME) or f"{_BATCH_PREFIX}{day}"
     if any(t.name == name for t in tags):
         return []

@@ -1,0 +1,85 @@
+"""`caretaker health TABLE`: the health score of tables, with reasons."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.cli.policy import facts_of, policy_of
+from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.health.score import Health, colors, health_of
+from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
+from paimon_maintenance.job.report import error_json
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.policy.needs import TableNeeds
+from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.storage.catalogs import open_table_of
+
+if TYPE_CHECKING:
+    from paimon_maintenance.health.measurement import Measurement
+
+_MOST_PARTITIONS: Final = 5
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Measure each table and print its score, the least healthy first."""
+    from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
+    from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.history.orphans import last_orphans  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+
+    many = is_pattern(args.table)
+    env = system_environment()
+    policy = policy_of(args)
+    history = open_history()
+    found: list[tuple[Measurement, Health]] = []
+    failed: list[dict[str, object]] = []
+    codes: list[ExitCode] = []
+    for name in tables_of(args):
+        try:
+            needs = TableNeeds()
+            if policy is not None:
+                needs = policy.for_table(name, facts_of(args, name)).needs
+            table = open_table_of(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            orphans = last_orphans(history, table=name, warehouse=warehouse_of(args))
+            measured = measure_table(table, env, orphans=orphans)
+        except Exception as e:
+            if not many:
+                raise
+            failed.append({"table": name, "error": error_json(e)})
+            output.note(f"{name}: {error_line(e)}")
+            codes.append(exit_code_of(e))
+            continue
+        found.append((measured, health_of(measured, needs.thresholds(), env.now_millis())))
+        codes.append(ExitCode.SUCCESS)
+    found.sort(key=lambda pair: (pair[1].score, pair[1].name))
+    code = combined(codes)
+    tables = [
+        {**health.to_json(), "files": m.files, "bytes": m.bytes, "snapshot": m.snapshot}
+        for m, health in found
+    ]
+    shown = {"exit_code": int(code), "tables": [*tables, *failed]} if many else tables[0]
+    output.result(shown, _lines(found, detailed=not many))
+    return code
+
+
+def _lines(found: list[tuple[Measurement, Health]], *, detailed: bool) -> Iterator[str]:
+    width = max((len(health.name) for _, health in found), default=0)
+    for measured, health in found:
+        size = f"{counted(measured.files, 'files')}, {human_bytes(measured.bytes)}"
+        yield f"{health.score:>4}  {health.color:6}  {health.name:{width}}  {size}"
+        for reason in health.reasons if detailed else health.reasons[:1]:
+            job = "" if reason.job is None else f" -> {reason.job}"
+            yield f"      -{reason.points:.0f} {reason.text}{job}"
+        sick = [p for p in health.partitions if p.reasons and p.name]
+        for partition in sick[:_MOST_PARTITIONS] if detailed else ():
+            yield f"      {partition.score:>4}  {partition.color:6}  {partition.name}"
+        if detailed and len(sick) > _MOST_PARTITIONS:
+            yield f"      and {counted(len(sick) - _MOST_PARTITIONS, 'more partitions')}"
+    if not detailed:
+        counts = colors(health for _, health in found)
+        yield ", ".join(f"{number} {color}" for color, number in counts.items())

@@ -1,0 +1,175 @@
+"""Measures a table: reads its metadata once, and no data file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from paimon_core.environment import Environment
+from paimon_core.features import uncompactable_features, unreadable_features
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.known_options import unknown_options, unreadable_options
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import (
+    CLUSTERING_COLUMNS,
+    CLUSTERING_INCREMENTAL,
+    COMPACTION_MIN_FILE_NUM,
+    CONSUMER_EXPIRATION_TIME,
+    MERGE_ENGINE,
+    NUM_SORTED_RUN_TRIGGER,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_TIME,
+    TAG_AUTOMATIC_COMPLETION,
+    TAG_AUTOMATIC_CREATION,
+    TAG_NUM_RETAINED_MAX,
+    TAG_TIME_EXPIRE_ENABLED,
+    WRITE_ONLY,
+)
+from paimon_core.read.table_read import skips_level_0
+from paimon_core.refs.tags import Tag
+from paimon_core.scan.manifests import data_manifests
+from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.snapshot.line import gaps_in
+from paimon_core.write.file_layout import target_file_size
+from paimon_maintenance.health.held import deletions_of, retention_of
+from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
+from paimon_maintenance.health.layout import partitions_measured
+from paimon_maintenance.health.measurement import Measurement, Orphans
+from paimon_maintenance.health.reasons import options_of_caretaker
+from paimon_maintenance.rules.partition_clock import PartitionClock
+from paimon_maintenance.rules.tag_clock import tag_clock, tag_time
+from paimon_maintenance.rules.tag_periods import Moment, TagPeriod, automatic_tags, schedule_tags
+
+OWNER_OPTION: Final = "caretaker.owner"
+
+
+def measure_table(
+    table: FileStoreTable, env: Environment, *, orphans: Orphans | None = None
+) -> Measurement:
+    """The measurement of the table at its newest snapshot.
+
+    `orphans`: what the last search found, from the history.  Raises the errors of unreadable
+    metadata; changes nothing.
+    """
+    now = env.now_millis()
+    ids = sorted(table.snapshots.ids())
+    latest = table.snapshots.latest()
+    refused = tuple(sorted({*unreadable_features(table), *uncompactable_features(table)}))
+    options = table.options
+    entries = [] if latest is None else scan_files(table, latest)
+    partitions = partitions_measured(
+        table,
+        entries,
+        {} if latest is None else vector_files(table, latest),
+        env,
+        compactable=not refused,
+    )
+    beyond_number = retention_of(table, ids, now)["unexpired"]
+    assert isinstance(beyond_number, int)
+    beyond = ids[:beyond_number]
+    deletions = deletions_of(table, ids[: beyond_number + 1])
+    holders, blocked, blocked_bytes = consumer_holders(table, beyond, deletions)
+    size, rows = sum(p.bytes for p in partitions), sum(p.rows for p in partitions)
+    manifests = [] if latest is None else data_manifests(table, latest)
+    tags = table.tags.all()
+    clustered = bool(options.value(CLUSTERING_COLUMNS))
+    incremental = options.value(CLUSTERING_INCREMENTAL)
+    due, stuck = _expired_partitions(table, entries, env)
+    return Measurement(
+        table=table.name,
+        branch=table.branch,
+        at_millis=now,
+        snapshot=None if latest is None else latest.id,
+        snapshot_millis=None if latest is None else latest.time_millis,
+        schema_id=table.schema.id,
+        primary_key=table.has_primary_key,
+        bucket_mode=table.bucket_mode.value,
+        merge_engine=options.value(MERGE_ENGINE),
+        columns=len(table.schema.fields),
+        needs_merge=table.has_primary_key and not skips_level_0(table),
+        write_only=options.value(WRITE_ONLY),
+        clustering="none" if not clustered else "incremental" if incremental else "manual",
+        run_trigger=options.value(NUM_SORTED_RUN_TRIGGER),
+        min_files=options.value(COMPACTION_MIN_FILE_NUM),
+        target_bytes=target_file_size(options, primary_key=table.has_primary_key),
+        partition_keys=tuple(table.schema.partition_keys),
+        partitions=tuple(partitions),
+        snapshots=len(ids),
+        beyond_snapshots=len(beyond),
+        beyond_bytes=sum(sum(gone.values()) for gone in deletions.values()),
+        blocked_bytes=blocked_bytes,
+        blocked_snapshots=blocked,
+        holders=(*holders, *reference_holders(table, entries, ids[beyond_number:])),
+        consumers=tuple(lags_of(table, latest, ids, row_bytes=size / rows if rows else 0.0)),
+        consumer_expiration=options.value(CONSUMER_EXPIRATION_TIME),
+        tags_due=_due_tags(table, tags, ids, env),
+        tags_over=_outlived_tags(table, tags, env),
+        partitions_due=due,
+        stuck=stuck,
+        manifests=len(manifests),
+        manifest_bytes=sum(m.file_size for m in manifests),
+        unknown_options=tuple(unknown_options(table.schema.options)),
+        invalid_options=tuple(key for key, _ in unreadable_options(table.schema.options)),
+        gaps=len(gaps_in(ids)),
+        refused=refused,
+        orphans=orphans,
+        owner=options.get(OWNER_OPTION),
+        comment=table.schema.comment,
+        options=options_of_caretaker(options),
+    )
+
+
+def _due_tags(
+    table: FileStoreTable, tags: Sequence[Tag], ids: Sequence[int], env: Environment
+) -> tuple[str, ...]:
+    """The automatic tags that the commits so far make due; none of mode batch."""
+    mode = table.options.value(TAG_AUTOMATIC_CREATION)
+    if mode not in ("process-time", "watermark"):
+        return ()
+    period = TagPeriod.of(table.options)
+    clock = tag_clock(table, mode, env)
+    existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
+    last = existing[-1].snapshot_id if existing else 0
+    newer = sorted(table.snapshots.get_many(i for i in ids if i > last), key=lambda s: s.id)
+    schedule = schedule_tags(
+        existing,
+        [Moment(s.id, tag_time(s, mode, clock)) for s in newer],
+        period,
+        retained_max=table.options.value(TAG_NUM_RETAINED_MAX),
+        completion=table.options.value(TAG_AUTOMATIC_COMPLETION),
+    )
+    return tuple(tag.name for tag in schedule.create)
+
+
+def _outlived_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> tuple[str, ...]:
+    if not table.options.value(TAG_TIME_EXPIRE_ENABLED):
+        return ()
+    now = env.local_millis()
+    ends = ((t.name, t.expires_at_millis) for t in tags)
+    return tuple(name for name, end in ends if end is not None and end < now)
+
+
+def _expired_partitions(
+    table: FileStoreTable, entries: Iterable[ManifestEntry], env: Environment
+) -> tuple[int, dict[str, str]]:
+    """How many partitions have expired, and the partitions that never will, with reasons."""
+    allowed = table.options.value(PARTITION_EXPIRATION_TIME)
+    if allowed is None or not table.schema.partition_keys:
+        return 0, {}
+    before = env.local_millis() - allowed
+    newest: dict[bytes, int] = {}
+    for entry in entries:
+        made = entry.file.creation_time or 0
+        newest[entry.partition] = max(newest.get(entry.partition, 0), made)
+    if table.options.value(PARTITION_EXPIRATION_STRATEGY) == "update-time":
+        return sum(1 for made in newest.values() if made < before), {}
+    clock = PartitionClock.of(table, {})
+    due, stuck = 0, {}
+    for row in newest:
+        time = clock.time_of(table, row)
+        if isinstance(time, str):
+            stuck[table.paths.partition_path(row)] = time
+        elif time < before:
+            due += 1
+    return due, stuck

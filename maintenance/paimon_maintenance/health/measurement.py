@@ -1,0 +1,210 @@
+"""What one measurement of a table found: numbers from metadata, without judgement.
+
+All times are milliseconds since the epoch, all sizes bytes.  The JSON form is kept in the history, so
+that unchanged tables need not be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, cast
+
+JSON_VERSION: Final = 1
+"""Raise it when the meaning of a field changes: older measurements are then ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """What one compaction of a partition would read, and the layout that it leaves behind.
+
+    `runs_after` is the mean number of sorted runs that a full read then merges.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    files_after: int = 0
+    runs_after: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMeasurement:
+    """The live files of one partition; `values` are its keys as text, for job arguments.
+
+    `point_runs`: the largest number of sorted runs whose key ranges hold one key.  `full_runs`: the
+    mean number of sorted runs that a full read merges, weighted by bytes; 1 for append tables.
+    `ideal_files`: the smallest number of files of the target size.  `oldest_level_0`: when the oldest
+    file at level 0 was made, None without one.  `minor` and `full`: what a compaction would rewrite,
+    None if it has nothing to do.
+    """
+
+    name: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    small_files: int = 0
+    ideal_files: int = 0
+    buckets: int = 0
+    total_buckets: int = 1
+    smallest_bucket: int = 0
+    largest_bucket: int = 0
+    point_runs: int = 1
+    full_runs: float = 1.0
+    level_0_files: int = 0
+    oldest_level_0: int | None = None
+    newest_file: int | None = None
+    delete_rows: int = 0
+    vector_rows: int = 0
+    minor: Rewrite | None = None
+    full: Rewrite | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds back files that the newest snapshot does not need: consumer, tag or branch."""
+
+    kind: str
+    name: str
+    bytes: int
+    snapshots: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerLag:
+    """How far a consumer is behind; `bytes` is estimated from the rows that it has not read.
+
+    `since`: the commit time of the first snapshot that it has not read, None if it is up to date.
+    """
+
+    id: str
+    snapshots: int
+    since: int | None
+    bytes: int
+    last_seen: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """What the last search for orphan files found and left."""
+
+    files: int
+    bytes: int
+    at_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One table at one moment.
+
+    `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors or
+    first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would free of
+    the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that consumers hold.
+    `stuck`: partition -> why it never expires.  `options` are those with the prefix `caretaker.`.
+    """
+
+    table: str
+    branch: str = "main"
+    at_millis: int = 0
+    snapshot: int | None = None
+    snapshot_millis: int | None = None
+    schema_id: int = 0
+    primary_key: bool = True
+    bucket_mode: str = "fixed"
+    merge_engine: str = "deduplicate"
+    columns: int = 1
+    needs_merge: bool = True
+    write_only: bool = True
+    clustering: str = "none"
+    run_trigger: int = 5
+    min_files: int = 5
+    target_bytes: int = 128 * 1024**2
+    partition_keys: tuple[str, ...] = ()
+    partitions: tuple[PartitionMeasurement, ...] = ()
+    snapshots: int = 0
+    beyond_snapshots: int = 0
+    beyond_bytes: int = 0
+    blocked_bytes: int = 0
+    blocked_snapshots: int = 0
+    holders: tuple[Holder, ...] = ()
+    consumers: tuple[ConsumerLag, ...] = ()
+    consumer_expiration: int | None = None
+    tags_due: tuple[str, ...] = ()
+    tags_over: tuple[str, ...] = ()
+    partitions_due: int = 0
+    stuck: Mapping[str, str] = field(default_factory=dict)
+    manifests: int = 0
+    manifest_bytes: int = 0
+    unknown_options: tuple[str, ...] = ()
+    invalid_options: tuple[str, ...] = ()
+    gaps: int = 0
+    refused: tuple[str, ...] = ()
+    orphans: Orphans | None = None
+    owner: str | None = None
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> int:
+        """The number of live data files."""
+        return sum(p.files for p in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the live data files."""
+        return sum(p.bytes for p in self.partitions)
+
+    @property
+    def rows(self) -> int:
+        """The rows of the live data files, before merging."""
+        return sum(p.rows for p in self.partitions)
+
+    @property
+    def amplification(self) -> float:
+        """How many times as much a full read costs as one of an ideally compacted table.
+
+        For tables that merge: sorted runs per byte.  For the others: how many files are opened for
+        each needed one; 1 is ideal.
+        """
+        if not self.partitions:
+            return 1.0
+        if self.primary_key and self.needs_merge:
+            size = self.bytes
+            return (
+                sum(p.full_runs * p.bytes for p in self.partitions) / size
+                if size
+                else max(p.full_runs for p in self.partitions)
+            )
+        return self.files / max(1, sum(p.ideal_files for p in self.partitions))
+
+    def to_json(self) -> dict[str, object]:
+        """The measurement as JSON."""
+        return {"version": JSON_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, Any]) -> Measurement | None:
+        """The measurement of this JSON; None if another version of Caretaker wrote it."""
+        known = {f.name for f in fields(cls)}
+        if parts.get("version") != JSON_VERSION or parts.keys() - {"version"} != known:
+            return None
+        found: dict[str, Any] = {k: v for k, v in parts.items() if k != "version"}
+        try:
+            found["partitions"] = tuple(_partition(p) for p in found["partitions"])
+            found["holders"] = tuple(Holder(**h) for h in found["holders"])
+            found["consumers"] = tuple(ConsumerLag(**c) for c in found["consumers"])
+            found["orphans"] = Orphans(**found["orphans"]) if found["orphans"] else None
+        except TypeError:
+            return None
+        for name, value in found.items():
+            if isinstance(value, list):
+                found[name] = tuple(value)
+        return cls(**found)
+
+
+def _partition(parts: Mapping[str, Any]) -> PartitionMeasurement:
+    works = {
+        name: Rewrite(**cast("dict[str, Any]", parts[name])) if parts[name] else None
+        for name in ("minor", "full")
+    }
+    return PartitionMeasurement(**{**parts, **works})

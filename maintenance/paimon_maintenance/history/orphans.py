@@ -1,0 +1,41 @@
+"""What the last search for orphan files found, by the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_core.errors import PaimonError
+from paimon_maintenance.health.measurement import Orphans
+from paimon_maintenance.history.entry import Entry
+from paimon_maintenance.history.store import SqlHistory
+
+_JOB: Final = "remove_orphan_files"
+_LOOKED_AT: Final = 20
+
+
+def last_orphans(history: SqlHistory | None, *, table: str, warehouse: str) -> Orphans | None:
+    """The orphans that the last plan found and no later run removed; None if there was no search."""
+    if history is None:
+        return None
+    try:
+        entries = history.newest(table=table, job=_JOB, limit=_LOOKED_AT)
+    except PaimonError:
+        return None  # the history is an aid, not a condition
+    for entry in entries:
+        if entry.warehouse == warehouse and entry.status in ("planned", "dry_run"):
+            return _of_effect(entry)
+        if entry.warehouse == warehouse and entry.status in ("success", "nothing_to_do"):
+            return Orphans(files=0, bytes=0, at_millis=entry.at_millis)
+    return None
+
+
+def _of_effect(entry: Entry) -> Orphans:
+    effect = entry.details.get("effect")
+    found = effect if isinstance(effect, Mapping) else {}
+    files, size = found.get("deleted_files"), found.get("deleted_bytes")
+    return Orphans(
+        files=files if isinstance(files, int) else 0,
+        bytes=size if isinstance(size, int) else 0,
+        at_millis=entry.at_millis,
+    )

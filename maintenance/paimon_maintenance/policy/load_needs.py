@@ -1,0 +1,174 @@
+"""Reads the keys of a policy that the scheduler needs: conditions, goals, limits, the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import parse_duration_millis, parse_memory_size
+from paimon_maintenance.health.thresholds import DEFAULTS
+from paimon_maintenance.policy.needs import Budget, Match, RescaleRule
+from paimon_maintenance.policy.windows import Window
+from paimon_maintenance.policy.yaml_node import YamlNode
+
+NEEDS_KEYS: Final = frozenset(
+    {
+        "scheduled",
+        "owner",
+        "alerts",
+        "windows",
+        "freshness",
+        "consumer_lag",
+        "rescale",
+        "max_red",
+        "priority",
+        "health",
+    }
+)
+MATCH_KEYS: Final = frozenset({"options", "comment", "owner"})
+CONSUMER_KEYS: Final = frozenset({"age", "snapshots", "bytes"})
+BUDGET_KEYS: Final = frozenset({"seconds", "bytes", "tables", "applications", "windows"})
+THRESHOLD_KEYS: Final = frozenset({"good", "bad", "weight"})
+
+
+def read_needs(entries: Mapping[str, YamlNode]) -> dict[str, Any]:
+    """The fields of TableNeeds that a rule sets, for `TableNeeds.with_changes`."""
+    found: dict[str, Any] = {}
+    for name, place in entries.items():
+        if name in NEEDS_KEYS:
+            found.update(_READERS[name](place))
+    return found
+
+
+def read_match(place: YamlNode) -> Match:
+    """The conditions of a rule."""
+    entries = place.entries(MATCH_KEYS)
+    match = Match(
+        options={k: v.text() for k, v in entries["options"].entries().items()}
+        if "options" in entries
+        else {},
+        comment=entries["comment"].text() if "comment" in entries else None,
+        owner=entries["owner"].text() if "owner" in entries else None,
+    )
+    if match.is_empty:
+        place.wrong("no condition given (options, comment or owner)")
+    return match
+
+
+def read_budget(place: YamlNode) -> Budget:
+    """The budget of a round."""
+    entries = place.entries(BUDGET_KEYS)
+    return Budget(
+        seconds=_positive(entries["seconds"]) if "seconds" in entries else None,
+        bytes=_size(entries["bytes"]) if "bytes" in entries else None,
+        tables=_whole(entries["tables"]) if "tables" in entries else None,
+        applications=_whole(entries["applications"]) if "applications" in entries else None,
+        windows=_windows(entries["windows"]) if "windows" in entries else (),
+    )
+
+
+def _windows(place: YamlNode) -> tuple[Window, ...]:
+    found = []
+    for text in place.texts():
+        try:
+            found.append(Window.of(text))
+        except ValueError as e:
+            place.wrong(str(e))
+    return tuple(found)
+
+
+def _scheduled(place: YamlNode) -> dict[str, Any]:
+    if place.flag is None:
+        place.wrong("expected true or false")
+    return {"scheduled": place.flag}
+
+
+def _consumer_lag(place: YamlNode) -> dict[str, Any]:
+    entries = place.entries(CONSUMER_KEYS)
+    found: dict[str, Any] = {}
+    if "age" in entries:
+        found["consumer_millis"] = _duration(entries["age"])
+    if "snapshots" in entries:
+        found["consumer_snapshots"] = _whole(entries["snapshots"])
+    if "bytes" in entries:
+        found["consumer_bytes"] = _size(entries["bytes"])
+    return found
+
+
+def _rescale(place: YamlNode) -> dict[str, Any]:
+    # YAML reads `off` as false.
+    text = "off" if place.flag is False else place.text()
+    try:
+        return {"rescale": RescaleRule(text)}
+    except ValueError:
+        place.wrong(f"{text!r} is not one of {', '.join(RescaleRule)}")
+
+
+def _health(place: YamlNode) -> dict[str, Any]:
+    found: dict[str, dict[str, float]] = {}
+    for name, at in place.entries(frozenset(DEFAULTS)).items():
+        values = {key: _number(node) for key, node in at.entries(THRESHOLD_KEYS).items()}
+        if not 0 <= values.get("weight", 0) <= 1:
+            at.wrong("weight is not between 0 and 1")
+        good = values.get("good", DEFAULTS[name].good)
+        if values.get("bad", DEFAULTS[name].bad) <= good:
+            at.wrong("bad is not greater than good")
+        found[name] = values
+    return {"criteria": found}
+
+
+_READERS: Final[Mapping[str, Callable[[YamlNode], dict[str, Any]]]] = {
+    "scheduled": _scheduled,
+    "owner": lambda place: {"owner": place.text()},
+    "alerts": lambda place: {"alerts": place.texts()},
+    "windows": lambda place: {"windows": _windows(place)},
+    "freshness": lambda place: {"freshness_millis": _duration(place)},
+    "consumer_lag": _consumer_lag,
+    "rescale": _rescale,
+    "max_red": lambda place: {"max_red_millis": _duration(place)},
+    "priority": lambda place: {"priority": _positive(place)},
+    "health": _health,
+}
+
+
+def _duration(place: YamlNode) -> int:
+    try:
+        millis = parse_duration_millis(place.text())
+    except InvalidArgument as e:
+        place.wrong(e.message)
+    if millis <= 0:
+        place.wrong("expected a duration greater than 0")
+    return millis
+
+
+def _size(place: YamlNode) -> int:
+    try:
+        return parse_memory_size(place.text())
+    except InvalidArgument as e:
+        place.wrong(e.message)
+
+
+def _number(place: YamlNode) -> float:
+    text = place.text()
+    try:
+        number = float(text)
+    except ValueError:
+        place.wrong(f"{text!r} is not a number")
+    if not 0 <= number < float("inf"):
+        place.wrong(f"{text!r} is negative or not finite")
+    return number
+
+
+def _positive(place: YamlNode) -> float:
+    number = _number(place)
+    if number <= 0:
+        place.wrong("expected a number greater than 0")
+    return number
+
+
+def _whole(place: YamlNode) -> int:
+    text = place.text()
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        place.wrong(f"{text!r} is not a whole number greater than 0")
+    return int(text)
