@@ -3,12 +3,14 @@
 ::
 
     cli            the command line                 spark_app   many tables in one Spark application
+    schedule       what is worth running now, within a budget
     policy         the policy file and the precedence of its values
     registry       all jobs by name
     jobs/<job>     one job: its plan and its execution; jobs never import each other
     run            inspect -> plan -> guards -> re-check -> execute -> commit -> verify -> report
     verify         checks that the files of a table exist and are consistent
-    history        a record of all runs             health      the state of a table, with advice
+    history        a record of all runs, and of what the scheduler measured and decided
+    health         the health score of a table, with reasons; advice
     storage        the lease, the change ledger, the clock check, bulk requests
     engines        where units of work run: in this process or on Spark
     rules          shared rules: retention, partition times, tag periods

@@ -45,6 +45,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "files": "paimon_maintenance.cli.files",
     "inspect": "paimon_maintenance.cli.inspect",
     "health": "paimon_maintenance.cli.health",
+    "schedule": "paimon_maintenance.cli.schedule",
     "plan": "paimon_maintenance.cli.plan",
     "run": "paimon_maintenance.cli.run",
     "verify": "paimon_maintenance.cli.verify",

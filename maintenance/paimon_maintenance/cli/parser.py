@@ -26,7 +26,7 @@ from paimon_maintenance.cli.options import (
     warehouse_option,
     whole_number,
 )
-from paimon_maintenance.cli.schedule_parser import health_command
+from paimon_maintenance.cli.schedule_parser import health_command, policy_commands, schedule_command
 
 GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",
@@ -84,6 +84,7 @@ def build_parser() -> Parser:
     _history(commands)
     _leases(commands)
     _policy(commands)
+    schedule_command(commands)
     _catalogs(commands)
     _tables(commands)
     _sql(commands)
@@ -328,6 +329,7 @@ def _policy(commands: Commands[Parser]) -> None:
     )
     table_options(show)
     policy_option(show)
+    policy_commands(inner)
 
 
 def _sql(commands: Commands[Parser]) -> None:

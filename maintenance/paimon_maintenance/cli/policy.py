@@ -1,8 +1,9 @@
-"""`caretaker policy check FILE` and `caretaker policy show TABLE`."""
+"""`caretaker policy`: check, show, explain, schema."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -46,11 +47,18 @@ def _has_warehouse(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Check a policy file, or show the policy of one table."""
+    """Check a policy file, show the policy of one table, or explain decisions about it."""
     if args.policy_command == "check":
         policy = load_policy(args.file)
         output.result(_summary(policy), _check_lines(policy))
         return ExitCode.SUCCESS
+    if args.policy_command == "schema":
+        from paimon_maintenance.policy.json_schema import schema  # noqa: PLC0415 - only here
+
+        output.result(schema(), [json.dumps(schema(), indent=2)])
+        return ExitCode.SUCCESS
+    if args.policy_command == "explain":
+        return _explain(args, output)
     policy = policy_of(args)  # type: ignore[assignment]  # checked on the next line
     if policy is None:
         raise InvalidArgument(
@@ -65,6 +73,28 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         _table_lines(policy, table, own),
     )
     return ExitCode.SUCCESS
+
+
+def _explain(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the newest decisions about a table; NOTHING_TO_DO if there are none."""
+    from paimon_maintenance.history.need_store import NeedStore  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.schedule.explain import lines_of  # noqa: PLC0415 - only here
+
+    history = open_history()
+    if history is None:
+        raise InvalidArgument(
+            "the history is disabled (CARETAKER_HISTORY_URL=none)",
+            next_step="unset the variable, or set it to a database URL",
+        )
+    store = NeedStore(history, warehouse_of(args), args.branch or "main")
+    found = store.decisions(args.table, args.limit)
+    shown = [{f: getattr(d, f) for f in d.__slots__} for d in found]
+    output.result(
+        {"table": args.table, "decisions": shown},
+        lines_of(found) if found else ["no decision about this table is recorded"],
+    )
+    return ExitCode.SUCCESS if found else ExitCode.NOTHING_TO_DO
 
 
 def _summary(policy: Policy) -> dict[str, object]:

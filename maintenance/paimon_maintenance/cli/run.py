@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     many = is_pattern(args.table)
     metrics = Metrics()
     env = environment_of(args)
-    engine = _engine(args)
+    engine = engine_of(args)
     history = open_history()
     reports: list[Report] = []
     codes: list[ExitCode | None] = []
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     finally:
         engine.close()
         if args.metrics_file:
-            _write_metrics(metrics, args.metrics_file, output)
+            write_metrics(metrics, args.metrics_file, output)
     code = combined(c for c in codes if c is not None) if many else reports[0].exit_code
     if not many:
         output.result(reports[0].to_json(), _report_lines(reports[0]))
@@ -81,7 +81,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     return code
 
 
-def _write_metrics(metrics: Metrics, path: str, output: Output) -> None:
+def write_metrics(metrics: Metrics, path: str, output: Output) -> None:
+    """Write the metrics to a file; a failure is only a warning."""
     try:
         metrics.write(path)
     except OSError as e:  # the job is done: report it anyway
@@ -93,7 +94,8 @@ def _report_lines(report: Report) -> list[str]:
     return [*report.lines(), *shown]
 
 
-def _engine(args: argparse.Namespace) -> Engine:
+def engine_of(args: argparse.Namespace) -> Engine:
+    """The engine that --engine and --master mean."""
     if args.engine == "local":
         return LocalEngine()
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start

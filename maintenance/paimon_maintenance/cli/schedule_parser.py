@@ -1,14 +1,18 @@
-"""The parsers of the commands about need: `health`."""
+"""The parsers of the commands about need: `health`, `schedule`, `policy explain`, `policy schema`."""
 
 from __future__ import annotations
 
 from paimon_maintenance.cli.options import (
+    MASTER_VARIABLE,
     Commands,
     Parser,
     add_command,
+    output_options,
     policy_option,
+    positive,
     selection_options,
     table_options,
+    timezone_option,
 )
 
 
@@ -28,3 +32,68 @@ def health_command(commands: Commands[Parser]) -> None:
     table_options(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
     selection_options(parser)
     policy_option(parser)
+
+
+def schedule_command(commands: Commands[Parser]) -> None:
+    """Add `caretaker schedule`."""
+    parser = add_command(
+        commands,
+        "schedule",
+        "run what is worth its cost now, within the budget of the policy",
+        "Measures the tables that changed, predicts benefit and cost of each job, and runs the best ones\n"
+        "until the budget is spent (docs/scheduling.md). Every decision is in the history with its\n"
+        "reason: caretaker policy explain DB.TABLE. Exits with code 3 if nothing is worth running.",
+        (
+            "caretaker schedule 'db.*' -w /lake --policy policy.yaml --dry-run",
+            "caretaker schedule '*.*' -w /lake --policy policy.yaml --engine local",
+        ),
+    )
+    table_options(parser, table_help="a pattern such as 'db.*' (default: '*.*')", optional=True)
+    selection_options(parser)
+    policy_option(parser)
+    timezone_option(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="decide and record the decisions, but run nothing"
+    )
+    parser.add_argument(
+        "--budget-seconds",
+        metavar="N",
+        type=positive,
+        help="compute seconds of this round instead of the policy's",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("local", "spark"),
+        default="local",
+        help="where data is rewritten: in this process, or on Spark (default: local)",
+    )
+    parser.add_argument(
+        "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"
+    )
+    parser.add_argument(
+        "--metrics-file", metavar="FILE", help="write Prometheus metrics to this file at the end"
+    )
+
+
+def policy_commands(inner: Commands[Parser]) -> None:
+    """Add `caretaker policy explain` and `caretaker policy schema`."""
+    explain = add_command(
+        inner,
+        "explain",
+        "show the latest decisions about a table, with reasons",
+        "Reads the history: what the scheduler decided in its last rounds, what it predicted, and what\n"
+        "came out.",
+        ("caretaker policy explain sales.orders -w /lake",),
+    )
+    table_options(explain)
+    explain.add_argument(
+        "--limit", metavar="N", type=positive, default=10, help="print at most N decisions"
+    )
+    schema = add_command(
+        inner,
+        "schema",
+        "print the JSON Schema of policy files, for editors",
+        "Prints a JSON Schema (2020-12). Editors with a YAML language server complete and check with it.",
+        ("caretaker policy schema > policy.schema.json",),
+    )
+    output_options(schema)

@@ -69,7 +69,67 @@ def _second(connection: sa.Connection) -> None:
         sa.Index(name, *(entries.c[c] for c in columns)).create(connection)
 
 
-MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (_first, _second)
+def _third(connection: sa.Connection) -> None:
+    """Version 3: what the scheduler measured, scored, decided and claimed."""
+    tables = sa.MetaData()
+    place = ("warehouse", "table_name", "branch")
+    sa.Table(
+        "caretaker_measurements",  # the newest of each table
+        tables,
+        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        sa.Column("measurement", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+    )
+    scores = sa.Table(
+        "caretaker_scores",  # over time
+        tables,
+        sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        sa.Column("score", sa.Integer, nullable=False),
+        sa.Column("amplification", sa.Float, nullable=False),
+        sa.Column("files", sa.BigInteger, nullable=False),
+        sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("held_bytes", sa.BigInteger, nullable=False),
+        sa.Column("reason", sa.Text),
+    )
+    decisions = sa.Table(
+        "caretaker_decisions",
+        tables,
+        sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        sa.Column("round_id", sa.String(64), nullable=False),
+        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        sa.Column("job", sa.String(64)),
+        sa.Column("action", sa.String(16), nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("rank_value", sa.Float, nullable=False),
+        sa.Column("benefit", sa.Float, nullable=False),
+        sa.Column("predicted_seconds", sa.Float, nullable=False),
+        sa.Column("work", sa.Text, nullable=False),
+        sa.Column("predicted", sa.Text, nullable=False),
+        sa.Column("run_id", sa.String(64)),
+        sa.Column("engine", sa.String(32)),
+        sa.Column("status", sa.String(32)),
+        sa.Column("seconds", sa.Float),
+        sa.Column("result", sa.Text),
+    )
+    sa.Table(
+        "caretaker_claims",  # a scheduler works on the table until then
+        tables,
+        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        sa.Column("holder", sa.String(64), nullable=False),
+        sa.Column("until_millis", sa.BigInteger, nullable=False),
+    )
+    tables.create_all(connection, checkfirst=False)
+    sa.Index("caretaker_scores_by_table", scores.c.table_name, scores.c.id).create(connection)
+    sa.Index("caretaker_decisions_by_table", decisions.c.table_name, decisions.c.id).create(
+        connection
+    )
+
+
+MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (_first, _second, _third)
 LATEST: Final = len(MIGRATIONS)
 
 

@@ -168,6 +168,10 @@ class SqlHistory:
             next_step=f"the next plan or run creates it ({_shown(self.url)})",
         )
 
+    def engine(self) -> sa.Engine:
+        """The engine of the migrated database, for the other tables of the history."""
+        return self._migrated()
+
     def _open(self) -> sa.Engine:
         with self._lock:
             if self._engine is None:

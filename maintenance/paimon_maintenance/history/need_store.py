@@ -1,0 +1,286 @@
+"""What the scheduler measured, decided and claimed, in the database of the history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from paimon_core.errors import MaintenanceError
+from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
+
+_PLACE: Final = ("warehouse", "table_name", "branch")
+_NEWEST_SAMPLES: Final = 2000
+_JSON: Final = ("work", "predicted", "result")
+
+
+def _table(name: str, columns: str) -> sa.Table:
+    return sa.Table(name, sa.MetaData(), *(sa.Column(c) for c in columns.split()))
+
+
+_MEASUREMENTS: Final = _table(
+    "caretaker_measurements", "warehouse table_name branch at_millis measurement state"
+)
+_SCORES: Final = _table(
+    "caretaker_scores",
+    "id at_millis warehouse table_name branch score amplification files bytes held_bytes reason",
+)
+_DECISIONS: Final = _table(
+    "caretaker_decisions",
+    "id at_millis round_id warehouse table_name branch job action reason rank_value benefit "
+    "predicted_seconds work predicted run_id engine status seconds result",
+)
+_CLAIMS: Final = _table("caretaker_claims", "warehouse table_name branch holder until_millis")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """The newest measurement and the state of a table, both as JSON objects."""
+
+    at_millis: int
+    measurement: Mapping[str, Any]
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredScore:
+    """A score at one time."""
+
+    at_millis: int
+    score: int
+    amplification: float
+    files: int
+    bytes: int
+    held_bytes: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDecision:
+    """One decision, and what came of it: `status`, `seconds` and `result` are None before a run ends.
+
+    `work` and `predicted` are JSON objects of the scheduler.
+    """
+
+    at_millis: int
+    round_id: str
+    table: str
+    job: str | None
+    action: str
+    reason: str
+    rank: float = 0.0
+    benefit: float = 0.0
+    predicted_seconds: float = 0.0
+    work: Mapping[str, Any] = field(default_factory=dict)
+    predicted: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str | None = None
+    engine: str | None = None
+    status: str | None = None
+    seconds: float | None = None
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedStore:
+    """Reads and writes the scheduler's tables for one warehouse and branch.
+
+    Unlike the history of runs, the scheduler cannot work without it: every failure of the database is a
+    MaintenanceError.
+    """
+
+    history: SqlHistory
+    warehouse: str
+    branch: str = "main"
+
+    def tables(self) -> dict[str, StoredTable]:
+        """The newest measurement of every table."""
+        c = _MEASUREMENTS.c
+        query = sa.select(_MEASUREMENTS).where(
+            c.warehouse == self.warehouse, c.branch == self.branch
+        )
+        with self._transaction() as connection:
+            return {
+                row["table_name"]: StoredTable(
+                    at_millis=row["at_millis"],
+                    measurement=json.loads(row["measurement"]),
+                    state=json.loads(row["state"]),
+                )
+                for row in connection.execute(query).mappings()
+            }
+
+    def put(self, tables: Mapping[str, StoredTable], scores: Mapping[str, StoredScore]) -> None:
+        """Replace the measurements of these tables, and add their scores."""
+        with self._transaction() as connection:
+            for name, stored in tables.items():
+                connection.execute(sa.delete(_MEASUREMENTS).where(*self._is(_MEASUREMENTS, name)))
+                connection.execute(
+                    sa.insert(_MEASUREMENTS).values(
+                        **self._place(name),
+                        at_millis=stored.at_millis,
+                        measurement=_text(stored.measurement),
+                        state=_text(stored.state),
+                    )
+                )
+            for name, score in scores.items():
+                connection.execute(
+                    sa.insert(_SCORES).values(
+                        **self._place(name),
+                        **{f: getattr(score, f) for f in StoredScore.__slots__},
+                    )
+                )
+
+    def scores(self, table: str, limit: int = 100) -> list[StoredScore]:
+        """The newest scores of a table, newest first."""
+        query = sa.select(_SCORES).where(*self._is(_SCORES, table))
+        query = query.order_by(_SCORES.c.id.desc()).limit(limit)
+        with self._transaction() as connection:
+            return [
+                StoredScore(**{f: row[f] for f in StoredScore.__slots__})
+                for row in connection.execute(query).mappings()
+            ]
+
+    def add(self, decisions: Sequence[StoredDecision]) -> None:
+        """Record the decisions of a round."""
+        if not decisions:
+            return
+        rows = [
+            {
+                **self._place(one.table),
+                **{
+                    f: getattr(one, f)
+                    for f in StoredDecision.__slots__
+                    if f not in ("table", "rank", *_JSON)
+                },
+                "rank_value": one.rank,
+                "work": _text(one.work),
+                "predicted": _text(one.predicted),
+                "result": None if one.result is None else _text(one.result),
+            }
+            for one in decisions
+        ]
+        with self._transaction() as connection:
+            connection.execute(sa.insert(_DECISIONS), rows)
+
+    def finish(
+        self,
+        *,
+        round_id: str,
+        table: str,
+        job: str,
+        status: str,
+        seconds: float,
+        engine: str | None,
+        result: Mapping[str, Any],
+    ) -> None:
+        """Record what came of a decision to run."""
+        c = _DECISIONS.c
+        with self._transaction() as connection:
+            connection.execute(
+                sa.update(_DECISIONS)
+                .where(*self._is(_DECISIONS, table))
+                .where(c.round_id == round_id, c.job == job, c.action == "run")
+                .values(status=status, seconds=seconds, engine=engine, result=_text(result))
+            )
+
+    def decisions(self, table: str, limit: int = 10) -> list[StoredDecision]:
+        """The newest decisions about a table, newest first."""
+        query = sa.select(_DECISIONS).where(*self._is(_DECISIONS, table))
+        return self._decisions(query.order_by(_DECISIONS.c.id.desc()).limit(limit))
+
+    def finished(self) -> list[StoredDecision]:
+        """The newest decisions with a result that took time, oldest first."""
+        c = _DECISIONS.c
+        query = (
+            sa.select(_DECISIONS)
+            .where(c.warehouse == self.warehouse, c.branch == self.branch)
+            .where(c.status == "success", c.seconds.is_not(None))
+            .order_by(c.id.desc())
+            .limit(_NEWEST_SAMPLES)
+        )
+        return self._decisions(query)[::-1]
+
+    def claim(self, table: str, holder: str, *, now: int, until: int) -> bool:
+        """Claim the table for this holder; False if another one has it and it has not run out."""
+        c = _CLAIMS.c
+        with self._transaction() as connection:
+            connection.execute(
+                sa.delete(_CLAIMS)
+                .where(*self._is(_CLAIMS, table))
+                .where(sa.or_(c.until_millis < now, c.holder == holder))
+            )
+            try:
+                with connection.begin_nested():
+                    connection.execute(
+                        sa.insert(_CLAIMS).values(
+                            **self._place(table), holder=holder, until_millis=until
+                        )
+                    )
+            except sa.exc.IntegrityError:
+                return False
+        return True
+
+    def release(self, table: str, holder: str) -> None:
+        """Give the claim back; does nothing if another holder has it."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.delete(_CLAIMS)
+                .where(*self._is(_CLAIMS, table))
+                .where(_CLAIMS.c.holder == holder)
+            )
+
+    def claimed(self, now: int) -> frozenset[str]:
+        """The tables that somebody works on."""
+        c = _CLAIMS.c
+        query = sa.select(c.table_name).where(
+            c.warehouse == self.warehouse, c.branch == self.branch, c.until_millis >= now
+        )
+        with self._transaction() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def _decisions(self, query: sa.Select[Any]) -> list[StoredDecision]:
+        found = []
+        with self._transaction() as connection:
+            for row in connection.execute(query).mappings():
+                values = {
+                    f: row[f]
+                    for f in StoredDecision.__slots__
+                    if f not in ("table", "rank", *_JSON)
+                }
+                result = row["result"]
+                found.append(
+                    StoredDecision(
+                        **values,
+                        table=row["table_name"],
+                        rank=row["rank_value"],
+                        work=json.loads(row["work"]),
+                        predicted=json.loads(row["predicted"]),
+                        result=None if result is None else json.loads(result),
+                    )
+                )
+        return found
+
+    def _place(self, table: str) -> dict[str, str]:
+        return dict(zip(_PLACE, (self.warehouse, table, self.branch), strict=True))
+
+    def _is(self, of: sa.Table, table: str) -> list[sa.ColumnElement[bool]]:
+        return [of.c[name] == value for name, value in self._place(table).items()]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        try:
+            with self.history.engine().begin() as connection:
+                yield connection
+        except (sa.exc.SQLAlchemyError, OSError) as e:
+            detail = " ".join(str(getattr(e, "orig", None) or e).split())
+            raise MaintenanceError(
+                f"the scheduler cannot use the history: {type(e).__name__}: {detail[:400]}",
+                next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another",
+            ) from e
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

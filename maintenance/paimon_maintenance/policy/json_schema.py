@@ -1,0 +1,144 @@
+"""The JSON Schema (2020-12) of policy files, for editors; made from the same tables as the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from paimon_maintenance.health.thresholds import DEFAULTS
+from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job.exit_codes import OnRefused
+from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.model import GuardPolicy
+from paimon_maintenance.policy.needs import RescaleRule
+from paimon_maintenance.registry import JOBS
+
+_SCALAR: Final = {"type": ["string", "number", "boolean"]}
+_TEXTS: Final = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
+_DURATION: Final = {"type": "string", "examples": ["10 min", "6 h", "1 d"]}
+_SIZE: Final = {"type": ["string", "integer"], "examples": ["500 mb", "2 tb"]}
+_WHOLE: Final = {"type": "integer", "minimum": 1}
+_WINDOWS: Final = {
+    "description": "when jobs that rewrite data may start, in the scheduler's wall clock",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    "examples": [["22:00-06:00", "sat-sun 00:00-24:00"]],
+}
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a policy file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Caretaker policy",
+        **_object(
+            {
+                "version": {"enum": [1, "1"]},
+                "budget": _object(
+                    {
+                        "seconds": {"type": "number", "exclusiveMinimum": 0},
+                        "bytes": _SIZE,
+                        "tables": _WHOLE,
+                        "applications": _WHOLE,
+                        "windows": _WINDOWS,
+                    },
+                    "what one round of the scheduler may spend",
+                ),
+                "rules": {"type": "array", "items": _rule()},
+            },
+            required=["version", "rules"],
+        ),
+    }
+
+
+def _rule() -> dict[str, Any]:
+    threshold = _object(
+        {
+            "good": {"type": "number", "minimum": 0},
+            "bad": {"type": "number", "minimum": 0},
+            "weight": {"type": "number", "minimum": 0, "maximum": 1},
+        }
+    )
+    return _object(
+        {
+            "name": _SCALAR,
+            "tables": _described(_TEXTS, "shell wildcards over database.table"),
+            "excluding": _described(_TEXTS, "shell wildcards of tables to leave out"),
+            "match": _object(
+                {
+                    "options": {"type": "object", "additionalProperties": _SCALAR},
+                    "comment": _SCALAR,
+                    "owner": _SCALAR,
+                },
+                "conditions on the table itself; values are shell wildcards",
+            ),
+            "options": {"type": "object", "additionalProperties": _SCALAR},
+            "guards": _guards(),
+            "on_refused": {"enum": [str(o) for o in OnRefused]},
+            "jobs": _object({name: _job(job) for name, job in sorted(JOBS.items())}),
+            "scheduled": {"type": "boolean", "description": "whether the scheduler may act"},
+            "owner": _SCALAR,
+            "alerts": _described(_TEXTS, "where alerts about these tables go"),
+            "windows": _WINDOWS,
+            "freshness": _described(_DURATION, "level 0 is not older than this"),
+            "consumer_lag": _object(
+                {"age": _DURATION, "snapshots": _WHOLE, "bytes": _SIZE},
+                "a consumer beyond one of these is too far behind",
+            ),
+            "rescale": {"enum": [*map(str, RescaleRule), False]},
+            "max_red": _described(_DURATION, "how long a table may stay red"),
+            "priority": {"type": "number", "exclusiveMinimum": 0},
+            "health": _object(dict.fromkeys(DEFAULTS, threshold)),
+        },
+        required=["tables"],
+    )
+
+
+def _job(job: Job) -> dict[str, Any]:
+    settings = _object(
+        {
+            "enabled": {"type": "boolean"},
+            "schedule": {"type": ["string", "null", "boolean"]},
+            "arguments": {
+                "type": "object",
+                "properties": {a.name: _argument(a) for a in job.arguments},
+            },
+            "guards": _guards(),
+            "on_refused": {"enum": [str(o) for o in OnRefused]},
+        },
+        job.summary,
+    )
+    return {"anyOf": [{"type": ["boolean", "null"]}, settings], "description": job.summary}
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": argument.help}
+    if argument.choices and argument.kind is Kind.CHOICE:
+        found["enum"] = [*argument.choices]
+    return found
+
+
+def _guards() -> dict[str, Any]:
+    return _object({f.name: {"type": ["string", "number"]} for f in fields(GuardPolicy)})
+
+
+def _object(
+    properties: Mapping[str, Any],
+    description: str | None = None,
+    *,
+    required: list[str] | None = None,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "object",
+        "properties": dict(properties),
+        "additionalProperties": False,
+    }
+    if description is not None:
+        found["description"] = description
+    if required:
+        found["required"] = required
+    return found
+
+
+def _described(of: Mapping[str, Any], description: str) -> dict[str, Any]:
+    return {**of, "description": description}

@@ -1,0 +1,14 @@
+"""The scheduler: which maintenance is worth its cost now, within a budget.
+
+::
+
+    candidates  a measurement -> the jobs that would help, with their benefit      (pure)
+    benefit     what a job saves, and for how long                                 (pure)
+    cost        seconds of a job: a regression on this lake's own runs             (pure)
+    state       what is remembered of a table between rounds                       (pure)
+    decide      candidates and a budget -> decisions, each with a reason           (pure)
+    round       one round: measure, decide, run through the runner, record
+    explain     the recorded decisions about one table, as text
+
+The pure modules know no table and no clock: the simulation in benchmarks/ drives the same code.
+"""

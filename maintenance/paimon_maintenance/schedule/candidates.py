@@ -1,0 +1,324 @@
+"""The jobs that would help a table, with what they gain.  Pure.
+
+Rewriting jobs compete: a cheap minor compaction, a full one of the partitions where it pays most, or
+a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose steps have their own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
+from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
+from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
+from paimon_maintenance.schedule.cost import Work
+from paimon_maintenance.schedule.state import HOUR, TableState, held_share
+
+MB: Final = 1024**2
+GB: Final = 1024**3
+LEAST_GAIN: Final = 0.05
+"""Less excess than this is not worth a run."""
+_NEARLY: Final = 0.7
+"""The share of a goal at which work for it begins."""
+_ALIKE: Final = 0.4
+"""Partitions join a full compaction if they gain at least this share of the best per byte."""
+_MOST_PARTITIONS: Final = 50
+_MANY_MANIFESTS: Final = 60
+_FEW_BYTES: Final = 64 * MB
+_FEW_SNAPSHOTS: Final = 20
+_BUCKET_BYTES: Final = 512 * MB
+_IDLE_HOURS: Final = 24.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A job that would help.
+
+    `arguments` are typed on top of the policy's.  `benefit` is in excess hours (see `benefit`).
+    `urgent`: a goal of the policy is missed or nearly missed.  `proposal`: a person has to decide.
+    `predicted` are the results that are compared with what happened.
+    """
+
+    table: str
+    job: str
+    work: Work
+    benefit: float
+    why: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    partitions: tuple[str, ...] = ()
+    rewrites: bool = True
+    urgent: bool = False
+    proposal: bool = False
+    predicted: Mapping[str, float] = field(default_factory=dict)
+
+
+def candidates_of(
+    table: Measurement,
+    state: TableState,
+    needs: TableNeeds,
+    now: int,
+    *,
+    weights: Weights = WEIGHTS,
+) -> list[Candidate]:
+    """The jobs that would help this table now; empty if it needs nothing."""
+    found: list[Candidate] = []
+    if not table.refused and not table.gaps:
+        found += _compactions(table, state, needs, now, weights)
+    if not table.gaps:
+        found += _upkeep(table, state, now, weights)
+        found += _rescale(table, needs, now)
+    return found
+
+
+def excess_of(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> float:
+    """The part of the table's excess that comes from this partition, now or after a compaction."""
+    if table.primary_key and table.needs_merge:
+        runs = partition.full_runs if after is None else after.runs_after
+        return max(0.0, runs - 1.0) * partition.bytes / max(1, table.bytes)
+    files = partition.files if after is None else after.files_after
+    ideal = sum(p.ideal_files for p in table.partitions)
+    return max(0, files - partition.ideal_files) / max(1, ideal)
+
+
+# --- compaction -----------------------------------------------------------------------------------
+
+
+def _compactions(
+    table: Measurement, state: TableState, needs: TableNeeds, now: int, weights: Weights
+) -> Iterator[Candidate]:
+    late = _late_partitions(table, needs, now)
+    if late:
+        yield _compaction(table, state, late, weights, now, full=True, goal=needs.freshness_millis)
+    minor = [p for p in table.partitions if p.minor is not None]
+    if minor:
+        found = _compaction(table, state, minor, weights, now, full=False)
+        if found.predicted["excess_gain"] >= LEAST_GAIN:
+            yield found
+    if keeps_layout(table, state):
+        return  # a full rewrite would undo the clustering
+    full = _worth_most(table, state, now)
+    if full:
+        found = _compaction(table, state, full, weights, now, full=True)
+        same = len(full) == len(minor) and all(p.full == p.minor for p in full)
+        if found.predicted["excess_gain"] >= LEAST_GAIN and not same:
+            yield found
+
+
+def keeps_layout(table: Measurement, state: TableState) -> bool:
+    """Whether the order of the rows across files is worth something: the table was sorted."""
+    return table.clustering != "none" or state.sorted_at is not None
+
+
+def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[PartitionMeasurement]:
+    """The partitions whose level 0 is older than the goal, or will be soon."""
+    goal = needs.freshness_millis
+    if goal is None or not table.primary_key:
+        return []
+    return [
+        p
+        for p in table.partitions
+        if p.oldest_level_0 is not None
+        and now - p.oldest_level_0 >= _NEARLY * goal
+        and p.full is not None
+    ]
+
+
+def _worth_most(table: Measurement, state: TableState, now: int) -> list[PartitionMeasurement]:
+    """The partitions in which a full compaction gains most per byte, and those close to them."""
+    rated: list[tuple[float, PartitionMeasurement]] = []
+    for partition in table.partitions:
+        if partition.full is None:
+            continue
+        gain = excess_of(table, partition, None) - excess_of(table, partition, partition.full)
+        if gain <= 0:
+            continue
+        value = saving(gain, _growth(table, state, partition), _idle_hours(partition, now))
+        rated.append((value / (partition.full.bytes + 8 * MB), partition))
+    rated.sort(key=lambda r: (-r[0], r[1].name))
+    return [p for rate, p in rated[:_MOST_PARTITIONS] if rate >= _ALIKE * rated[0][0]]
+
+
+def _compaction(
+    table: Measurement,
+    state: TableState,
+    partitions: Sequence[PartitionMeasurement],
+    weights: Weights,
+    now: int,
+    *,
+    full: bool,
+    goal: int | None = None,
+) -> Candidate:
+    works = [w for p in partitions if (w := p.full if full else p.minor) is not None]
+    gains = [
+        (p, excess_of(table, p, None) - excess_of(table, p, p.full if full else p.minor))
+        for p in partitions
+    ]
+    gain = sum(max(0.0, g) for _, g in gains)
+    benefit = sum(
+        weights.read * saving(g, _growth(table, state, p), _idle_hours(p, now)) for p, g in gains
+    )
+    size = sum(w.bytes for w in works)
+    # Fewer files are worth something even where reads merge no less.
+    fewer = sum(p.files for p in partitions) - sum(w.files_after for w in works)
+    arguments: dict[str, object] = {}
+    sorts = table.clustering == "incremental"
+    if not sorts:
+        arguments["strategy"] = "full" if full else "minor"
+        if len(partitions) < len(table.partitions):
+            arguments["partitions"] = [dict(p.values) for p in partitions]
+    excess = table.amplification - 1.0
+    why = (
+        f"a read costs {table.amplification:.1f} times the minimum; rewriting "
+        f"{human_bytes(size)} in {counted(sum(w.files for w in works), 'files')} brings it to "
+        f"{max(1.0, table.amplification - gain):.1f}"
+    )
+    urgent = False
+    if goal is not None:
+        oldest = min(p.oldest_level_0 or now for p in partitions)
+        age = now - oldest
+        urgent = True
+        benefit += weights.read * age / goal
+        why = (
+            f"level 0 is {age / 60_000:.0f} min old, the goal is {goal / 60_000:.0f} min; "
+            f"{human_bytes(size)} to rewrite"
+        )
+    return Candidate(
+        table=table.table,
+        job="sort_compact" if sorts else "compact",
+        arguments=arguments,
+        partitions=tuple(p.name for p in partitions if p.name),
+        work=Work(
+            job="sort_compact" if sorts else "compact",
+            kind=table.merge_engine if table.primary_key else "append",
+            files=sum(w.files for w in works),
+            bytes=size,
+            rows=sum(w.rows for w in works),
+            columns=table.columns,
+        ),
+        benefit=benefit,
+        why=why,
+        urgent=urgent,
+        predicted={
+            "excess_gain": min(gain, max(0.0, excess)),
+            "files_fewer": float(max(0, fewer)),
+            "bytes": float(size),
+        },
+    )
+
+
+def _growth(table: Measurement, state: TableState, partition: PartitionMeasurement) -> float:
+    """The growth of excess in this partition: the table's, shared by the partitions with new files."""
+    newest = partition.newest_file
+    if newest is None or table.at_millis - newest > 2 * HOUR:
+        return 0.05 * state.growth
+    active = [
+        p.bytes
+        for p in table.partitions
+        if p.newest_file is not None and table.at_millis - p.newest_file <= 2 * HOUR
+    ]
+    return state.growth * partition.bytes / max(1, sum(active))
+
+
+def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
+    return 0.0 if partition.newest_file is None else max(0, now - partition.newest_file) / HOUR
+
+
+# --- upkeep ---------------------------------------------------------------------------------------
+
+
+def _upkeep(
+    table: Measurement, state: TableState, now: int, weights: Weights
+) -> Iterator[Candidate]:
+    reasons: list[str] = []
+    benefit = 0.0
+    free_bytes = max(0, table.beyond_bytes - table.blocked_bytes)
+    free_snapshots = max(0, table.beyond_snapshots - table.blocked_snapshots)
+    if free_snapshots and (free_bytes >= _FEW_BYTES or free_snapshots >= _FEW_SNAPSHOTS):
+        share = held_share(table) * free_bytes / max(1, table.beyond_bytes)
+        benefit += weights.storage * saving(share, state.held_growth)
+        benefit += weights.manifests * free_snapshots / 100
+        reasons.append(
+            f"{counted(free_snapshots, 'snapshots')} beyond the retention hold "
+            f"{human_bytes(free_bytes)}"
+        )
+    urgent = bool(table.tags_due)
+    due = len(table.tags_due) + len(table.tags_over)
+    if due:
+        benefit += weights.tags * due
+        reasons.append(f"{counted(due, 'tags')} to create or delete")
+    if table.partitions_due:
+        benefit += weights.partitions * table.partitions_due
+        reasons.append(f"{counted(table.partitions_due, 'partitions')} to expire")
+    expires = table.consumer_expiration
+    silent = [c.id for c in table.consumers if expires is not None and now - c.last_seen > expires]
+    if silent:
+        benefit += weights.tags
+        reasons.append(f"consumer {silent[0]} has expired")
+    also = []
+    if table.manifests >= _MANY_MANIFESTS:
+        also.append("compact_manifest")
+        benefit += weights.manifests * saving(table.manifests / _MANY_MANIFESTS, state.growth)
+        reasons.append(f"{counted(table.manifests, 'manifests')} to compact")
+    if not reasons:
+        return
+    yield Candidate(
+        table=table.table,
+        job="maintain",
+        arguments={"also": also} if also else {},
+        work=Work(job="maintain", files=free_snapshots, bytes=free_bytes),
+        benefit=benefit,
+        why="; ".join(reasons),
+        rewrites=False,
+        urgent=urgent,
+        predicted={"bytes_freed": float(free_bytes), "snapshots_fewer": float(free_snapshots)},
+    )
+
+
+# --- rescale --------------------------------------------------------------------------------------
+
+
+def _rescale(table: Measurement, needs: TableNeeds, now: int) -> Iterator[Candidate]:
+    """A rescale of partitions whose buckets are far from 200 MB to 1 GB; by default a proposal."""
+    if needs.rescale is RescaleRule.OFF or table.bucket_mode != "fixed" or table.refused:
+        return
+    wrong = [
+        p
+        for p in table.partitions
+        if p.largest_bucket > 4 * GB
+        or (p.total_buckets >= 16 and p.bytes / p.total_buckets < 20 * MB)
+    ]
+    idle = [p for p in wrong if _idle_hours(p, now) >= _IDLE_HOURS]
+    proposal = needs.rescale is RescaleRule.PROPOSE or not table.partition_keys
+    chosen = wrong if proposal else idle
+    if not chosen:
+        return
+    largest = max(chosen, key=lambda p: p.bytes)
+    number = max(1, -(-largest.bytes // _BUCKET_BYTES))
+    if number == largest.total_buckets:
+        return
+    size = sum(p.bytes for p in chosen)
+    yield Candidate(
+        table=table.table,
+        job="rescale",
+        arguments={
+            "bucket_num": number,
+            **({"partitions": [dict(p.values) for p in chosen]} if table.partition_keys else {}),
+        },
+        partitions=tuple(p.name for p in chosen if p.name),
+        work=Work(
+            job="rescale",
+            kind=table.merge_engine if table.primary_key else "append",
+            files=sum(p.files for p in chosen),
+            bytes=size,
+            rows=sum(p.rows for p in chosen),
+            columns=table.columns,
+        ),
+        benefit=1.0,
+        why=f"{counted(len(chosen), 'partitions')} have {largest.total_buckets} buckets where "
+        f"{number} of {human_bytes(_BUCKET_BYTES)} would do",
+        proposal=proposal,
+        predicted={"bytes": float(size)},
+    )

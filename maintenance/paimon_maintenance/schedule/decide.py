@@ -1,0 +1,264 @@
+"""Chooses what to run: the most benefit for the cost, until the budget is spent.  Pure.
+
+The rank of a job is benefit x priority x age / seconds.  Age grows while a worthwhile job waits, so that no
+table starves.  Jobs that a goal of the policy calls for come first.  Every candidate gets a decision with
+a reason, also those that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.job.text import human_bytes
+from paimon_maintenance.policy.needs import Budget, TableNeeds
+from paimon_maintenance.policy.windows import is_open
+from paimon_maintenance.schedule.candidates import Candidate, candidates_of
+from paimon_maintenance.schedule.cost import CostModel
+from paimon_maintenance.schedule.state import HOUR, TableState
+
+AGE_HOURS: Final = 48.0
+"""The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
+_LONGEST_AGE: Final = 50 * AGE_HOURS
+LEAST_RANK: Final = 1e-4
+"""Excess hours per second below which nothing runs, even if the budget allows it."""
+
+
+class Action(StrEnum):
+    """What happens to a candidate in this round."""
+
+    RUN = "run"
+    LATER = "later"
+    PROPOSE = "propose"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableView:
+    """What is known of one table when a round decides.
+
+    `off` are the jobs that the policy switches off; `claimed`: another scheduler works on the table.
+    """
+
+    measurement: Measurement
+    state: TableState = field(default_factory=TableState)
+    needs: TableNeeds = field(default_factory=TableNeeds)
+    off: frozenset[str] = frozenset()
+    claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision: what, why, its rank, and the predicted seconds.
+
+    `waits`: the job is worth running, and only the budget or a window stands against it.
+    """
+
+    table: str
+    action: Action
+    reason: str
+    candidate: Candidate | None = None
+    rank: float = 0.0
+    seconds: float = 0.0
+    waits: bool = False
+
+    @property
+    def job(self) -> str | None:
+        """The job that was decided on."""
+        return None if self.candidate is None else self.candidate.job
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the chosen jobs cost so far."""
+
+    seconds: float = 0.0
+    bytes: int = 0
+    applications: int = 0
+    tables: set[str] = field(default_factory=set)
+
+    def why_not(self, decision: Decision, budget: Budget) -> str | None:
+        """Why the budget has no room for this job; None if it has."""
+        one = decision.candidate
+        assert one is not None
+        if budget.seconds is not None and self.seconds + decision.seconds > budget.seconds:
+            return (
+                f"the budget of {budget.seconds:.0f} s has {budget.seconds - self.seconds:.0f} s "
+                f"left, and this takes about {decision.seconds:.0f} s"
+            )
+        if one.rewrites and budget.bytes is not None and self.bytes + one.work.bytes > budget.bytes:
+            return (
+                f"the budget of {human_bytes(budget.bytes)} has "
+                f"{human_bytes(budget.bytes - self.bytes)} left"
+            )
+        if one.rewrites and _full(self.applications, budget.applications):
+            return f"the budget of {budget.applications} Spark applications is spent"
+        if one.table not in self.tables and _full(len(self.tables), budget.tables):
+            return f"the budget of {budget.tables} tables is spent"
+        return None
+
+    def add(self, decision: Decision) -> None:
+        """Count a chosen job."""
+        one = decision.candidate
+        assert one is not None
+        self.seconds += decision.seconds
+        self.bytes += one.work.bytes if one.rewrites else 0
+        self.applications += one.rewrites
+        self.tables.add(one.table)
+
+
+def _full(number: int, limit: int | None) -> bool:
+    return limit is not None and number >= limit
+
+
+def decide(
+    views: Iterable[TableView],
+    budget: Budget,
+    model: CostModel,
+    *,
+    now: int,
+    local: int | None = None,
+) -> list[Decision]:
+    """The decisions of one round, best first: what runs, what waits, and why.
+
+    `local` is the wall clock for windows, in milliseconds as if it were UTC (default: `now`).
+    """
+    local = now if local is None else local
+    open_now = is_open(budget.windows, local)
+    ranked: list[tuple[TableView, Decision]] = []
+    decided: list[Decision] = []
+    for view in views:
+        refusal = _table_refusal(view)
+        if refusal is not None:
+            decided.append(Decision(table=view.measurement.table, action=Action.NO, reason=refusal))
+            continue
+        found = candidates_of(view.measurement, view.state, view.needs, now)
+        if not found:
+            decided.append(
+                Decision(
+                    table=view.measurement.table, action=Action.NO, reason="the table needs nothing"
+                )
+            )
+        for candidate in found:
+            decision = _ranked(view, candidate, model, now)
+            why = _refusal(view, candidate, decision, now, local, budget_open=open_now)
+            if candidate.proposal:
+                decided.append(_with(decision, Action.PROPOSE, candidate.why))
+            elif why is not None:
+                waits = "outside the window" in why
+                decided.append(_with(decision, Action.LATER, why, waits=waits))
+            else:
+                ranked.append((view, decision))
+    ranked.sort(key=lambda r: (not _is_urgent(r[0], r[1], now), -r[1].rank, r[1].table))
+    return [*_chosen([d for _, d in ranked], budget), *decided]
+
+
+def _chosen(ranked: Sequence[Decision], budget: Budget) -> list[Decision]:
+    spent = Spent()
+    rewritten: dict[str, Decision] = {}
+    chosen: list[Decision] = []
+    for decision in ranked:
+        one = decision.candidate
+        assert one is not None
+        if one.rewrites and one.table in rewritten:
+            other = rewritten[one.table].candidate
+            assert other is not None
+            how = other.arguments.get("strategy", other.job)
+            chosen.append(
+                _with(decision, Action.LATER, f"a {how} compaction of the table pays better now")
+            )
+            continue
+        why = spent.why_not(decision, budget)
+        if why is not None:
+            chosen.append(_with(decision, Action.LATER, why, waits=True))
+            continue
+        spent.add(decision)
+        if one.rewrites:
+            rewritten[one.table] = decision
+        chosen.append(decision)
+    return chosen
+
+
+def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -> Decision:
+    seconds = model.seconds(candidate.work)
+    waiting = view.state.waiting_since
+    hours = 0.0 if waiting is None else min(_LONGEST_AGE, max(0, now - waiting) / HOUR)
+    return Decision(
+        table=candidate.table,
+        action=Action.RUN,
+        reason=candidate.why,
+        candidate=candidate,
+        rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / seconds,
+        seconds=seconds,
+    )
+
+
+def _is_urgent(view: TableView, decision: Decision, now: int) -> bool:
+    assert decision.candidate is not None
+    since = view.state.red_since
+    red = since is not None and now - since >= view.needs.max_red_millis / 2
+    return decision.candidate.urgent or red
+
+
+def _table_refusal(view: TableView) -> str | None:
+    if not view.needs.scheduled:
+        return "the policy or the table's option caretaker.maintenance switches the scheduler off"
+    if view.claimed:
+        return "another scheduler works on the table"
+    if view.measurement.gaps:
+        return "snapshots have a gap, which only a repair closes"
+    return None
+
+
+def _refusal(
+    view: TableView,
+    candidate: Candidate,
+    decision: Decision,
+    now: int,
+    local: int,
+    *,
+    budget_open: bool,
+) -> str | None:
+    """Why the job does not run now, apart from the budget."""
+    if candidate.job in view.off:
+        return f"the policy switches {candidate.job} off"
+    retry = view.state.retry_at(candidate.job)
+    if retry is not None and now < retry:
+        failures = view.state.failures[candidate.job]
+        return (
+            f"failed {failures} times in a row, the next attempt is in "
+            f"{(retry - now) / 60_000:.0f} min"
+        )
+    if candidate.rewrites and not budget_open:
+        return "outside the windows of the budget"
+    if candidate.rewrites and not is_open(view.needs.windows, local):
+        return f"outside the window {', '.join(w.text for w in view.needs.windows)}"
+    if (
+        candidate.benefit * view.needs.priority < LEAST_RANK * decision.seconds
+        and not candidate.urgent
+    ):
+        return f"too little benefit for about {decision.seconds:.0f} s"
+    return None
+
+
+def _with(decision: Decision, action: Action, reason: str, *, waits: bool = False) -> Decision:
+    return Decision(
+        table=decision.table,
+        action=action,
+        reason=reason,
+        candidate=decision.candidate,
+        rank=decision.rank,
+        seconds=decision.seconds,
+        waits=waits,
+    )
+
+
+def by_action(decisions: Iterable[Decision]) -> Mapping[Action, int]:
+    """How many decisions there are of each kind."""
+    counts = dict.fromkeys(Action, 0)
+    for decision in decisions:
+        counts[decision.action] += 1
+    return counts

@@ -1,0 +1,36 @@
+"""The recorded decisions about one table, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from paimon_maintenance.history.need_store import StoredDecision
+
+
+def lines_of(decisions: Sequence[StoredDecision]) -> Iterator[str]:
+    """Each decision on a line, newest first, with prediction and result below."""
+    for one in decisions:
+        at = datetime.fromtimestamp(one.at_millis / 1000, UTC).astimezone()
+        job = "" if one.job is None else f" {one.job}"
+        yield f"{at:%Y-%m-%d %H:%M:%S}  {one.action}{job}: {one.reason}"
+        if one.job is not None and one.action != "no":
+            yield (
+                f"    predicted {one.predicted_seconds:.1f} s, benefit {one.benefit:.2f} excess "
+                f"hours, rank {one.rank:.4g}"
+            )
+        if one.status is not None:
+            yield f"    {_result(one)}"
+
+
+def _result(one: StoredDecision) -> str:
+    parts = [str(one.status)]
+    if one.seconds:
+        parts.append(f"{one.seconds:.1f} s")
+        off = abs(one.predicted_seconds - one.seconds) / max(0.01, one.seconds)
+        parts.append(f"prediction off by {off:.0%}")
+    found = one.result or {}
+    if "score_after" in found:
+        parts.append(f"score {found['score_before']} -> {found['score_after']}")
+    parts += [str(found[key]) for key in ("why", "error") if found.get(key)]
+    return ", ".join(parts)

@@ -1,0 +1,420 @@
+"""One round of the scheduler: measure what changed, decide, run through the runner, record.
+
+look      the id of the newest snapshot; quiet tables are looked at rarely
+measure   tables with new snapshots, and those whose measurement is old
+decide    paimon_maintenance.schedule.decide, pure
+claim     one table at a time, so that two schedulers do not do the same work
+run       policy/resolve -> RunRequest -> run_table, as the command line does
+record    the new measurement, and the result beside the prediction
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+from zlib import crc32
+
+from paimon_core.errors import PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_maintenance.health.measure import measure_table
+from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.health.score import Health, health_of
+from paimon_maintenance.history.need_store import (
+    NeedStore,
+    StoredDecision,
+    StoredScore,
+    StoredTable,
+)
+from paimon_maintenance.history.orphans import last_orphans
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.policy.model import Policy, TablePolicy
+from paimon_maintenance.policy.needs import Budget, TableFacts
+from paimon_maintenance.policy.resolve import resolve
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.metrics import Metric
+from paimon_maintenance.run.runner import RunServices, run_table
+from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
+from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
+from paimon_maintenance.schedule.state import (
+    LONGEST_MEASUREMENT,
+    TableState,
+    looked,
+    measured,
+    ran,
+)
+from paimon_maintenance.storage.catalogs import open_table_of
+
+logger = logging.getLogger(__name__)
+
+PREDICTION_ERROR: Final = Metric(
+    "paimon_maintenance_prediction_error_ratio",
+    "Difference of predicted and measured seconds of the last run, divided by the measured.",
+    "gauge",
+)
+HEALTH_SCORE: Final = Metric(
+    "paimon_maintenance_health_score", "Health score of the table, 0 to 100.", "gauge"
+)
+_CLAIM_FACTOR: Final = 20
+_LEAST_CLAIM_MILLIS: Final = 15 * 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The tables of a round, and how to open them."""
+
+    warehouse: str
+    tables: tuple[str, ...]
+    branch: str | None = None
+    storage: Mapping[str, str] | None = None
+
+    def open(self, name: str) -> FileStoreTable:
+        """The table under its newest schema."""
+        return open_table_of(self.warehouse, name, branch=self.branch, file_io_options=self.storage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A run of the round: the decision, the report, and the relative error of the seconds."""
+
+    decision: Decision
+    report: Report
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """The difference of predicted and measured seconds, divided by the measured."""
+        return abs(self.decision.seconds - self.seconds) / max(0.01, self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one round did.  `failed` are the tables that could not be measured, with the errors."""
+
+    id: str
+    decisions: tuple[Decision, ...]
+    results: tuple[Result, ...] = ()
+    health: Mapping[str, Health] = field(default_factory=dict)
+    failed: Mapping[str, Exception] = field(default_factory=dict)
+    measured: int = 0
+    looked: int = 0
+
+
+@dataclass(slots=True)
+class _Known:
+    """A table in this round."""
+
+    policy: TablePolicy
+    measurement: Measurement
+    state: TableState
+    health: Health
+
+
+def run_round(
+    scope: Scope,
+    policy: Policy,
+    services: RunServices,
+    store: NeedStore,
+    *,
+    budget: Budget | None = None,
+    dry_run: bool = False,
+    on_result: Callable[[Result], None] = lambda _: None,
+) -> Round:
+    """Run one round and return it; failures of tables and jobs are in the result, not raised.
+
+    With `dry_run`, measure, decide and record, but run nothing.  MaintenanceError if the history does not
+    answer.
+    """
+    return _Round(scope, policy, services, store, budget or policy.budget).go(
+        dry_run=dry_run, on_result=on_result
+    )
+
+
+class _Round:
+    """A round in progress."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        policy: Policy,
+        services: RunServices,
+        store: NeedStore,
+        budget: Budget,
+    ) -> None:
+        self.scope = scope
+        self.policy = policy
+        self.services = services
+        self.env = services.env
+        self.store = store
+        self.budget = budget
+        self.id = services.env.new_uuid()
+        self.known: dict[str, _Known] = {}
+        self.failed: dict[str, Exception] = {}
+        self.measured: set[str] = set()
+        self.looked = 0
+
+    def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
+        """Measure, decide, run."""
+        stored = self.store.tables()
+        for name in self.scope.tables:
+            try:
+                self.look(name, stored.get(name))
+            except Exception as e:  # noqa: BLE001 - one table must not stop the others
+                self.failed[name] = e
+        now = self.env.now_millis()
+        claimed = self.store.claimed(now)
+        decisions = decide(
+            [
+                TableView(
+                    measurement=k.measurement,
+                    state=k.state,
+                    needs=k.policy.needs,
+                    off=frozenset(n for n, j in k.policy.jobs.items() if not j.enabled),
+                    claimed=name in claimed,
+                )
+                for name, k in self.known.items()
+            ],
+            self.budget,
+            self.model(),
+            now=now,
+            local=self.env.local_millis(),
+        )
+        decisions += [
+            Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
+            for name, e in self.failed.items()
+        ]
+        self.note_waiting(decisions, now)
+        self.save(self.known)
+        self.store.add([self.stored(d, now, dry_run=dry_run) for d in decisions])
+        results: list[Result] = []
+        if not dry_run:
+            for decision in decisions:
+                if decision.action is Action.RUN:
+                    self.run(decision, results, on_result)
+        return Round(
+            id=self.id,
+            decisions=tuple(decisions),
+            results=tuple(results),
+            health={name: k.health for name, k in self.known.items()},
+            failed=self.failed,
+            measured=len(self.measured),
+            looked=self.looked,
+        )
+
+    # --- measuring ------------------------------------------------------------------------------
+
+    def look(self, name: str, stored: StoredTable | None) -> None:
+        """Take the stored measurement if nothing changed since, else measure the table."""
+        now = self.env.now_millis()
+        old = None if stored is None else Measurement.from_json(stored.measurement)
+        state = TableState() if stored is None else TableState.from_json(stored.state)
+        if old is not None:
+            facts = TableFacts(old.options, old.comment)
+            policy = self.policy.for_table(name, lambda: facts)
+            is_fresh = now - old.at_millis < LONGEST_MEASUREMENT
+            goal = policy.needs.freshness_millis
+            if is_fresh and goal is None and now < state.look_at():
+                self.remember(name, policy, old, state)
+                return
+        table = self.scope.open(name)
+        self.looked += 1
+        latest = table.snapshots.latest()
+        same = (
+            old is not None
+            and old.snapshot == (None if latest is None else latest.id)
+            and old.snapshot_millis == (None if latest is None else latest.time_millis)
+            and old.schema_id == table.schema.id
+        )
+        state = looked(state, now, changed=not same)
+        facts_now = TableFacts(dict(table.schema.options), table.schema.comment)
+        policy = self.policy.for_table(name, lambda: facts_now)
+        if same and old is not None and now - old.at_millis < LONGEST_MEASUREMENT:
+            self.remember(name, policy, old, state)
+            return
+        self.measure(name, policy, table, state)
+
+    def measure(
+        self, name: str, policy: TablePolicy, table: FileStoreTable, state: TableState
+    ) -> Measurement:
+        """Measure the table, with the policy's options where it sets none."""
+        supplied = {k: v for k, v in policy.options.items() if table.options.get(k) is None}
+        if supplied:
+            table = replace(
+                table, dynamic_options={**supplied, **table.dynamic_options}
+            ).refreshed()
+        orphans = last_orphans(self.store.history, table=name, warehouse=self.scope.warehouse)
+        found = measure_table(table, self.env, orphans=orphans)
+        self.remember(name, policy, found, state, new=True)
+        return found
+
+    def remember(
+        self,
+        name: str,
+        policy: TablePolicy,
+        found: Measurement,
+        state: TableState,
+        *,
+        new: bool = False,
+    ) -> None:
+        """Keep the measurement with its score; `new`: it was made now."""
+        facts = TableFacts(found.options, found.comment)
+        policy = replace(policy, needs=policy.needs.of_table(facts))
+        health = health_of(found, policy.needs.thresholds(), self.env.now_millis())
+        if new:
+            self.measured.add(name)
+            state = measured(state, found, red=health.color == "red")
+        self.known[name] = _Known(policy, found, state, health)
+
+    def note_waiting(self, decisions: Sequence[Decision], now: int) -> None:
+        """Remember since when tables wait for a job that is worth running."""
+        waiting = {d.table for d in decisions if d.waits}
+        for name, known in self.known.items():
+            since = known.state.waiting_since
+            first = now if since is None else since
+            known.state = replace(known.state, waiting_since=first if name in waiting else None)
+
+    def save(self, tables: Mapping[str, _Known]) -> None:
+        """Store measurements and states, and the scores of what was measured in this round."""
+        self.store.put(
+            {
+                name: StoredTable(
+                    at_millis=k.measurement.at_millis,
+                    measurement=k.measurement.to_json(),
+                    state=k.state.to_json(),
+                )
+                for name, k in tables.items()
+            },
+            {
+                name: StoredScore(
+                    at_millis=k.measurement.at_millis,
+                    score=k.health.score,
+                    amplification=k.measurement.amplification,
+                    files=k.measurement.files,
+                    bytes=k.measurement.bytes,
+                    held_bytes=k.measurement.beyond_bytes,
+                    reason=k.health.reasons[0].text if k.health.reasons else None,
+                )
+                for name, k in tables.items()
+                if name in self.measured
+            },
+        )
+        for name, known in tables.items():
+            self.services.metrics.put(HEALTH_SCORE, known.health.score, table=name)
+
+    def model(self) -> CostModel:
+        """The cost model of the runs that this lake has seen on this engine."""
+        engine = self.services.engine.name
+        return fit(
+            Sample(work=Work(**d.work), seconds=d.seconds)
+            for d in self.store.finished()
+            if d.seconds is not None and (d.engine in (engine, None))
+        )
+
+    # --- running --------------------------------------------------------------------------------
+
+    def run(
+        self, decision: Decision, results: list[Result], on_result: Callable[[Result], None]
+    ) -> None:
+        """Run one chosen job, measure the table again, and record the result."""
+        spent = sum(r.seconds for r in results)
+        limit = self.budget.seconds
+        if limit is not None and spent >= limit:
+            self.finish(decision, "skipped", 0.0, None, {"why": f"{spent:.0f} s are spent"})
+            return
+        now = self.env.now_millis()
+        wait = max(_LEAST_CLAIM_MILLIS, int(decision.seconds * 1000) * _CLAIM_FACTOR)
+        if not self.store.claim(decision.table, self.id, now=now, until=now + wait):
+            self.finish(decision, "skipped", 0.0, None, {"why": "another scheduler works on it"})
+            return
+        try:
+            result = self.run_claimed(decision)
+        finally:
+            self.store.release(decision.table, self.id)
+        results.append(result)
+        on_result(result)
+
+    def run_claimed(self, decision: Decision) -> Result:
+        """Run the job through the one run loop."""
+        one = decision.candidate
+        assert one is not None
+        known = self.known[decision.table]
+        before = known.measurement
+        request = resolve(job_named(one.job), known.policy, typed=one.arguments).request(
+            warehouse=self.scope.warehouse,
+            table=decision.table,
+            branch=self.scope.branch,
+            storage=self.scope.storage,
+            run_id=self.run_id(decision),
+        )
+        report = run_table(request, self.services)
+        seconds = sum(report.seconds.values())
+        failed = report.status is Status.FAILED or report.status is Status.REFUSED
+        state = ran(known.state, one.job, self.env.now_millis(), failed=failed)
+        result: dict[str, object] = {"error": None if report.error is None else str(report.error)}
+        try:
+            table = self.scope.open(decision.table)
+            after = self.measure(decision.table, known.policy, table, state)
+        except PaimonError as e:
+            logger.warning("cannot measure %s after the run: %s", decision.table, e)
+            known.state = state
+        else:
+            result |= {
+                "excess_gain": before.amplification - after.amplification,
+                "files_fewer": before.files - after.files,
+                "bytes_freed": before.beyond_bytes - after.beyond_bytes,
+                "score_before": known.health.score,
+                "score_after": self.known[decision.table].health.score,
+            }
+        self.save({decision.table: self.known[decision.table]})
+        found = Result(decision=decision, report=report, seconds=seconds)
+        self.finish(decision, str(report.status), seconds, report.engine, result)
+        if report.status is Status.SUCCESS:
+            self.services.metrics.put(
+                PREDICTION_ERROR, found.error, job=one.job, table=decision.table
+            )
+        return found
+
+    def run_id(self, decision: Decision) -> str:
+        """The id of the run, which the decision records before the run starts."""
+        return f"{self.id}-{crc32(f'{decision.table} {decision.job}'.encode()):08x}"
+
+    def finish(
+        self,
+        decision: Decision,
+        status: str,
+        seconds: float,
+        engine: str | None,
+        result: Mapping[str, object],
+    ) -> None:
+        """Record the end of a decision to run."""
+        self.store.finish(
+            round_id=self.id,
+            table=decision.table,
+            job=str(decision.job),
+            status=status,
+            seconds=seconds,
+            engine=engine,
+            result=result,
+        )
+
+    def stored(self, decision: Decision, now: int, *, dry_run: bool) -> StoredDecision:
+        """The decision as the history keeps it."""
+        one = decision.candidate
+        runs = decision.action is Action.RUN
+        work = {} if one is None else {f: getattr(one.work, f) for f in Work.__slots__}
+        return StoredDecision(
+            at_millis=now,
+            round_id=self.id,
+            table=decision.table,
+            job=decision.job,
+            action=str(decision.action),
+            reason=decision.reason,
+            rank=decision.rank,
+            benefit=0.0 if one is None else one.benefit,
+            predicted_seconds=decision.seconds,
+            work=work,
+            predicted={} if one is None else dict(one.predicted),
+            run_id=self.run_id(decision) if runs and not dry_run else None,
+            status="dry_run" if runs and dry_run else None,
+        )

@@ -1,0 +1,88 @@
+"""What the scheduler stores comes back from SQLite and from PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from paimon_core.errors import MaintenanceError
+from paimon_maintenance.history.migrations import migrate
+from paimon_maintenance.history.need_store import (
+    NeedStore,
+    StoredDecision,
+    StoredScore,
+    StoredTable,
+)
+from paimon_maintenance.history.store import SqlHistory
+
+DECISION = StoredDecision(
+    at_millis=5,
+    round_id="r1",
+    table="db.t",
+    job="compact",
+    action="run",
+    reason="a 'reason' with \"quotes\" and ü",
+    rank=1.5,
+    benefit=2.0,
+    predicted_seconds=3.0,
+    work={"job": "compact"},
+    predicted={"bytes": 7.0},
+    run_id="x",
+)
+SCORE = StoredScore(
+    at_millis=5, score=70, amplification=2.5, files=3, bytes=2**40, held_bytes=1, reason=None
+)
+
+
+def test_everything_comes_back(url):
+    store = NeedStore(SqlHistory(url), "/lake")
+    other = NeedStore(SqlHistory(url), "/other")
+    table = StoredTable(at_millis=5, measurement={"a": [1]}, state={"growth": 0.5})
+    store.put({"db.t": table}, {"db.t": SCORE})
+    newer = replace(table, at_millis=6)
+    store.put({"db.t": newer}, {"db.t": replace(SCORE, at_millis=6)})
+    assert store.tables() == {"db.t": newer}
+    assert [s.at_millis for s in store.scores("db.t")] == [6, 5]
+    assert store.scores("db.t")[1] == SCORE
+    store.add([DECISION, replace(DECISION, action="later", job="maintain", run_id=None)])
+    store.add([])
+    store.finish(
+        round_id="r1",
+        table="db.t",
+        job="compact",
+        status="success",
+        seconds=4.0,
+        engine="local",
+        result={"score_after": 100},
+    )
+    done = replace(
+        DECISION, status="success", seconds=4.0, engine="local", result={"score_after": 100}
+    )
+    assert store.decisions("db.t")[1] == done
+    assert store.finished() == [done]
+    assert (other.tables(), other.decisions("db.t"), other.finished()) == ({}, [], [])
+    assert store.claim("db.t", "a", now=0, until=9)
+    assert not store.claim("db.t", "b", now=1, until=9)
+    assert other.claim("db.t", "b", now=1, until=9)
+
+
+def test_a_history_of_version_2_is_migrated(url):
+    history = SqlHistory(url)
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        from pathlib import Path
+
+        Path(engine.url.database).parent.mkdir(parents=True)
+    with engine.begin() as connection:
+        assert migrate(connection, to=2) == 2
+    engine.dispose()
+    assert NeedStore(history, "/lake").tables() == {}
+
+
+def test_a_database_that_does_not_answer(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = NeedStore(SqlHistory(f"sqlite:///{tmp_path}/file/h.db"), "/lake")
+    with pytest.raises(MaintenanceError, match="scheduler cannot use the history"):
+        store.tables()

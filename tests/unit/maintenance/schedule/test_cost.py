@@ -1,0 +1,72 @@
+"""The cost model learns this lake's own speed from few runs, whatever the machine."""
+
+from __future__ import annotations
+
+import random
+from statistics import median, quantiles
+
+import pytest
+
+from paimon_maintenance.schedule.cost import PRIOR, Sample, Work, fit
+
+GB = 1024**3
+KINDS = {"deduplicate": 1.0, "aggregation": 1.9, "append": 0.4}
+
+
+def work(rng: random.Random) -> Work:
+    size = int(10 ** rng.uniform(6, 10))
+    rows = size // rng.randint(40, 400)
+    return Work(
+        job="compact",
+        kind=rng.choice(sorted(KINDS)),
+        files=rng.randint(2, 400),
+        bytes=size,
+        rows=rows,
+        columns=rng.randint(3, 60),
+    )
+
+
+def seconds(one: Work, rng: random.Random, *, slow: float) -> float:
+    """A machine that no prior knows: other coefficients, kinds that differ, 8 % noise."""
+    truth = 1.2 + 0.03 * one.files + 14 * one.bytes / GB + 0.8 * one.rows / 1e6
+    return slow * KINDS[one.kind] * truth * rng.lognormvariate(0, 0.08)
+
+
+@pytest.mark.parametrize("slow", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_after_20_runs_the_median_error_is_15_percent(slow, seed):
+    rng = random.Random(seed)
+    samples = [Sample(work=w, seconds=seconds(w, rng, slow=slow)) for w in map(work, [rng] * 20)]
+    model = fit(samples)
+    errors = []
+    for w in (work(rng) for _ in range(300)):
+        truth = seconds(w, rng, slow=slow)
+        errors.append(abs(model.seconds(w) - truth) / truth)
+    assert median(errors) <= 0.15
+    assert quantiles(errors, n=10)[-1] <= 0.35
+
+
+def test_without_runs_the_prior_predicts():
+    one = Work(job="compact", files=10, bytes=GB, rows=10**6, columns=10)
+    prior = PRIOR["compact"]
+    expected = prior[0] + 10 * prior[1] + prior[2] + prior[3] + 10 * prior[4]
+    assert fit([]).seconds(one) == pytest.approx(expected)
+    assert fit([]).seconds(Work(job="analyze")) > 0
+
+
+def test_coefficients_are_never_negative_and_odd_samples_do_no_harm():
+    zero = Sample(work=Work(job="compact"), seconds=0.0)
+    falling = [
+        Sample(work=Work(job="compact", files=1, bytes=i * GB), seconds=10.0 / i)
+        for i in range(1, 9)
+    ]
+    model = fit([zero, *falling])
+    assert all(c >= 0 for c in model.coefficients["compact"])
+    assert model.seconds(Work(job="compact", bytes=100 * GB)) > 0
+    assert model.runs == {"compact": 8}
+
+
+def test_a_faster_machine_is_noticed():
+    one = Work(job="compact", files=4, bytes=GB, rows=10**6, columns=5)
+    slow, fast = [Sample(work=one, seconds=s) for s in (100.0, 10.0)]
+    assert fit([*[slow] * 500, *[fast] * 400]).seconds(one) == pytest.approx(10, rel=0.05)

@@ -1,0 +1,268 @@
+"""Decisions: the best ratio first, within the budget, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paimon_maintenance.health.measurement import (
+    ConsumerLag,
+    Measurement,
+    PartitionMeasurement,
+    Rewrite,
+)
+from paimon_maintenance.policy.needs import Budget, RescaleRule, TableFacts, TableNeeds
+from paimon_maintenance.policy.windows import Window, is_open
+from paimon_maintenance.schedule.candidates import candidates_of
+from paimon_maintenance.schedule.cost import CostModel
+from paimon_maintenance.schedule.decide import Action, TableView, decide
+from paimon_maintenance.schedule.state import (
+    FIRST_BACK_OFF,
+    LONGEST_BACK_OFF,
+    TableState,
+    looked,
+    measured,
+    ran,
+)
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+MB, GB = 1024**2, 1024**3
+NO_LIMIT = Budget(seconds=None)
+
+
+def part(runs: float = 8, size: int = GB, **fields: object) -> PartitionMeasurement:
+    found = PartitionMeasurement(
+        files=int(runs) * 2,
+        bytes=size,
+        rows=size // 100,
+        ideal_files=2,
+        buckets=1,
+        point_runs=int(runs),
+        full_runs=runs,
+        newest_file=NOW,
+        minor=Rewrite(files=6, bytes=size // 20, rows=1000, files_after=4, runs_after=2.0),
+        full=Rewrite(files=int(runs) * 2, bytes=size, rows=size // 100, files_after=2),
+    )
+    return replace(found, **fields)
+
+
+def view(name: str = "db.t", *partitions: PartitionMeasurement, **fields: object) -> TableView:
+    of_view = {k: fields.pop(k) for k in ("state", "needs", "off", "claimed") if k in fields}
+    measurement = Measurement(
+        table=name, at_millis=NOW, snapshot=9, partitions=partitions or (part(),), columns=5
+    )
+    return TableView(measurement=replace(measurement, **fields), **of_view)
+
+
+def decisions(*views: TableView, budget: Budget = NO_LIMIT, now: int = NOW):
+    return decide(views, budget, CostModel(), now=now)
+
+
+def chosen(*views: TableView, **how: object) -> list[tuple[str, str]]:
+    return [(d.table, d.job) for d in decisions(*views, **how) if d.action is Action.RUN]
+
+
+def reasons(*views: TableView, **how: object) -> str:
+    return "\n".join(d.reason for d in decisions(*views, **how) if d.action is not Action.RUN)
+
+
+def test_the_most_benefit_for_the_cost_comes_first():
+    bad, mild = view("db.bad", part(20)), view("db.mild", part(3))
+    large = view("db.large", part(20, 500 * GB))
+    assert [t for t, _ in chosen(large, mild, bad)] == ["db.bad", "db.mild", "db.large"]
+
+
+def test_one_rewrite_for_each_table():
+    found = decisions(view())
+    assert [d.action for d in found] == [Action.RUN, Action.LATER]
+    assert found[0].candidate.arguments["strategy"] == "minor"
+    assert "a minor compaction of the table pays better now" in found[1].reason
+
+
+@pytest.mark.parametrize(
+    ("budget", "number", "why"),
+    [
+        (Budget(seconds=2.0), 2, "the budget of 2 s has"),
+        (Budget(seconds=None, bytes=120 * MB), 2, "the budget of 120.0 MB has"),
+        (Budget(seconds=None, tables=3), 3, "the budget of 3 tables is spent"),
+        (Budget(seconds=None, applications=1), 1, "1 Spark applications is spent"),
+    ],
+)
+def test_the_budget_ends_the_round(budget, number, why):
+    views = [view(f"db.t{i}") for i in range(6)]
+    assert len(chosen(*views, budget=budget)) == number
+    assert why in reasons(*views, budget=budget)
+
+
+def test_age_enters_so_that_nothing_starves():
+    poor = view("db.poor", part(2.2, 40 * GB, minor=None), state=TableState(waiting_since=NOW))
+    rich = [view(f"db.rich{i}", part(12)) for i in range(3)]
+    budget = Budget(seconds=None, tables=1)
+    waited = 0
+    while chosen(poor, *rich, budget=budget, now=NOW + waited)[0][0] != "db.poor":
+        waited += 24 * HOUR
+        assert waited < 40 * 24 * HOUR
+
+
+def test_back_off_after_failures():
+    state = TableState()
+    waits = []
+    for _ in range(9):
+        state = ran(state, "compact", NOW, failed=True)
+        waits.append(state.retry_at("compact") - NOW)
+    assert waits[:3] == [FIRST_BACK_OFF, 2 * FIRST_BACK_OFF, 4 * FIRST_BACK_OFF]
+    assert waits[-1] == LONGEST_BACK_OFF
+    assert not chosen(view(state=state))
+    assert "failed 9 times in a row" in reasons(view(state=state))
+    later = NOW + LONGEST_BACK_OFF
+    assert chosen(view(state=state), now=later) == [("db.t", "compact")]
+    assert ran(state, "compact", NOW, failed=False).retry_at("compact") is None
+
+
+def test_quiet_tables_are_looked_at_rarely():
+    state = looked(TableState(), NOW, changed=True)
+    assert state.look_at() == NOW
+    state = looked(state, NOW + 16 * HOUR, changed=False)
+    assert state.look_at() == NOW + 18 * HOUR
+    state = looked(state, NOW + 1000 * HOUR, changed=False)
+    assert state.look_at() == NOW + 1006 * HOUR
+    assert looked(state, NOW + 1001 * HOUR, changed=True).look_at() == NOW + 1001 * HOUR
+
+
+def test_growth_counts_what_commits_add_and_not_what_jobs_remove():
+    first = view().measurement
+    state = measured(TableState(), first, red=False)
+    assert state.growth == 0
+    more = replace(first, at_millis=NOW + HOUR, partitions=(part(14),))
+    state = measured(state, more, red=True)
+    assert 0 < state.growth < 6
+    assert state.red_since == NOW + HOUR
+    less = replace(first, at_millis=NOW + 2 * HOUR, partitions=(part(1),))
+    after = measured(state, less, red=False)
+    assert 0 < after.growth < state.growth
+    assert after.red_since is None
+    assert TableState.from_json(after.to_json()) == after
+
+
+def test_savings_on_quiet_tables_are_worth_more():
+    quiet = view(state=TableState(growth=0.01))
+    busy = view(state=TableState(growth=50.0))
+    one, other = (
+        candidates_of(v.measurement, v.state, v.needs, NOW)[0].benefit for v in (quiet, busy)
+    )
+    assert one > 100 * other
+
+
+def test_layouts_are_not_undone():
+    for table in (
+        view(clustering="manual"),
+        view(state=TableState(sorted_at=NOW - 1)),
+    ):
+        strategies = [
+            d.candidate.arguments.get("strategy") for d in decisions(table) if d.candidate
+        ]
+        assert strategies == ["minor"]
+    assert chosen(view(clustering="incremental", primary_key=False)) == [("db.t", "sort_compact")]
+
+
+def test_freshness_goals_come_first():
+    goal = TableNeeds(freshness_millis=10 * 60_000)
+    late = part(2, 50 * GB, minor=None, oldest_level_0=NOW - 8 * 60_000)
+    found = decisions(view("db.bad", part(30)), view("db.late", late, needs=goal))
+    assert (found[0].table, found[0].candidate.urgent) == ("db.late", True)
+    assert "the goal is 10 min" in found[0].reason
+    early = part(2, 50 * GB, minor=None, oldest_level_0=NOW - 60_000)
+    assert not decisions(view("db.late", early, needs=goal))[0].candidate.urgent
+
+
+def test_upkeep():
+    table = view(
+        "db.t",
+        part(1, minor=None, full=None),
+        beyond_snapshots=400,
+        beyond_bytes=3 * GB,
+        tags_due=("2026-01-01",),
+        manifests=300,
+        partitions_due=2,
+        consumers=(ConsumerLag(id="c", snapshots=1, since=NOW, bytes=0, last_seen=0),),
+        consumer_expiration=HOUR,
+    )
+    (found,) = decisions(table)
+    assert (found.job, found.action) == ("maintain", Action.RUN)
+    assert found.candidate.arguments == {"also": ["compact_manifest"]}
+    for text in ("400 snapshots", "3.0 GB", "1 tag", "2 partitions", "consumer c", "300 manifests"):
+        assert text in found.reason
+    blocked = replace(table.measurement, blocked_snapshots=400, blocked_bytes=3 * GB)
+    assert "400 snapshots" not in decisions(replace(table, measurement=blocked))[0].reason
+
+
+def test_why_nothing_happens():
+    assert "switches the scheduler off" in reasons(view(needs=TableNeeds(scheduled=False)))
+    assert "another scheduler" in reasons(view(claimed=True))
+    assert "gap" in reasons(view(gaps=1))
+    assert "switches compact off" in reasons(view(off=frozenset({"compact"})))
+    assert "needs nothing" in reasons(view("db.t", part(1, minor=None, full=None)))
+    assert "needs nothing" in reasons(view(refused=("blobs",)))
+    assert "too little benefit" in reasons(
+        view("db.t", part(1.3, 90_000 * GB, minor=None), state=TableState(growth=9.0))
+    )
+
+
+def test_windows():
+    night = (Window.of("22:00-06:00"),)
+    noon = NOW - NOW % (24 * HOUR) + 12 * HOUR
+    table = view(needs=TableNeeds(windows=night))
+    assert "outside the window 22:00-06:00" in reasons(table, now=noon)
+    assert chosen(table, now=noon + 11 * HOUR)
+    budget = Budget(seconds=None, windows=night)
+    assert "outside the windows of the budget" in reasons(view(), budget=budget, now=noon)
+
+
+@pytest.mark.parametrize(
+    ("text", "hour", "is_in"),
+    [
+        # 1970-01-01 was a Thursday.
+        ("9:00-17:00", 9, True),
+        ("9:00-17:00", 17, False),
+        ("22:00-06:00", 5, True),
+        ("thu 22:00-06:00", 5, False),
+        ("thu 22:00-06:00", 24 + 5, True),
+        ("fri-mon 0:00-24:00", 24, True),
+        ("fri-mon 0:00-24:00", 5 * 24, False),
+    ],
+)
+def test_hours_of_windows(text, hour, is_in):
+    assert Window.of(text).holds(hour * HOUR) is is_in
+    assert is_open((), hour)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9-17", "25:00-26:00", "9:61-10:00", "foo 9:00-10:00", "9:00-9:00"]
+)
+def test_texts_that_are_no_windows(text):
+    with pytest.raises(ValueError, match=r"window|time that no day has|not a day"):
+        Window.of(text)
+
+
+def test_rescale_is_proposed_and_runs_only_in_idle_partitions():
+    wrong = part(
+        1, 8 * GB, minor=None, full=None, largest_bucket=8 * GB, name="dt=1", values={"dt": "1"}
+    )
+    idle = replace(wrong, name="dt=2", values={"dt": "2"}, newest_file=NOW - 48 * HOUR)
+    (found,) = decisions(view("db.t", wrong, idle, partition_keys=("dt",)))
+    assert (found.action, found.candidate.partitions) == (Action.PROPOSE, ("dt=1", "dt=2"))
+    assert found.candidate.arguments["bucket_num"] == 16
+    rule = TableNeeds(rescale=RescaleRule.IDLE)
+    (found,) = decisions(view("db.t", wrong, idle, partition_keys=("dt",), needs=rule))
+    assert (found.action, found.candidate.partitions) == (Action.RUN, ("dt=2",))
+    off = TableNeeds(rescale=RescaleRule.OFF)
+    assert "needs nothing" in reasons(view("db.t", wrong, needs=off))
+
+
+def test_options_of_the_table_override_the_policy():
+    needs = TableNeeds(owner="a").of_table(
+        TableFacts({"caretaker.maintenance": "OFF", "caretaker.owner": "b"})
+    )
+    assert (needs.scheduled, needs.owner) == (False, "b")

@@ -1,0 +1,228 @@
+"""Rounds on real tables: what changed is measured, what is chosen runs once, all of it is recorded."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import caretaker
+from lakes import ENV, Lake
+
+from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.history.need_store import NeedStore
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.policy.load import read_policy
+from paimon_maintenance.policy.model import Policy
+from paimon_maintenance.policy.needs import Budget
+from paimon_maintenance.run.runner import RunServices
+from paimon_maintenance.schedule.round import Scope, run_round
+
+NAMES = ("db.log", "db.off", "db.t")
+
+
+@pytest.fixture(scope="module")
+def sick_lake(tmp_path_factory) -> Path:
+    lake = Lake(tmp_path_factory.mktemp("sick") / "lake")
+    lake.primary_key("db.t", partitioned=True)
+    lake.fill(7)
+    lake.log("db.log")
+    lake.fill(8, name="db.log")
+    lake.primary_key("db.off", **{"caretaker.maintenance": "off"})
+    lake.fill(6, name="db.off")
+    return lake.warehouse
+
+
+@pytest.fixture
+def lake(sick_lake, tmp_path):
+    shutil.copytree(sick_lake, tmp_path / "lake")
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def url(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/history.db"
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    return url
+
+
+class Rounds:
+    """Rounds over one lake, hours apart."""
+
+    def __init__(self, lake: Lake, url: str, policy: Policy | None = None) -> None:
+        self.history = SqlHistory(url)
+        self.store = NeedStore(self.history, str(lake.warehouse))
+        self.scope = Scope(warehouse=str(lake.warehouse), tables=NAMES)
+        self.policy = policy or Policy(file="")
+
+    def go(self, *, hours: float = 0, **how):
+        env = replace(
+            ENV,
+            now_millis=lambda: ENV.now_millis() + int(hours * 3_600_000),
+            local_millis=lambda: ENV.local_millis() + int(hours * 3_600_000),
+        )
+        services = RunServices(env=env, history=self.history)
+        return run_round(self.scope, self.policy, services, self.store, **how)
+
+
+def test_a_round_heals_the_lake_and_records_why(lake, url):
+    rounds = Rounds(lake, url)
+    first = rounds.go()
+    assert first.measured == 3
+    done = {r.decision.table: r for r in first.results}
+    assert done.keys() == {"db.t", "db.log"}
+    assert {str(r.report.status) for r in first.results} == {"success"}
+    (decision,) = [d for d in rounds.store.decisions("db.t") if d.action == "run"]
+    # Prediction and result are side by side, and the run is one of the history.
+    assert decision.status == "success"
+    assert decision.result["excess_gain"] == pytest.approx(decision.predicted["excess_gain"])
+    assert decision.result["score_after"] == 100 > decision.result["score_before"]
+    (run,) = rounds.history.newest(run_id=decision.run_id)
+    assert (run.job, run.table, run.status) == ("compact", "db.t", "success")
+    (off,) = rounds.store.decisions("db.off")
+    assert (off.action, off.job) == ("no", None)
+    assert "caretaker.maintenance" in off.reason
+    scores = rounds.store.scores("db.t")
+    assert [s.score for s in scores] == [100, decision.result["score_before"]]
+
+
+def test_only_tables_with_new_snapshots_are_measured(lake, url):
+    rounds = Rounds(lake, url)
+    rounds.go(dry_run=True)
+    again = rounds.go(dry_run=True)
+    assert (again.measured, [d.reason for d in again.decisions] != []) == (0, True)
+    lake.fill(1)
+    assert rounds.go(dry_run=True).measured == 1
+    # Tags, consumers and ages change without a snapshot.
+    assert rounds.go(hours=7, dry_run=True).measured == 3
+
+
+def test_a_stored_measurement_of_another_version_is_made_again(lake, url, monkeypatch):
+    rounds = Rounds(lake, url)
+    rounds.go(dry_run=True)
+    monkeypatch.setattr("paimon_maintenance.health.measurement.JSON_VERSION", 2)
+    assert Measurement.from_json(rounds.store.tables()["db.t"].measurement) is None
+    assert rounds.go(dry_run=True).measured == 3
+
+
+def test_a_dry_run_changes_nothing(lake, url):
+    before = {n: lake.table(n).snapshots.latest_id() for n in NAMES}
+    found = Rounds(lake, url).go(dry_run=True)
+    assert not found.results
+    assert {n: lake.table(n).snapshots.latest_id() for n in NAMES} == before
+    assert [d.status for d in Rounds(lake, url).store.decisions("db.log")] == ["dry_run"]
+
+
+def test_the_round_stops_at_its_budget(lake, url):
+    found = Rounds(lake, url).go(budget=Budget(seconds=None, applications=1))
+    assert len(found.results) == 1
+    assert any("Spark applications is spent" in d.reason for d in found.decisions)
+
+
+def test_failures_back_off_and_do_not_stop_the_others(lake, url):
+    for file in (lake.warehouse / "db.db" / "log").rglob("data-*"):
+        file.write_bytes(b"broken")
+    rounds = Rounds(lake, url)
+    found = rounds.go()
+    statuses = {r.decision.table: str(r.report.status) for r in found.results}
+    assert statuses == {"db.log": "failed", "db.t": "success"}
+    again = rounds.go()
+    assert not again.results
+    assert any("failed 1 times in a row" in d.reason for d in again.decisions)
+    assert rounds.go(hours=0.6).results
+
+
+def test_a_table_that_cannot_be_read_is_reported(lake, url):
+    for file in (lake.warehouse / "db.db" / "t" / "manifest").iterdir():
+        file.unlink()
+    found = Rounds(lake, url).go()
+    assert found.failed.keys() == {"db.t"}
+    assert [r.decision.table for r in found.results] == ["db.log"]
+    (decision,) = Rounds(lake, url).store.decisions("db.t")
+    assert "cannot be measured" in decision.reason
+
+
+def test_the_policy_decides(lake, url, tmp_path):
+    policy = read_policy(
+        """
+version: 1
+budget: { seconds: 100 }
+rules:
+  - tables: "*.*"
+    jobs: { compact: off }
+  - tables: "*.*"
+    match: { options: { bucket: "-1" } }
+    jobs: { compact: on }
+""",
+        "p.yaml",
+    )
+    found = Rounds(lake, url, policy).go()
+    assert [r.decision.table for r in found.results] == ["db.log"]
+    assert any("switches compact off" in d.reason for d in found.decisions if d.table == "db.t")
+
+
+def _one_round(warehouse: str, url: str, barrier, queue) -> None:
+    rounds = Rounds(Lake(Path(warehouse)), url)
+    barrier.wait()
+    queue.put([(r.decision.table, str(r.report.status)) for r in rounds.go().results])
+
+
+def test_two_schedulers_do_no_job_twice(lake, url):
+    Rounds(lake, url).store.tables()  # migrate first: that is another test's subject
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(2), context.Queue()
+    workers = [
+        context.Process(target=_one_round, args=(str(lake.warehouse), url, barrier, queue))
+        for _ in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    done = [one for _ in workers for one in queue.get(timeout=120)]
+    for worker in workers:
+        worker.join()
+    assert sorted(t for t, status in done if status == "success") == ["db.log", "db.t"]
+    compacted = [s for s in lake.table().snapshots.all() if s.commit_kind == "COMPACT"]
+    assert len(compacted) == 1
+
+
+def test_claims(lake, url):
+    store = Rounds(lake, url).store
+    assert store.claim("db.t", "a", now=0, until=10)
+    assert not store.claim("db.t", "b", now=10, until=20)
+    assert store.claim("db.t", "a", now=5, until=30)
+    assert store.claimed(20) == {"db.t"}
+    store.release("db.t", "b")
+    assert store.claimed(20) == {"db.t"}
+    # A scheduler that died holds its claim until it runs out.
+    assert store.claim("db.t", "b", now=31, until=40)
+    store.release("db.t", "b")
+    assert store.claimed(0) == frozenset()
+
+
+def test_the_command_line(lake, url, tmp_path):
+    words = ("schedule", "db.*", "-w", lake.warehouse)
+    dry = caretaker(*words, "--dry-run", "--json").json
+    assert {(d["table"], d["action"]) for d in dry["decisions"]} >= {
+        ("db.t", "run"),
+        ("db.off", "no"),
+    }
+    metrics = tmp_path / "metrics"
+    ran = caretaker(*words, "--metrics-file", metrics)
+    assert ran.code == 0, ran.err
+    assert "run     db.t compact" in ran.out
+    assert 'paimon_maintenance_health_score{table="db.t"} 100' in metrics.read_text()
+    assert "paimon_maintenance_prediction_error_ratio{" in metrics.read_text()
+    assert caretaker(*words).code == 3
+    explained = caretaker("policy", "explain", "db.t", "-w", lake.warehouse)
+    assert "no: the table needs nothing" in explained.out
+    assert "prediction off by" in explained.out
+    assert "-> 100" in explained.out
+    assert caretaker("policy", "explain", "db.nothing", "-w", lake.warehouse).code == 3
+
+
+def test_the_scheduler_needs_the_history(lake):
+    ran = caretaker("schedule", "db.*", "-w", lake.warehouse)
+    assert ran.code == 2
+    assert "needs the history" in ran.err
