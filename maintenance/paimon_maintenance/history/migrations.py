@@ -122,6 +122,17 @@ def _third(connection: sa.Connection) -> None:
         sa.Column("holder", sa.String(64), nullable=False),
         sa.Column("until_millis", sa.BigInteger, nullable=False),
     )
+    sa.Table(
+        "caretaker_rounds",
+        tables,
+        sa.Column("round_id", sa.String(64), primary_key=True),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        sa.Column("warehouse", sa.String(512), nullable=False),
+        sa.Column("branch", sa.String(512), nullable=False),
+        sa.Column("budget_seconds", sa.Float),
+        sa.Column("seconds", sa.Float, nullable=False),
+        sa.Column("overspent", sa.Float, nullable=False),
+    )
     tables.create_all(connection, checkfirst=False)
     sa.Index("caretaker_scores_by_table", scores.c.table_name, scores.c.id).create(connection)
     sa.Index("caretaker_decisions_by_table", decisions.c.table_name, decisions.c.id).create(

@@ -34,6 +34,9 @@ _DECISIONS: Final = _table(
     "id at_millis round_id warehouse table_name branch job action reason rank_value benefit "
     "predicted_seconds work predicted run_id engine status seconds result",
 )
+_ROUNDS: Final = _table(
+    "caretaker_rounds", "round_id at_millis warehouse branch budget_seconds seconds overspent"
+)
 _CLAIMS: Final = _table("caretaker_claims", "warehouse table_name branch holder until_millis")
 
 
@@ -202,6 +205,41 @@ class NeedStore:
             .limit(_NEWEST_SAMPLES)
         )
         return self._decisions(query)[::-1]
+
+    def add_round(
+        self,
+        round_id: str,
+        *,
+        at_millis: int,
+        budget_seconds: float | None,
+        seconds: float,
+        overspent: float,
+    ) -> None:
+        """Record what a round spent, and what it leaves to the next ones to save."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.insert(_ROUNDS).values(
+                    round_id=round_id,
+                    at_millis=at_millis,
+                    warehouse=self.warehouse,
+                    branch=self.branch,
+                    budget_seconds=budget_seconds,
+                    seconds=seconds,
+                    overspent=overspent,
+                )
+            )
+
+    def overspent(self) -> float:
+        """The seconds that rounds so far took beyond their budgets; 0 before the first round."""
+        c = _ROUNDS.c
+        query = (
+            sa.select(c.overspent)
+            .where(c.warehouse == self.warehouse, c.branch == self.branch)
+            .order_by(c.at_millis.desc())
+            .limit(1)
+        )
+        with self._transaction() as connection:
+            return float(connection.execute(query).scalar_one_or_none() or 0.0)
 
     def claim(self, table: str, holder: str, *, now: int, until: int) -> bool:
         """Claim the table for this holder; False if another one has it and it has not run out."""

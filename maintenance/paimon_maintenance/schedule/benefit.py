@@ -4,7 +4,7 @@ Excess is how much worse a table is than it needs to be: sorted runs that a read
 first, bytes that only expired snapshots hold, divided by the live bytes.  A job that removes excess E
 saves E for as long as the excess stays away.  On a table that gains g of excess per hour it is back
 after E / g hours, and half of it is saved on average.  A partition that received nothing for a week
-will probably rest for another week (Lindy's rule), so idle time counts as well.
+will probably rest for another week (Lindy's rule), so idle time counts as well, up to the horizon.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-HORIZON_HOURS: Final = 7 * 24.0
-"""No saving is counted for longer: tables change in ways that nobody can predict."""
+HORIZON_HOURS: Final = 12.0
+"""No saving is counted for longer.  With a week, the scheduler rewrites cold partitions while hot tables
+wait: 28 % more read amplification on the simulated lake (40 tables, 20 days, 36 s a round)."""
 _LEAST_HOURS: Final = 0.25
 
 

@@ -20,7 +20,7 @@ from paimon_maintenance.schedule.candidates import Candidate, candidates_of
 from paimon_maintenance.schedule.cost import CostModel
 from paimon_maintenance.schedule.state import HOUR, TableState
 
-AGE_HOURS: Final = 48.0
+AGE_HOURS: Final = 336.0
 """The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
 _LONGEST_AGE: Final = 50 * AGE_HOURS
 LEAST_RANK: Final = 1e-4
@@ -73,9 +73,14 @@ class Decision:
 
 @dataclass(slots=True)
 class Spent:
-    """What the chosen jobs cost so far."""
+    """What the chosen jobs cost so far; it starts with what earlier rounds overspent.
+
+    A job that costs more than a whole round would never run.  So the first job of a round may exceed
+    the seconds, and the rounds after it have less.
+    """
 
     seconds: float = 0.0
+    chosen: int = 0
     bytes: int = 0
     applications: int = 0
     tables: set[str] = field(default_factory=set)
@@ -85,10 +90,12 @@ class Spent:
         one = decision.candidate
         assert one is not None
         if budget.seconds is not None and self.seconds + decision.seconds > budget.seconds:
-            return (
-                f"the budget of {budget.seconds:.0f} s has {budget.seconds - self.seconds:.0f} s "
-                f"left, and this takes about {decision.seconds:.0f} s"
-            )
+            left = max(0.0, budget.seconds - self.seconds)
+            if self.chosen or not left:
+                return (
+                    f"the budget of {budget.seconds:.0f} s has {left:.0f} s left, and this takes "
+                    f"about {decision.seconds:.0f} s"
+                )
         if one.rewrites and budget.bytes is not None and self.bytes + one.work.bytes > budget.bytes:
             return (
                 f"the budget of {human_bytes(budget.bytes)} has "
@@ -105,6 +112,7 @@ class Spent:
         one = decision.candidate
         assert one is not None
         self.seconds += decision.seconds
+        self.chosen += 1
         self.bytes += one.work.bytes if one.rewrites else 0
         self.applications += one.rewrites
         self.tables.add(one.table)
@@ -121,9 +129,11 @@ def decide(
     *,
     now: int,
     local: int | None = None,
+    overspent: float = 0.0,
 ) -> list[Decision]:
     """The decisions of one round, best first: what runs, what waits, and why.
 
+    `overspent`: the seconds that earlier rounds took beyond their budgets.
     `local` is the wall clock for windows, in milliseconds as if it were UTC (default: `now`).
     """
     local = now if local is None else local
@@ -153,11 +163,11 @@ def decide(
             else:
                 ranked.append((view, decision))
     ranked.sort(key=lambda r: (not _is_urgent(r[0], r[1], now), -r[1].rank, r[1].table))
-    return [*_chosen([d for _, d in ranked], budget), *decided]
+    return [*_chosen([d for _, d in ranked], budget, overspent), *decided]
 
 
-def _chosen(ranked: Sequence[Decision], budget: Budget) -> list[Decision]:
-    spent = Spent()
+def _chosen(ranked: Sequence[Decision], budget: Budget, overspent: float) -> list[Decision]:
+    spent = Spent(seconds=overspent)
     rewritten: dict[str, Decision] = {}
     chosen: list[Decision] = []
     for decision in ranked:

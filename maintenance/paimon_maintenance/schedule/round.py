@@ -153,6 +153,7 @@ class _Round:
         self.failed: dict[str, Exception] = {}
         self.measured: set[str] = set()
         self.looked = 0
+        self.overspent = store.overspent()
 
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
@@ -179,6 +180,7 @@ class _Round:
             self.model(),
             now=now,
             local=self.env.local_millis(),
+            overspent=self.overspent,
         )
         decisions += [
             Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
@@ -192,6 +194,7 @@ class _Round:
             for decision in decisions:
                 if decision.action is Action.RUN:
                     self.run(decision, results, on_result)
+            self.record_round(sum(r.seconds for r in results), now)
         return Round(
             id=self.id,
             decisions=tuple(decisions),
@@ -319,7 +322,7 @@ class _Round:
         """Run one chosen job, measure the table again, and record the result."""
         spent = sum(r.seconds for r in results)
         limit = self.budget.seconds
-        if limit is not None and spent >= limit:
+        if limit is not None and self.overspent + spent >= limit:
             self.finish(decision, "skipped", 0.0, None, {"why": f"{spent:.0f} s are spent"})
             return
         now = self.env.now_millis()
@@ -333,6 +336,17 @@ class _Round:
             self.store.release(decision.table, self.id)
         results.append(result)
         on_result(result)
+
+    def record_round(self, seconds: float, now: int) -> None:
+        """Record what the round spent; what it took too much, the next rounds save."""
+        limit = self.budget.seconds
+        self.store.add_round(
+            self.id,
+            at_millis=now,
+            budget_seconds=limit,
+            seconds=seconds,
+            overspent=0.0 if limit is None else max(0.0, self.overspent + seconds - limit),
+        )
 
     def run_claimed(self, decision: Decision) -> Result:
         """Run the job through the one run loop."""

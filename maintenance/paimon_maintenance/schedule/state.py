@@ -11,7 +11,7 @@ from paimon_maintenance.health.measurement import Measurement
 HOUR: Final = 3_600_000
 MINUTE: Final = 60_000
 FIRST_BACK_OFF: Final = 30 * MINUTE
-LONGEST_BACK_OFF: Final = 24 * HOUR
+LONGEST_BACK_OFF: Final = 4 * HOUR
 LONGEST_LOOK_INTERVAL: Final = 6 * HOUR
 LONGEST_MEASUREMENT: Final = 6 * HOUR
 """After this long a table is measured again even without a new snapshot: tags, consumers and ages

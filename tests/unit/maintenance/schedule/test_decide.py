@@ -96,14 +96,24 @@ def test_the_budget_ends_the_round(budget, number, why):
     assert why in reasons(*views, budget=budget)
 
 
+def test_a_job_larger_than_the_budget_runs_first_and_later_rounds_save():
+    small, budget = view("db.small", part(2)), Budget(seconds=1.0)
+    large = view("db.large", part(30, 40 * GB, minor=None))
+    (found, *_) = decisions(large, budget=budget)
+    assert found.action is Action.RUN
+    assert found.seconds > 100
+    late = decide([small], budget, CostModel(), now=NOW, overspent=99.0)
+    assert "has 0 s left" in late[0].reason
+
+
 def test_age_enters_so_that_nothing_starves():
-    poor = view("db.poor", part(2.2, 40 * GB, minor=None), state=TableState(waiting_since=NOW))
+    poor = view("db.poor", part(4, 4 * GB, minor=None), state=TableState(waiting_since=NOW))
     rich = [view(f"db.rich{i}", part(12)) for i in range(3)]
     budget = Budget(seconds=None, tables=1)
     waited = 0
     while chosen(poor, *rich, budget=budget, now=NOW + waited)[0][0] != "db.poor":
         waited += 24 * HOUR
-        assert waited < 40 * 24 * HOUR
+        assert waited < 180 * 24 * HOUR
 
 
 def test_back_off_after_failures():
@@ -152,7 +162,7 @@ def test_savings_on_quiet_tables_are_worth_more():
     one, other = (
         candidates_of(v.measurement, v.state, v.needs, NOW)[0].benefit for v in (quiet, busy)
     )
-    assert one > 100 * other
+    assert one > 20 * other
 
 
 def test_layouts_are_not_undone():
