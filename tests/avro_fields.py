@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ def add_fields(
     *,
     record: tuple[str, ...] = (),
     first: bool = False,
+    change: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> bytes:
     """The content of the file with more fields in each record, or in a record inside it.
 
-    `fields` maps a name to its Avro type and its value.  They come last, or `first`.
+    `fields` maps a name to its Avro type and its value.  They come last, or `first`.  `change` may
+    change the records first.
     """
     with path.open("rb") as f:
         container = Container(f)
         schema, records = copy.deepcopy(container.schema), list(read_records(container))
+    if change is not None:
+        change(records)
     target, places = schema, records
     for name in record:
         target = next(f for f in target["fields"] if f["name"] == name)["type"]

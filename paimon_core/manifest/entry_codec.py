@@ -70,9 +70,7 @@ def decode_entries(container: Container, keep: Keep | None = None) -> list[Manif
 # --- the common layout --------------------------------------------------------------------------
 
 
-def _decode_blocks(
-    container: Container, tail: _Tail, keep: Keep | None
-) -> list[ManifestEntry]:
+def _decode_blocks(container: Container, tail: _Tail, keep: Keep | None) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
     shared: dict[bytes, bytes] = {}
     # All new objects stay alive, so garbage collection would only take 50 % more time.
@@ -444,9 +442,7 @@ def _optional_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-ENTRY_KIND: Final = RecordKind(
-    MANIFEST_ENTRY, entry_from_record, entry_to_record, unknown_of
-)
+ENTRY_KIND: Final = RecordKind(MANIFEST_ENTRY, entry_from_record, entry_to_record, unknown_of)
 
 
 # --- encoding -----------------------------------------------------------------------------------

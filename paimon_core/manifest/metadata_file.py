@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro.container import MAGIC, Container
+from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 from paimon_core.format.data_format import open_writer
 from paimon_core.format.orc.reader import read_orc
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.io.read_retry import read_whole
-from paimon_core.format.avro.schema import file_schema
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
     avro_codec,

@@ -141,7 +141,7 @@ def _is_record(schema: Any) -> bool:
 
 def _check_elements(declared: Any, known: RowType, path: Path) -> None:
     array = without_null(declared)
-    element = without_null(array["items"]) if isinstance(array, dict) else None
+    element: Any = without_null(array["items"]) if isinstance(array, dict) else {}
     if _is_record(element):
         for name in (f["name"] for f in element["fields"]):
             if name not in known.names:

@@ -168,11 +168,16 @@ GLOBAL = {
 
 def test_fields_of_index_entries_survive(tmp_path: Path) -> None:
     paths = TablePaths(root=str(tmp_path))
-    entries = [_index_entry(index_type="btree", global_index=GLOBAL), _index_entry(index_type="HASH")]
+    entries = [
+        _index_entry(index_type="btree", global_index=GLOBAL),
+        _index_entry(index_type="HASH"),
+    ]
     name = write_index_manifest(IO, paths, entries, options=AVRO, new_uuid=lambda: "a")
     newer = tmp_path / "newer"
     source_meta = {"_SOURCE_META": (["null", "bytes"], b"source")}
-    newer.write_bytes(add_fields(Path(paths.manifest(name)), source_meta, record=("_GLOBAL_INDEX",)))
+    newer.write_bytes(
+        add_fields(Path(paths.manifest(name)), source_meta, record=("_GLOBAL_INDEX",))
+    )
     newer.write_bytes(add_fields(newer, {"_EXTRA_FILES": (LONGS, [3])}))
     read = read_index_manifest(IO, str(newer))
     assert [replace(e, unknown=()) for e in read] == entries

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
+from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.postpone import replay_units
 from paimon_core.compaction.record_expiry import record_expiry
@@ -163,6 +164,7 @@ def inspect(
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
         entries = scan_files(table, snapshot, predicate=predicate)
+        check_rewritable(entries, table=table.name, snapshot=snapshot.id)
         vectors = vector_files(table, snapshot)
     grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
