@@ -22,8 +22,6 @@ from paimon_core.manifest.entry_codec import unknown_of
 from paimon_core.manifest.unknown_fields import valued
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
-_OF_ONE_COMMIT: Final = frozenset({"uuid", "operation", "writerVersion"})
-"""Fields of newer versions that describe the commit itself (Java: `Snapshot`)."""
 _NEXT_STEP: Final = (
     "use a version of Caretaker that knows the field, or compact the table with the version of "
     "Paimon that wrote it"
@@ -119,7 +117,7 @@ def next_extra(
         return {}
     # The newest snapshot shows which Java version writes the table (java-rules N1).
     result: dict[str, object] = {"uuid": new_uuid()} if latest.written_by_2_0 else {}
-    carried = {k: v for k, v in latest.extra.items() if k not in _OF_ONE_COMMIT}
+    carried = latest.unknown
     if carried and request.origin is not Origin.MAINTENANCE:
         name = min(carried)
         raise UnsupportedFeature(
