@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
 from command_line import Ran, caretaker  # noqa: E402
+
 from oracle import FlinkSql, Oracle, OracleProcess  # noqa: E402
 
 K_V = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]

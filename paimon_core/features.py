@@ -53,6 +53,11 @@ _REFUSED_TO_READ = (
 )
 """Boolean options of features that change what a read returns."""
 
+_REFUSED_TO_QUERY = ("query-auth.enabled",)
+"""Boolean options that decide which rows and columns a user may see (Java: `TableQueryAuth`)."""
+
+_REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
+
 _TABLE_TYPES = frozenset({"table"})
 
 _PARTITIONED_TABLE = "metastore.partitioned-table"
@@ -107,6 +112,13 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
             yield f"sequence.field={name} (no such column)"
+
+
+def _unqueryable_features(table: FileStoreTable) -> Iterator[str]:
+    """Yield the features in use that prevent showing rows; jobs may still rewrite them."""
+    yield from unreadable_features(table)
+    yield from (key for key in _REFUSED_TO_QUERY if table.options.flag(key))
+    yield from (key for key in _REFUSED_TO_QUERY_IF_SET if table.options.get(key, "").strip())
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
@@ -208,7 +220,7 @@ def _refuse(
 
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
-    _refuse(table, unreadable_features(table), "read")
+    _refuse(table, _unqueryable_features(table), "read")
 
 
 def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:

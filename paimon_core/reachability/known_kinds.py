@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Final
 
 _FORMATS: Final = "parquet|orc|avro"
-_CODECS: Final = "none|uncompressed|snappy|lz4|lz4_raw|lz4_frame|zstd|gzip|zlib|deflate|bzip2|lzo|xz|brotli"
+_CODECS: Final = (
+    "none|uncompressed|snappy|lz4|lz4_raw|lz4_frame|zstd|gzip|zlib|deflate|bzip2|lzo|xz|brotli"
+)
 _STEM: Final = r"(?:[^.]*-[^.]+|.+-\d+)"  # a prefix that an option sets may hold dots
 _DATA: Final = re.compile(rf"{_STEM}(?:\.(?:{_CODECS}))?\.(?:{_FORMATS})(?:\.index)?")
 _FILE_INDEX: Final = re.compile(rf"{_STEM}\.index")

@@ -19,7 +19,6 @@ from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
 
-
 _LONGEST_NAME: Final = 255
 
 
