@@ -141,8 +141,8 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} (the job for it is sort_compact)"
-    if options.value(ROW_TRACKING_ENABLED):
-        yield "row-tracking.enabled"
+    if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
+        yield "row-tracking.enabled with a primary key"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
