@@ -20,8 +20,13 @@ VALUE = [1, -(2**40)]
 _JSON_FILES = ("snapshot-", "changelog-", "schema-", "tag-", "consumer-")
 
 
-def add_everywhere(root: Path, *, lists: bool = True, entries: bool = True) -> None:
-    """Add an unknown field to each structure; `lists` and `entries` are those of manifests."""
+def add_everywhere(
+    root: Path, *, lists: bool = True, entries: bool = True, value: list[int] | None = VALUE
+) -> None:
+    """Add an unknown field to each structure; `lists` and `entries` are those of manifests.
+
+    `value` is that of the fields in manifests and lists.
+    """
     manifests = root / "manifest"
     sizes: dict[str, int] = {}
     for path in manifests.iterdir():
@@ -29,13 +34,13 @@ def add_everywhere(root: Path, *, lists: bool = True, entries: bool = True) -> N
             path.write_bytes(_with_field(path))
         elif not path.name.startswith("manifest-list-"):
             if entries:
-                path.write_bytes(_with_field(path, "_FILE"))
-                path.write_bytes(_with_field(path))
+                path.write_bytes(_with_field(path, "_FILE", value=value))
+                path.write_bytes(_with_field(path, value=value))
             sizes[path.name] = path.stat().st_size
     for path in manifests.glob("manifest-list-*"):
         _set_sizes(path, sizes)
         if lists:
-            path.write_bytes(_with_field(path))
+            path.write_bytes(_with_field(path, value=value))
         sizes[path.name] = path.stat().st_size
     for path in json_files(root):
         content = json.loads(path.read_text())
@@ -94,8 +99,8 @@ def _check(path: Path, name: tuple[str, ...], field: tuple[str, ...], old: set[s
         assert file not in old or value == VALUE, (path, file, field)
 
 
-def _with_field(path: Path, *record: str) -> bytes:
-    return add_fields(path, {FIELD: (NULLABLE, VALUE)}, record=record)
+def _with_field(path: Path, *record: str, value: list[int] | None = VALUE) -> bytes:
+    return add_fields(path, {FIELD: (NULLABLE, value)}, record=record)
 
 
 def _set_sizes(path: Path, sizes: dict[str, int]) -> None:

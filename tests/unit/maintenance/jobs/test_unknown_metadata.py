@@ -12,6 +12,7 @@ from from_the_future import (
     FIELD,
     JSON_FIELD,
     JSON_VALUE,
+    VALUE,
     add_everywhere,
     check_everywhere,
     json_files,
@@ -122,14 +123,14 @@ def test_all_jobs_are_here() -> None:
     assert set(ARGUMENTS) == set(JOBS)
 
 
-@pytest.mark.parametrize("structures", ["all", "json and indexes"])
+@pytest.mark.parametrize("structures", ["all", "all, with nulls"])
 @pytest.mark.parametrize("job", sorted(JOBS))
 def test_jobs_keep_unknown_fields(made: Path, tmp_path: Path, job: str, structures: str) -> None:
     shutil.copytree(made, tmp_path / "lake")
     name = TABLES.get(job, "t")
     root = tmp_path / "lake" / "db.db" / name
     everywhere = structures == "all"
-    add_everywhere(root, lists=everywhere, entries=everywhere)
+    add_everywhere(root, value=VALUE if everywhere else None)
     old = names_in_metadata(root)
     words, rows_stay = ARGUMENTS[job]
     rows = _rows(tmp_path / "lake", name)
