@@ -23,7 +23,7 @@ from spark_work import slow, work
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
-from paimon_maintenance.engines.spark import SparkEngine, StartedSession, UnitLost
+from paimon_maintenance.engines.spark import SparkEngine, UnitLost
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
@@ -72,7 +72,7 @@ def test_small_units_share_a_task(spark):
 
 
 def test_parallelism_bounds_the_tasks(spark):
-    engine = SparkEngine(master="local[2]", parallelism=3, _started=StartedSession(spark.session()))
+    engine = spark.with_parallelism(3)
     tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
     assert len(tasks) == 3
 
@@ -263,7 +263,18 @@ def test_spark_connect(lake, tmp_path):
     # A process of its own: one process cannot be both a classic and a Connect client.
     with connect_server() as url:
         ran = caretaker_in_a_process(
-            *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", url, "--json")
+            *(
+                "run",
+                "compact",
+                "db.t",
+                "-w",
+                str(lake.warehouse),
+                "--engine",
+                "spark",
+                "--master",
+                url,
+                "--json",
+            )
         )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert json.loads(ran.stdout)["after"]["files"] == 6
@@ -273,7 +284,18 @@ def test_spark_connect(lake, tmp_path):
 def test_the_command_line_runs_on_spark(lake):
     rows = read_rows(lake.warehouse)
     ran = caretaker_in_a_process(
-        *("run", "compact", "db.*", "-w", str(lake.warehouse), "--master", "local[2]", "--json"),
+        *(
+            "run",
+            "compact",
+            "db.*",
+            "-w",
+            str(lake.warehouse),
+            "--spark-threshold",
+            "0",
+            "--master",
+            "local[2]",
+            "--json",
+        ),
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     told = json.loads(ran.stdout)
@@ -286,7 +308,18 @@ def test_the_command_line_runs_on_spark(lake):
 
 def test_a_master_that_is_not_there(lake):
     ran = caretaker_in_a_process(
-        *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", "nonsense", "--json")
+        *(
+            "run",
+            "compact",
+            "db.t",
+            "-w",
+            str(lake.warehouse),
+            "--engine",
+            "spark",
+            "--master",
+            "nonsense",
+            "--json",
+        )
     )
     assert ran.returncode == 1, ran.stderr[-3000:]
     error = json.loads(ran.stdout)["error"]
