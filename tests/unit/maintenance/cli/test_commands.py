@@ -541,3 +541,23 @@ def test_rows_are_read_by_the_clock_of_the_zone_that_is_named(lake):
         return caretaker("read", "db.t$snapshots", "-w", lake.warehouse, *words).rows[0][1]
 
     assert committed("Asia/Tokyo") != committed("UTC")
+
+
+def test_looking_at_a_table_imports_no_formats_engines_or_database(lake):
+    script = (
+        "import sys; from paimon_maintenance.cli.main import main\n"
+        f"code = main(['inspect', 'db.t', '-w', {str(lake.warehouse)!r}])\n"
+        "core = ('format.data_format', 'format.orc', 'format.parquet', 'lsm.aggregates', 'lsm.tree')\n"
+        "heavy = ['pyarrow.parquet', 'pyarrow.fs', 'sqlalchemy', 'pyspark', 'rich', 'fsspec']\n"
+        "heavy += [f'paimon_core.{name}' for name in core]\n"
+        "found = [name for name in heavy if name in sys.modules]\n"
+        "print(found, file=sys.stderr); sys.exit(code or len(found))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'maintenance'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
