@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("paimon_maintenance.spark_app")
 
+_TABLES_AT_ONCE = 32
+"""Tables that wait for Spark or for the store, not for this process; small ones share Spark jobs."""
+
 Batch = Sequence[Mapping[str, object]]
 
 
@@ -126,12 +129,13 @@ def run_batch(
 ) -> ExitCode:
     """Run the whole batch and return the exit code over its tables."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - needs the path
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.many import run_tables  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - needs the path
 
     codes: list[ExitCode] = []
-    spark = SparkEngine(master=master)
+    spark = SparkEngine(master=master, combiner=Combiner())
     services = RunServices(
         engine=spark,
         spark=spark,
@@ -157,7 +161,7 @@ def run_batch(
             else:
                 numbers[id(request)] = seen[table]
                 requests.append(request)
-        for request, report in run_tables(requests, services):
+        for request, report in run_tables(requests, services, at_once=_TABLES_AT_ONCE):
             done(report, numbers[id(request)], request.file_io_options or {})
     finally:
         spark.close()

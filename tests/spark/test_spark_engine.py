@@ -7,9 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,10 @@ from spark_work import slow, work
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
+from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.spark import SparkEngine, UnitLost
-from paimon_maintenance.job.engine import WorkUnit
+from paimon_maintenance.engines.spark_loss import SparkLost
+from paimon_maintenance.job.engine import UnitResult, WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.request import RunRequest
@@ -83,6 +88,30 @@ def test_a_dying_worker_loses_its_own_unit_only(spark):
     error = results[1].error
     assert isinstance(error, UnitLost)
     assert "die" in str(error)
+
+
+def test_small_tables_share_a_job_and_a_dying_one_harms_no_other(spark, caplog):
+    engine = replace(spark, combiner=Combiner())
+    caplog.set_level("INFO", logger="paimon_maintenance.engines.spark")
+    ready = threading.Barrier(3, timeout=60)
+
+    def run(payloads: tuple[bytes, ...]) -> list[UnitResult]:
+        ready.wait()
+        try:
+            return engine.run_units(units(*payloads, size=1000), work)
+        except SparkLost as e:  # all tasks of this call died
+            return [UnitResult(index=0, error=e)]
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(run, [(b"a", b"b"), (b"c",), (b"refused",)]))
+        assert [[r.payload for r in results] for results in found] == [[b"A", b"B"], [b"C"], [None]]
+        assert isinstance(found[2][0].error, UnsupportedFeature)
+        assert [m for m in caplog.messages if m.startswith("units=")] == [
+            "units=4 tasks=2 tables=3 slots=2"
+        ]
+        found = list(pool.map(run, [(b"a",), (b"die",), (b"c",)]))
+    assert [[r.payload for r in results] for results in found] == [[b"A"], [None], [b"C"]]
+    assert isinstance(found[1][0].error, SparkLost)
 
 
 def test_progress_is_told_while_tasks_run(spark):

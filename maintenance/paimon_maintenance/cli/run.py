@@ -103,8 +103,11 @@ def _report_lines(report: Report) -> list[str]:
 
 def _spark(args: argparse.Namespace) -> SparkEngine:
     """Spark, which starts when a plan needs it."""
+    from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - fast start
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
 
     return SparkEngine(
-        master=args.master or os.environ.get(MASTER_VARIABLE), verbose=args.verbose > 0
+        master=args.master or os.environ.get(MASTER_VARIABLE),
+        verbose=args.verbose > 0,
+        combiner=Combiner() if is_pattern(args.table) else None,
     )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from paimon_core.errors import PaimonError
+from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.packing import pack, task_count
 from paimon_maintenance.engines.spark_loss import (
     SparkLost,
@@ -51,13 +52,15 @@ class SparkEngine:
 
     `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of an
     active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
-    the JVM's messages appear only if Spark does not start, or after it has started.
+    the JVM's messages appear only if Spark does not start, or after it has started.  With `combiner`,
+    small work of several threads shares Spark jobs, unless a run has a `parallelism` of its own.
     """
 
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
+    combiner: Combiner | None = None
     shared: SharedSession = field(default_factory=SharedSession)
 
     @property
@@ -91,19 +94,46 @@ class SparkEngine:
         if not units:
             return []
         session = self.session()
-        slots, tasks = self._tasks(session, units)
-        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
-        try:
-            with own_pool(session), _watched(session, len(tasks), on_share):
-                results = _collect(session, units, tasks, run)
-        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
-            raise_if_lost(session, e)
-            logger.warning("a Spark job failed; running its tasks one by one: %s", reason_of(e))
-            results = _one_by_one(session, units, tasks, run, slots)
+        results: list[UnitResult] | None = None
+        if self.combiner is not None and self.parallelism is None:
+            results = self.combiner.run(units, run, self._run_combined)
+        if results is None:
+            results = self._run_alone(session, units, run, on_share)
         if on_done is not None:
             for result in results:
                 on_done(result)
         return results
+
+    def _run_combined(
+        self, units: Sequence[WorkUnit], run: Callable[[bytes], bytes], tables: int
+    ) -> list[UnitResult]:
+        """Results in one job, whose errors are raised; small units of several tables run in parallel."""
+        session = self.session()
+        slots, tasks = self._tasks(session, units)
+        if len(tasks) < min(slots, tables):
+            sizes = [u.expected_bytes for u in units]
+            tasks = pack(range(len(units)), min(slots, tables), lambda i: sizes[i])
+        logger.info("units=%d tasks=%d tables=%d slots=%d", len(units), len(tasks), tables, slots)
+        with own_pool(session):
+            return _collect(session, units, tasks, run)
+
+    def _run_alone(
+        self,
+        session: SparkSession,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        on_share: Callable[[float], None] | None,
+    ) -> list[UnitResult]:
+        """Results in one job; if it fails, each task runs in a job of its own."""
+        slots, tasks = self._tasks(session, units)
+        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
+        try:
+            with own_pool(session), _watched(session, len(tasks), on_share):
+                return _collect(session, units, tasks, run)
+        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
+            raise_if_lost(session, e)
+            logger.warning("a Spark job failed; running its tasks one by one: %s", reason_of(e))
+            return _one_by_one(session, units, tasks, run, slots)
 
     def run_shuffle(
         self,
