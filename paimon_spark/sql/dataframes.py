@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,31 +15,20 @@ import pyarrow.compute as pc
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
-from paimon_core.scan.scan import in_plan_order, scan_files
-from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.describe import partition_json
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FILE_PATH: Final = "__paimon_file_path"
-ROW_INDEX: Final = "__paimon_row_index"
-PARTITION: Final = "__paimon_partition"
-BUCKET: Final = "__paimon_bucket"
 CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps the type of a CHAR or VARCHAR column, which is a STRING in DataFrames."""
-METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 
 
 def table_dataframe(
@@ -47,17 +36,18 @@ def table_dataframe(
     name: TableName,
     options: dict[str, str] | None = None,
     *,
-    with_metadata: bool = False,
+    metadata: Collection[str] = (),
+    lenient: bool = False,
 ) -> DataFrame:
     """The rows of a table, a branch or a system table, as the options say which.
 
-    `with_metadata` adds the hidden columns, which append tables alone have.
+    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.
     """
     table = session.open(name, options=options)
     if name.system is not None:
         rows, row_type = _system_rows(session, table, name.system)
-    elif with_metadata and not table.has_primary_key:
-        return _with_metadata(session, table)
+    elif metadata:
+        return _with_metadata(session, table, metadata, lenient=lenient)
     else:
         rows, row_type = table_rows(session, table)
     return arrow_dataframe(session, rows, row_type)
@@ -154,80 +144,12 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-# --- rows with their places ---------------------------------------------------------------------
-
-
-def placed_rows(
-    table: FileStoreTable, snapshot: Snapshot | None
-) -> tuple[pa.Table, list[ManifestEntry]]:
-    """The rows of an append table with the place of each: file (an index in the list), position.
-
-    Places are the columns `__paimon_file_path` (int32) and `__paimon_row_index` (int64), the first two;
-    positions count all rows of a file, those that a deletion vector hides too.
-    """
-    schema = (
-        arrow_schema(table.schema.row_type)
-        .insert(0, pa.field(ROW_INDEX, pa.int64()))
-        .insert(0, pa.field(FILE_PATH, pa.int32()))
-    )
-    if snapshot is None:
-        return schema.empty_table(), []
-    entries = list(in_plan_order(table, scan_files(table, snapshot)))
-    vectors = vector_files(table, snapshot)
-    found: list[pa.RecordBatch] = []
-    for index, entry in enumerate(entries):
-        bucket = entry.partition, entry.bucket
-        deleted = bucket_vectors(table, bucket, vectors.get(bucket, ())).get(entry.file.file_name)
-        for first, batch in _file_batches(table, entry):
-            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            files = np.full(batch.num_rows, index, dtype=np.int32)
-            columns = [pa.array(files), pa.array(positions)]
-            columns += [batch.column(n).cast(schema.field(n).type) for n in table.schema.names]
-            made = pa.RecordBatch.from_arrays(columns, schema=schema)
-            if deleted is not None:
-                made = made.filter(pa.array(np.isin(positions, deleted, invert=True)))
-            found.append(made)
-    return pa.Table.from_batches(found, schema=schema), entries
-
-
-def _file_batches(
-    table: FileStoreTable, entry: ManifestEntry
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    first = 0
-    for batch in read_data_file(
-        table.io,
-        table.paths.data_file(entry.partition, entry.bucket, entry.file),
-        entry.file,
-        file_schema=table.schema_of(entry.file.schema_id),
-        read_type=table.schema.row_type,
-        key_value=False,
-        batch_rows=BATCH_ROWS,
-        partition=entry.partition,
-    ):
-        yield first, batch
-        first += batch.num_rows
-
-
-def _with_metadata(session: SqlSession, table: FileStoreTable) -> DataFrame:
-    batch = batch_scan_of(table, zone=session.zone)
-    rows, entries = placed_rows(batch.table, batch.whole)
-    row_type = batch.table.schema.row_type
-    files = np.asarray(rows.column(FILE_PATH))
-    paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in entries]
-    partitions = [partition_json(table, e.partition) for e in entries]
-    names = table.schema.partition_keys
-    struct = pa.struct([(n, pa.string()) for n in names])
-    shown = [{k: None if v is None else str(v) for k, v in p.items()} for p in partitions]
-    columns = [for_spark(rows.column(f.name), f.type) for f in row_type]
-    columns += [
-        pa.array([paths[i] for i in files], pa.string()),
-        rows.column(ROW_INDEX),
-        pa.array([shown[i] for i in files], struct),
-        pa.array([entries[i].bucket for i in files], pa.int32()),
-    ]
-    fields = [f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type]
-    inner = ", ".join(f"`{n}`: STRING" for n in names)
-    fields += [f"{FILE_PATH} STRING", f"{ROW_INDEX} BIGINT", f"{PARTITION} STRUCT<{inner}>"]
-    fields.append(f"{BUCKET} INT")
-    made = pa.table(columns, names=[*row_type.names, *METADATA_COLUMNS])
-    return _made(session, made, ", ".join(fields), row_type)
+def _with_metadata(
+    session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
+) -> DataFrame:
+    placed = scanned_rows(batch_scan_of(table, zone=session.zone), wanted, lenient=lenient)
+    row_type, rows = placed.table.schema.row_type, placed.rows
+    for field, values in metadata_of(placed, wanted):
+        row_type = RowType(fields=(*row_type.fields, field))
+        rows = rows.append_column(field.name, values)
+    return arrow_dataframe(session, rows, row_type)

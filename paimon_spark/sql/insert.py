@@ -10,18 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.ddl.create import Column
-from paimon_core.ddl.schema_change import AddColumn, SchemaChange, UpdateColumnType
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema, column_from_internal
-from paimon_core.types.cast_rules import can_cast
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
+from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
 from paimon_spark.sql.dataframes import CHARACTERS
 from paimon_spark.sql.ddl import TableClauses, make_table
-from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, WriteRefused
+from paimon_spark.sql.errors import (
+    AnalysisError,
+    IncompatibleRows,
+    SqlSyntaxError,
+    WriteRefused,
+)
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.partitions import read_spec, spec_values
 from paimon_spark.sql.queries import query_dataframe
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _DYNAMIC: Final = "dynamic-partition-overwrite"
-_MERGE_SCHEMA: Final = "write.merge-schema"
-_EXPLICIT: Final = "write.merge-schema.explicit-cast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +92,10 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
         if parsed.by_name:
-            table = _merged_schema(session, parsed.name, table, frame)
-            fields, frame = _by_name(table, static, frame)
+            merges = merges_schema(session, parsed.name)
+            if merges:
+                table = merged_schema(session, parsed.name, table, frame)
+            fields, frame = by_name(table, static, frame, fill=merges)
         rows = fetched(table, frame, fields)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)
@@ -139,13 +142,13 @@ def _targets(
 def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]) -> pa.Table:
     """The rows of a DataFrame, its columns cast by position to the types of the fields.
 
-    AnalysisError if the numbers of columns differ.
+    IncompatibleRows if the numbers of columns differ.
     """
     if len(frame.columns) != len(fields):
-        raise AnalysisError(
-            f"[INSERT_COLUMN_ARITY_MISMATCH] Cannot write incompatible data for the table "
-            f"`{table.name}`, the number of data columns don't match with the table schema's: "
-            f"expected {len(fields)}, found {len(frame.columns)}",
+        raise IncompatibleRows(
+            f"Cannot write incompatible data for the table `{table.name}`, the number of data "
+            f"columns don't match with the table schema's: expected {len(fields)}, found "
+            f"{len(frame.columns)}",
             table=table.name,
         )
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
@@ -201,63 +204,6 @@ def _without_default(query: str) -> str:
             pieces += [words.text[done : token.start], "NULL"]
             done = token.end + 1
     return "".join([*pieces, words.text[done:]])
-
-
-# --- by name ------------------------------------------------------------------------------------
-
-
-def _by_name(
-    table: FileStoreTable, static: Mapping[str, object], frame: DataFrame
-) -> tuple[list[DataField], DataFrame]:
-    """The fields that the query has, in its order, and its columns so."""
-    by_name = {f.name.lower(): f for f in table.schema.fields if f.name not in static}
-    lowered = [c.lower() for c in frame.columns]
-    start = f"Cannot write incompatible data for the table `{table.name}`, "
-    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
-    if repeated:
-        raise AnalysisError(f"{start}due to column name conflicts: {', '.join(repeated)}.")
-    if len(lowered) > len(by_name):
-        raise AnalysisError(
-            f"{start}the number of data columns don't match with the table schema's."
-        )
-    unknown = [c for c in lowered if c not in by_name]
-    if unknown:
-        names = ", ".join(f"`{c}`" for c in unknown)
-        raise AnalysisError(f"{start}due to unknown column names: {names}.")
-    for name, field in by_name.items():
-        if name not in lowered and not field.type.nullable and field.default_value is None:
-            raise AnalysisError(
-                f"{start}due to non-nullable column `{field.name}` has no specified value."
-            )
-    return [by_name[c] for c in lowered], frame
-
-
-def _merged_schema(
-    session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
-) -> FileStoreTable:
-    """The table with the query's new columns and wider types, under `write.merge-schema`."""
-    options = session.table_options(name)
-    if not parse_bool(options.get(_MERGE_SCHEMA, "false")):
-        return table
-    explicit = parse_bool(options.get(_EXPLICIT, "false"))
-    fields = {f.name.lower(): f for f in table.schema.fields}
-    changes: list[SchemaChange] = []
-    for column in frame.schema.fields:
-        new = read_type(Words(column.dataType.simpleString()))
-        old = fields.get(column.name.lower())
-        if old is None:
-            changes.append(AddColumn((column.name,), new))
-        elif (
-            isinstance(new, AtomicType)
-            and new != old.type.with_nullable(True)
-            and not can_cast(new, old.type.with_nullable(True), explicit=False)
-            and can_cast(old.type.with_nullable(True), new, explicit=explicit)
-        ):
-            changes.append(UpdateColumnType((old.name,), new))
-    if not changes:
-        return table
-    session.catalog.alter_table(name.identifier, changes, now_millis=session.env.now_millis())
-    return session.open(name, to_write=True)
 
 
 # --- writing ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -13,6 +13,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.insert import fetched, null_checked
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.row_level import (
@@ -20,9 +21,9 @@ from paimon_spark.sql.row_level import (
     aligned,
     cast_text,
     check_assignments,
-    quoted,
     read_alias,
     read_assignments,
+    unqualified,
 )
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
@@ -89,8 +90,7 @@ def merge(session: SqlSession, words: Words) -> Result:
     target = open_target(session, name, "MERGE")
     view = register(session, target.dataframe())
     plan = _Merge(target, view, target_alias, source, source_alias, condition)
-    for clause in clauses:
-        check_assignments(target, clause.assignments or ())
+    clauses = [_checked(target, clause, target_alias) for clause in clauses]
     changes = _Changes()
     for case in Case:
         mine = [c for c in clauses if c.case is case]
@@ -98,6 +98,15 @@ def merge(session: SqlSession, words: Words) -> Result:
             _collect(plan, case, mine, changes)
     _commit(target, changes)
     return NOTHING
+
+
+def _checked(target: Target, clause: Clause, alias: str) -> Clause:
+    """The clause with bare column names; errors as in `check_assignments`."""
+    if not clause.assignments:
+        return clause
+    bare = unqualified(target, clause.assignments, alias)
+    check_assignments(target, bare)
+    return replace(clause, assignments=bare)
 
 
 def _clauses(words: Words) -> list[Clause]:
@@ -127,7 +136,7 @@ def _clause(words: Words, case: Case, condition: str) -> Clause:
         values = words.items(lambda: words.expression(","))
         if len(columns) != len(values):
             words.fail("as many values as columns")
-        pairs = [(column[-1:], v) for column, v in zip(columns, values, strict=True)]
+        pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
         return Clause(case=case, condition=condition, assignments=pairs)
     if case is not Case.NOT_MATCHED:
         if words.eat("DELETE"):

@@ -6,6 +6,7 @@ names everything itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,9 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
-from paimon_spark.sql.dataframes import METADATA_COLUMNS, table_dataframe
+from paimon_spark.sql.dataframes import table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import CATALOG, ZONE_KEY, SqlSession, TableName, not_found
 from paimon_spark.sql.table_functions import blank_options, replace_functions
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _VIEW: Final = "__paimon_"
+_INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
@@ -125,7 +128,9 @@ def rewritten(
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
-    with_metadata = any(c in text for c in METADATA_COLUMNS)
+    hidden = metadata_columns_in(text)
+    metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
+    lenient = FILE_PATH not in hidden
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
             continue
@@ -144,12 +149,12 @@ def rewritten(
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
-        view = _view_of(session, name, chosen, views, with_metadata=with_metadata)
+        view = _view_of(session, name, chosen, views, metadata=metadata, lenient=lenient)
         edits.put(start, end, view + _alias(node, parts[-1]))
     for column in tree.find_all(exp.Column):
         _strip_database(column, known, edits)
-    if with_metadata:
-        _hide_metadata(text, edits)
+    if metadata:
+        _hide_metadata(text, metadata, edits)
     return edits.applied()
 
 
@@ -159,11 +164,12 @@ def _view_of(
     options: Mapping[str, str],
     views: dict[object, str],
     *,
-    with_metadata: bool = False,
+    metadata: Collection[str] = (),
+    lenient: bool = False,
 ) -> str:
     key = (name, tuple(sorted(options.items())))
     if key not in views:
-        frame = table_dataframe(session, name, dict(options), with_metadata=with_metadata)
+        frame = table_dataframe(session, name, dict(options), metadata=metadata, lenient=lenient)
         views[key] = register(session, frame)
     return views[key]
 
@@ -228,13 +234,33 @@ def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edi
     edits.put(first.meta["start"], table.meta["start"], "")
 
 
-def _hide_metadata(text: str, edits: _Edits) -> None:
-    """`*` means the table's own columns, not the hidden ones."""
+def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
+    """`*` means the table's own columns, not the hidden ones; input_file_name() is such a one."""
     words = Words(text)
-    hidden = ", ".join(METADATA_COLUMNS)
+    hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
     for i, token in enumerate(words.tokens):
-        if token.text == "*" and words.tokens[i - 1].text.upper() in ("SELECT", ",", "DISTINCT"):
-            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), f" EXCEPT ({hidden})")
+        before = words.tokens[i - 1].text.upper()
+        if (
+            token.text == "*"
+            and before in ("SELECT", ",", "DISTINCT", ".")
+            and _from_name(words, i)
+        ):
+            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
+    for call in _INPUT_FILE.finditer(text):
+        edits.put(*call.span(), FILE_PATH)
+
+
+def _from_name(words: Words, star: int) -> bool:
+    """Whether the FROM of this `*` begins with a name, and not with a subquery."""
+    depth = 0
+    for i in range(star + 1, len(words.tokens)):
+        word = words.tokens[i].text.upper()
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth < 0:
+            return False
+        if depth == 0 and word == "FROM":
+            return i + 1 < len(words.tokens) and words.tokens[i + 1].text != "("
+    return False
 
 
 # --- time travel --------------------------------------------------------------------------------

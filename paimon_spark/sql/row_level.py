@@ -14,9 +14,10 @@ from paimon_core.types.data_types import DataField, DataType, RowType, TypeRoot
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.literals import literal_rows
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import CATALOG, SqlSession
 from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_schema_text
@@ -54,6 +55,7 @@ def update(session: SqlSession, words: Words) -> Result:
     words.end()
     target = open_target(session, name, "UPDATE")
     schema = target.table.schema
+    assignments = unqualified(target, assignments, alias)
     check_assignments(target, assignments)
     keys = {k.lower() for k in schema.primary_keys}
     if any(path[0].lower() in keys for path, _ in assignments):
@@ -119,7 +121,7 @@ def _chosen(target: Target, alias: str, condition: str) -> Numbers:
     plain = _mask(target, condition)
     if plain is not None:
         return plain
-    view = register(target.session, target.dataframe())
+    view = register(target.session, target.dataframe(condition))
     query = f"SELECT {ROW_NUMBER} FROM {view} AS `{alias}` WHERE {condition}"
     frame = query_dataframe_of(target.session, query, target.name)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
@@ -150,7 +152,8 @@ def _updated_literally(
 def _updated_by_spark(
     target: Target, alias: str, assignments: Assignments, condition: str
 ) -> tuple[Numbers, pa.Table]:
-    view = register(target.session, target.dataframe())
+    text = " ".join([condition, *(value for _, value in assignments)])
+    view = register(target.session, target.dataframe(text))
     values = ", ".join(
         f"{text} AS `{name}`" for name, text in aligned(target, assignments, alias).items()
     )
@@ -161,6 +164,25 @@ def _updated_by_spark(
 
 
 # --- assignments --------------------------------------------------------------------------------
+
+
+def unqualified(
+    target: Target, assignments: Assignments, alias: str
+) -> list[tuple[Sequence[str], str]]:
+    """The assignments without the alias, or the table's name, before a column: `SET t.a = 1`."""
+    names = {n.lower() for n in target.table.schema.names}
+    qualifiers = [[alias.lower()], [target.name.database.lower(), target.name.table.lower()]]
+    qualifiers.append([CATALOG, *qualifiers[1]])
+
+    def bare(path: Sequence[str]) -> Sequence[str]:
+        lowered = [p.lower() for p in path]
+        for qualifier in qualifiers:
+            width = len(qualifier)
+            if lowered[:width] == qualifier and len(path) > width and lowered[width] in names:
+                return path[width:]
+        return path
+
+    return [(bare(path), value) for path, value in assignments]
 
 
 def check_assignments(target: Target, assignments: Assignments) -> None:
@@ -192,10 +214,6 @@ def aligned(target: Target, assignments: Assignments, alias: str) -> Mapping[str
         field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
         for field in target.table.schema.fields
     }
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:

@@ -38,12 +38,12 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.write_session import new_writer, write_rows
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
-from paimon_spark.sql.dataframes import (
-    FILE_PATH,
-    ROW_INDEX,
-    arrow_dataframe,
+from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
+from paimon_spark.sql.metadata_columns import (
+    PlacedRows,
+    metadata_columns_in,
+    metadata_of,
     placed_rows,
-    table_rows,
 )
 from paimon_spark.sql.session import SqlSession, TableName
 
@@ -75,12 +75,19 @@ class Target:
     files: npt.NDArray[np.int32]
     positions: Numbers
     entries: Sequence[ManifestEntry]
+    placed: PlacedRows | None = None
 
-    def dataframe(self) -> DataFrame:
-        """The rows with `__paimon_row`, their number, as the first column."""
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column.
+
+        They have the hidden columns that the text of the statement names.
+        """
         numbers = pa.array(np.arange(self.rows.num_rows, dtype=np.int64))
         rows = self.rows.add_column(0, ROW_NUMBER, numbers)
         fields = (NUMBER_FIELD, *self.table.schema.fields)
+        if self.placed is not None:
+            for field, values in metadata_of(self.placed, metadata_columns_in(text)):
+                rows, fields = rows.append_column(field.name, values), (*fields, field)
         return arrow_dataframe(self.session, rows, RowType(fields=fields))
 
     def commit(
@@ -212,11 +219,18 @@ def open_target(session: SqlSession, name: TableName, what: str) -> Target:
         latest = table.snapshots.latest()
         return Target(session, name, table, latest, rows, none.astype(np.int32), none, ())
     snapshot = table.snapshots.latest()
-    placed, entries = placed_rows(table, snapshot)
-    files = np.asarray(placed.column(FILE_PATH))
-    positions = np.asarray(placed.column(ROW_INDEX))
-    rows = placed.drop_columns([FILE_PATH, ROW_INDEX])
-    return Target(session, name, table, snapshot, rows, files, positions, entries)
+    placed = placed_rows(table, snapshot)
+    return Target(
+        session,
+        name,
+        table,
+        snapshot,
+        placed.rows,
+        placed.files,
+        placed.positions,
+        placed.entries,
+        placed,
+    )
 
 
 def _check_engine(table: FileStoreTable, what: str) -> None:
