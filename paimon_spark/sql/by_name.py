@@ -46,7 +46,9 @@ def merged_schema(
     changes = list(schema_changes(table.schema.row_type, data, explicit=explicit))
     if not changes:
         return table
-    session.catalog.alter_table(name.identifier, changes, now_millis=session.env.now_millis())
+    session.catalog_for(name).alter_table(
+        name.identifier, changes, now_millis=session.env.now_millis()
+    )
     return session.open(name, to_write=True)
 
 

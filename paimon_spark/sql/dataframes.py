@@ -20,8 +20,9 @@ from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.global_tables import read_global_table
 from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def table_dataframe(
 
     `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.
     """
+    if name.database == SYSTEM_DATABASE:
+        return arrow_dataframe(session, *read_global_table(session, name))
     table = session.open(name, options=options)
     if name.system is not None:
         rows, row_type = _system_rows(session, table, name.system)

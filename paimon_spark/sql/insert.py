@@ -266,7 +266,7 @@ def create_as_select(
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
         rows = frame.toArrow()  # before the table that it may read is gone
-        session.catalog.drop_table(name.identifier)
+        session.catalog_for(name).drop_table(name.identifier)
         frame = session.spark.createDataFrame(rows, schema=frame.schema)
     make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)

@@ -20,7 +20,13 @@ from paimon_spark.sql.dataframes import table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import CATALOG, ZONE_KEY, SqlSession, TableName, not_found
+from paimon_spark.sql.session import (
+    SYSTEM_DATABASE,
+    ZONE_KEY,
+    SqlSession,
+    TableName,
+    not_found,
+)
 from paimon_spark.sql.table_functions import blank_options, replace_functions
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
@@ -205,16 +211,16 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
 
 def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
     """The table of this name, None for what Spark shall find; AnalysisError for what is nowhere."""
-    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
-        return None
     if len(parts) == 1 and parts[0].startswith(_VIEW):
         return None
-    if len(parts) == 2 and not session.has_database(parts[0]):
+    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+        return None
+    if len(parts) == 2 and not session.has_database(session.current_catalog, parts[0]):
         if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
             return None
-        session.need_database(parts[0])
+        session.need_database(session.current_catalog, parts[0])
     name = session.table_name(parts)
-    if session.has_table(name):
+    if name.database == SYSTEM_DATABASE or session.has_table(name):
         return name
     plain = len(parts) == 1 and "$" not in parts[0]
     if plain and session.has_spark and session.spark.catalog.tableExists(parts[0]):

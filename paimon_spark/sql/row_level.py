@@ -17,7 +17,7 @@ from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_schema_text
@@ -172,7 +172,7 @@ def unqualified(
     """The assignments without the alias, or the table's name, before a column: `SET t.a = 1`."""
     names = {n.lower() for n in target.table.schema.names}
     qualifiers = [[alias.lower()], [target.name.database.lower(), target.name.table.lower()]]
-    qualifiers.append([CATALOG, *qualifiers[1]])
+    qualifiers.append([target.name.catalog.lower(), *qualifiers[1]])
 
     def bare(path: Sequence[str]) -> Sequence[str]:
         lowered = [p.lower() for p in path]

@@ -20,10 +20,11 @@ from paimon_spark.sql import (
     views,
 )
 from paimon_spark.sql import tags as tag_statements
+from paimon_spark.sql.catalogs import CATALOG
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.splitter import split_statements
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 
@@ -35,6 +36,7 @@ _DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
 _WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
 
 _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
+    (("CATALOGS",), show.show_catalogs),
     (("DATABASES",), show.show_databases),
     (("SCHEMAS",), show.show_databases),
     (("NAMESPACES",), show.show_databases),
@@ -115,7 +117,7 @@ def _show(session: SqlSession, words: Words) -> Result:
         if words.eat(*first):
             return run(session, words)
     if words.eat_any("CURRENT"):
-        return Result(("catalog", "namespace"), [[CATALOG, session.database]])
+        return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
 
 

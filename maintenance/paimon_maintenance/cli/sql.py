@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, to_json_text
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.storage.catalogs import catalog_name
+from paimon_maintenance.storage.catalogs import catalog_of, defined_catalogs
 
 if TYPE_CHECKING:
     from paimon_spark.sql.result import Result
@@ -42,14 +42,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         conf=dict(_SETTINGS),
         verbose=args.verbose > 0,
     )
-    warehouse = warehouse_of(args)
-    if catalog_name(warehouse) is not None:
-        raise UnsupportedFeature("SQL on a catalog other than a warehouse folder")
     session = SqlSession(
-        warehouse=warehouse,
+        warehouse=warehouse_of(args),
         start_spark=spark.session,
         storage=storage_of(args),
         procedures=JobProcedures(),
+        defined=defined_catalogs(),
+        open_catalog=catalog_of,
     )
     failed = False
     try:
