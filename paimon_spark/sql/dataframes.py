@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,13 +15,16 @@ import pyarrow.compute as pc
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.predicate import Predicate
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.distributed import reads_distributed, source_dataframe
 from paimon_spark.sql.global_tables import read_global_table
 from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
+from paimon_spark.sql.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
 
@@ -39,10 +42,14 @@ def table_dataframe(
     *,
     metadata: Collection[str] = (),
     lenient: bool = False,
+    wanted: Collection[str] | None = None,
+    conditions: Sequence[str] = (),
 ) -> DataFrame:
     """The rows of a table, a branch or a system table, as the options say which.
 
-    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.
+    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.  `wanted` are the names,
+    in lower case, of the columns that the query needs; None for all.  Rows that do not meet one of
+    the `conditions` may be left out: the query has them too.
     """
     if name.database == SYSTEM_DATABASE:
         return arrow_dataframe(session, *read_global_table(session, name))
@@ -52,15 +59,39 @@ def table_dataframe(
     elif metadata:
         return _with_metadata(session, table, metadata, lenient=lenient)
     else:
-        rows, row_type = table_rows(session, table)
+        scan = batch_scan_of(table, zone=session.zone)
+        names = _needed(scan.table, wanted)
+        predicate = pushed(scan.table, conditions)
+        if scan.whole is not None:
+            check_full_scan(scan.table, scan.whole, predicate)
+        if reads_distributed(session, name, scan, predicate):
+            return source_dataframe(session, name, table, names)
+        rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
     return arrow_dataframe(session, rows, row_type)
 
 
-def table_rows(session: SqlSession, table: FileStoreTable) -> tuple[pa.Table, RowType]:
+def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
+    """The table's columns among the wanted; one of them if there are none, to count rows."""
+    names = table.schema.names
+    if wanted is None:
+        return list(names)
+    return [n for n in names if n.lower() in wanted] or list(names[:1])
+
+
+def table_rows(
+    session: SqlSession,
+    table: FileStoreTable,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+) -> tuple[pa.Table, RowType]:
     """The rows that a batch reads; of changes those that are no deletes, as Spark shows them."""
     batch = batch_scan_of(table, zone=session.zone)
     row_type = batch.table.schema.row_type
-    return _collected(read_batch(batch, zone=session.zone), row_type), row_type
+    if columns is not None:
+        row_type = row_type.project(columns)
+    rows = read_batch(batch, columns=row_type.names, predicate=predicate, zone=session.zone)
+    return _collected(rows, row_type), row_type
 
 
 def _system_rows(

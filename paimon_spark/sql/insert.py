@@ -19,6 +19,7 @@ from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
 from paimon_spark.sql.dataframes import CHARACTERS
 from paimon_spark.sql.ddl import TableClauses, make_table
+from paimon_spark.sql.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.errors import (
     AnalysisError,
     IncompatibleRows,
@@ -96,6 +97,13 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
             if merges:
                 table = merged_schema(session, parsed.name, table, frame)
             fields, frame = by_name(table, static, frame, fill=merges)
+        if len(frame.columns) == len(fields) and not upsert_keys(table):
+            given = {k: v for k, v in parsed.spec.items() if v is not None}
+            if writes_distributed(session, parsed.name, frame, fields):
+                write_distributed(
+                    session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
+                )
+                return NOTHING
         rows = fetched(table, frame, fields)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)

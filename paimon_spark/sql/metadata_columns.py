@@ -28,6 +28,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
+from paimon_core.predicate import Predicate
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_0
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -86,11 +87,13 @@ def metadata_columns_in(text: str) -> frozenset[str]:
 # --- append tables ------------------------------------------------------------------------------
 
 
-def placed_rows(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
-    """The rows of an append table."""
+def placed_rows(
+    table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
+) -> PlacedRows:
+    """The rows of an append table, without files that hold no match of the predicate."""
     entries: list[ManifestEntry] = []
     if snapshot is not None:
-        entries = list(in_plan_order(table, scan_files(table, snapshot)))
+        entries = list(in_plan_order(table, scan_files(table, snapshot, predicate=predicate)))
     index_files = {} if snapshot is None else vector_files(table, snapshot)
     collected = _Collected(table)
     for index, entry in enumerate(entries):

@@ -14,11 +14,13 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_spark.sql.dataframes import table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
+from paimon_spark.sql.pushdown import conditions_of
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
     SYSTEM_DATABASE,
@@ -36,6 +38,17 @@ if TYPE_CHECKING:
 
 _VIEW: Final = "__paimon_"
 _INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
+_ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
+"""Words of queries in which columns may be used without being named."""
+_OPERANDS: Final = (
+    TokenType.VAR,
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+)
+_BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
@@ -135,6 +148,7 @@ def rewritten(
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
     hidden = metadata_columns_in(text)
+    wanted = _columns_in(text)
     metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
     lenient = FILE_PATH not in hidden
     for node in tree.find_all(exp.Table):
@@ -155,7 +169,8 @@ def rewritten(
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
-        view = _view_of(session, name, chosen, views, metadata=metadata, lenient=lenient)
+        wants = _Wanted(metadata, lenient, wanted, tuple(conditions_of(node)))
+        view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + _alias(node, parts[-1]))
     for column in tree.find_all(exp.Column):
         _strip_database(column, known, edits)
@@ -164,20 +179,53 @@ def rewritten(
     return edits.applied()
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a query needs of a table; as the arguments of `table_dataframe`."""
+
+    metadata: Collection[str] = ()
+    lenient: bool = False
+    columns: Collection[str] | None = None
+    conditions: tuple[str, ...] = ()
+
+
 def _view_of(
     session: SqlSession,
     name: TableName,
     options: Mapping[str, str],
     views: dict[object, str],
-    *,
-    metadata: Collection[str] = (),
-    lenient: bool = False,
+    wants: _Wanted = _Wanted(),
 ) -> str:
-    key = (name, tuple(sorted(options.items())))
+    key = (name, tuple(sorted(options.items())), wants.conditions)
     if key not in views:
-        frame = table_dataframe(session, name, dict(options), metadata=metadata, lenient=lenient)
+        frame = table_dataframe(
+            session,
+            name,
+            dict(options),
+            metadata=wants.metadata,
+            lenient=wants.lenient,
+            wanted=wants.columns,
+            conditions=wants.conditions,
+        )
         views[key] = register(session, frame)
     return views[key]
+
+
+def _columns_in(text: str) -> frozenset[str] | None:
+    """All words of a query in lower case, among them its columns; None if it wants all columns."""
+    words = Words(text)
+    found = {t.text.lower() for t in words.tokens}
+    if found & _ALL_COLUMNS:
+        return None
+    for i, token in enumerate(words.tokens):
+        if token.text != "*":
+            continue
+        before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
+        counts = before.text == "(" and opens == "COUNT"
+        product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
+        if not counts and not product:
+            return None
+    return frozenset(found)
 
 
 def _alias(node: exp.Table, name: str) -> str:

@@ -45,6 +45,7 @@ from paimon_spark.sql.metadata_columns import (
     metadata_of,
     placed_rows,
 )
+from paimon_spark.sql.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
 
 if TYPE_CHECKING:
@@ -203,8 +204,12 @@ def _without(entry: ManifestEntry) -> CommitMessage:
     )
 
 
-def open_target(session: SqlSession, name: TableName, what: str) -> Target:
+def open_target(
+    session: SqlSession, name: TableName, what: str, condition: str | None = None
+) -> Target:
     """The table and its rows; `what` is UPDATE, DELETE or MERGE.
+
+    With a `condition` that the table understands, files without a row that meets it are left out.
 
     UnsupportedFeature for tables that do not allow it: some merge engines, row tracking.
     """
@@ -213,13 +218,14 @@ def open_target(session: SqlSession, name: TableName, what: str) -> Target:
         if parse_bool(table.options.get(option, "false")):
             raise UnsupportedFeature(f"{what} on tables with {option}", table=table.name)
     _check_engine(table, what)
+    predicate = None if condition is None else plain_condition(table, condition)
     if table.has_primary_key:
-        rows, _ = table_rows(session, table)
+        rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
         latest = table.snapshots.latest()
         return Target(session, name, table, latest, rows, none.astype(np.int32), none, ())
     snapshot = table.snapshots.latest()
-    placed = placed_rows(table, snapshot)
+    placed = placed_rows(table, snapshot, predicate)
     return Target(
         session,
         name,
