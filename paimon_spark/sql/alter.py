@@ -106,6 +106,10 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]
+    if words.looks_at("SET", "LOCATION"):
+        raise UnsupportedFeature(
+            "SET LOCATION", "ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
+        )
     columns = _Columns(session, name)
     if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
         return _add(words, columns)

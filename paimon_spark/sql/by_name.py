@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
-from paimon_core.types.data_types import ArrayType, DataField, DataType, RowType
+from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
 from paimon_spark.sql.errors import IncompatibleRows
 from paimon_spark.sql.names import quoted, quoted_text
 from paimon_spark.sql.session import SqlSession, TableName
@@ -101,23 +101,26 @@ def by_name(
             )
     found = [fields[c] for c in lowered]
     plain = frame.toDF(*(f"c{i}" for i in range(len(lowered))))
-    shaped = plain.selectExpr(
+    columns = plain.selectExpr(
         *(
-            f"{_shaped(f'c{i}', column.dataType, field.type, fill=fill)} AS c{i}"
+            f"{shaped(f'c{i}', column.dataType, field.type, fill=fill)} AS c{i}"
             for i, (column, field) in enumerate(zip(plain.schema.fields, found, strict=True))
         )
     )
-    return found, shaped
+    return found, columns
 
 
-def _shaped(text: str, source: Any, target: DataType, *, fill: bool) -> str:
+def shaped(text: str, source: Any, target: DataType, *, fill: bool) -> str:
     """The SQL of the value with the fields of its structs in the order of the target's."""
     kind = source.typeName()
     if isinstance(target, RowType) and kind == "struct":
         return _struct(text, source, target, fill=fill)
     if isinstance(target, ArrayType) and kind == "array":
-        element = _shaped("x", source.elementType, target.element, fill=fill)
+        element = shaped("x", source.elementType, target.element, fill=fill)
         return text if element == "x" else f"transform({text}, x -> {element})"
+    if isinstance(target, MapType) and kind == "map":
+        value = shaped("v", source.valueType, target.value, fill=fill)
+        return text if value == "v" else f"transform_values({text}, (k, v) -> {value})"
     return text
 
 
@@ -134,7 +137,7 @@ def _struct(text: str, source: Any, target: RowType, *, fill: bool) -> str:
         mine = have.get(field.name.lower())
         if mine is not None:
             inner = f"{text}.{quoted(mine.name)}"
-            value = _shaped(inner, mine.dataType, field.type, fill=fill)
+            value = shaped(inner, mine.dataType, field.type, fill=fill)
         elif fill:
             value = f"CAST(NULL AS {read_schema_text(field.type)})"
         else:

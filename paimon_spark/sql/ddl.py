@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_core.ddl.create import Column, create_schema
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.ddl.create import Column, create_schema, normalized
+from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -13,6 +15,7 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
+from paimon_core.schema.table_schema import TableSchema
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import (
@@ -27,6 +30,7 @@ from paimon_spark.sql.types import read_type
 COMMENT_PROPERTY = "comment"
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
+_NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 
 
@@ -127,9 +131,15 @@ AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
 
 
 def create_table(
-    session: SqlSession, words: Words, as_select: AsSelect, *, replace_table: bool = False
+    session: SqlSession,
+    words: Words,
+    as_select: AsSelect,
+    *,
+    replace_table: bool = False,
+    must_exist: bool = False,
 ) -> Result:
-    """CREATE [OR REPLACE] TABLE with columns, LIKE another table, or AS a query.
+    """CREATE [OR REPLACE] TABLE, or REPLACE TABLE if the table `must_exist`: with columns, LIKE
+    another table, or AS a query.
 
     `as_select` creates and fills the table of a query, for which it may start Spark.
     """
@@ -139,25 +149,32 @@ def create_table(
         return _create_like(session, words, name, if_not_exists=if_not_exists)
     columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
     clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", next_step="use USING paimon and the option file.format"
+        )
     query = None
     if words.eat("AS") or words.word() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
         query = words.rest()
     words.end()
     session.need_database(name.catalog, name.database)
-    if session.has_table(name):
+    exists = session.has_table(name)
+    if exists and not replace_table:
         if if_not_exists:
             return NOTHING
-        if not replace_table:
-            raise _exists(name)
+        raise _exists(name)
+    if replace_table and must_exist and not exists:
+        raise not_found(name)
     if query is not None:
         if columns:
             raise SqlSyntaxError(
                 "Schema may not be specified in a Create Table As Select (CTAS) statement"
             )
         return as_select(session, name, clauses, query, replace_table)
-    if replace_table and session.has_table(name):
-        session.catalog_for(name).drop_table(name.identifier)
-    make_table(session, name, columns, clauses)
+    if exists:
+        replace_with(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
     return NOTHING
 
 
@@ -165,6 +182,42 @@ def make_table(
     session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
 ) -> None:
     """Create the table; SchemaError or UnsupportedFeature for what is refused."""
+    schema = _schema(session, name, columns, clauses)
+    session.catalog_for(name).create_table(name.identifier, schema)
+
+
+def replace_with(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> None:
+    """Empty the table and give it another schema; its snapshots stay.
+
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there.  UnsupportedFeature for other
+    partition columns.
+    """
+    new = normalized(_schema(session, name, columns, clauses))
+    validate_schema(new)
+    table = session.open(name, to_write=True)
+    if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
+        raise UnsupportedFeature(
+            "REPLACE TABLE with other partition columns",
+            f"replaceTable does not support changing partition keys "
+            f"(old=[{', '.join(table.schema.partition_keys)}], "
+            f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
+            table=name.identifier,
+        )
+    if table.snapshots.latest() is not None:
+        replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+    while True:
+        latest = table.schemas.latest()
+        if latest is None:
+            raise not_found(name)
+        if table.schemas.commit_new(replace(new, id=latest.id + 1)):
+            return
+
+
+def _schema(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> TableSchema:
     columns = list(columns)
     keys: list[str] = []
     names = {c.name.lower(): c.name for c in columns}
@@ -182,14 +235,13 @@ def make_table(
         options["path"] = clauses.location
     if options.get("upsert-key") and options.get("primary-key"):
         raise InvalidArgument("upsert-key cannot be used together with primary-key")
-    schema = create_schema(
+    return create_schema(
         columns,
         now_millis=session.env.now_millis(),
         partition_keys=keys,
         options=options,
         comment=clauses.comment if clauses.comment is not None else comment,
     )
-    session.catalog_for(name).create_table(name.identifier, schema)
 
 
 def drop_table(session: SqlSession, words: Words) -> Result:
@@ -293,6 +345,10 @@ def _create_like(
 ) -> Result:
     source = session.table_name(words.name())
     clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", "CREATE TABLE LIKE ... STORED AS is not supported for SparkCatalog."
+        )
     words.end()
     session.need_database(name.catalog, name.database)
     schema = session.open(source, options={}).schemas.latest()
@@ -302,7 +358,8 @@ def _create_like(
         if if_not_exists:
             return NOTHING
         raise _exists(name)
-    options = {**schema.options, **clauses.properties}
+    inherited = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}
+    options = {**inherited, **clauses.properties}
     if schema.primary_keys and "primary-key" not in clauses.properties:
         options["primary-key"] = ",".join(schema.primary_keys)
     made = create_schema(

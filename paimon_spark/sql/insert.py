@@ -18,7 +18,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
 from paimon_spark.sql.dataframes import CHARACTERS
-from paimon_spark.sql.ddl import TableClauses, make_table
+from paimon_spark.sql.ddl import TableClauses, make_table, replace_with
 from paimon_spark.sql.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.errors import (
     AnalysisError,
@@ -273,10 +273,11 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        rows = frame.toArrow()  # before the table that it may read is gone
-        session.catalog_for(name).drop_table(name.identifier)
+        rows = frame.toArrow()  # before the table that it may read is empty
+        replace_with(session, name, columns, clauses)
         frame = session.spark.createDataFrame(rows, schema=frame.schema)
-    make_table(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     rows = fetched(table, frame, table.schema.fields)
     if rows.num_rows:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
-from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.by_name import merged_schema, merges_schema, shaped
+from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
@@ -68,6 +70,10 @@ class _Merge:
     source: str
     source_alias: str
     condition: str
+    source_columns: Mapping[str, Any]
+    """Spark's fields of the source by their names in lower case, if a clause says `*`."""
+    fill: bool
+    """Whether the source may lack columns and fields (`write.merge-schema`)."""
 
 
 def merge(session: SqlSession, words: Words) -> Result:
@@ -87,9 +93,19 @@ def merge(session: SqlSession, words: Words) -> Result:
     words.need("ON")
     condition = words.expression("WHEN")
     clauses = _clauses(words)
+    source_columns: Mapping[str, Any] = {}
+    merges = merges_schema(session, name)
+    if any(c.star for c in clauses):
+        text = f"SELECT * FROM {source} AS {quoted(source_alias)}"
+        frame = query_dataframe_of(session, text, name)
+        if merges:
+            merged_schema(session, name, session.open(name, to_write=True), frame)
+        source_columns = {f.name.lower(): f for f in frame.schema.fields}
     target = open_target(session, name, "MERGE")
     view = register(session, target.dataframe())
-    plan = _Merge(target, view, target_alias, source, source_alias, condition)
+    plan = _Merge(
+        target, view, target_alias, source, source_alias, condition, source_columns, merges
+    )
     clauses = [_checked(target, clause, target_alias) for clause in clauses]
     changes = _Changes()
     for case in Case:
@@ -202,12 +218,27 @@ def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
     """The SQL of each column's value under a clause."""
     fields = plan.target.table.schema.fields
     if clause.star:
-        source = quoted(plan.source_alias)
-        return {f.name: cast_text(f"{source}.{quoted(f.name)}", f) for f in fields}
+        return {f.name: _star_value(plan, clause, f) for f in fields}
     if clause.case is not Case.NOT_MATCHED:
         return dict(aligned(plan.target, clause.assignments or (), plan.target_alias))
     given = {path[0].lower(): v for path, v in clause.assignments or ()}
     return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
+
+
+def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
+    """The SQL of a column under UPDATE SET * or INSERT *: the source's column of the same name."""
+    source = plan.source_columns.get(target.name.lower())
+    if source is not None:
+        text = f"{quoted(plan.source_alias)}.{quoted(source.name)}"
+        return cast_text(shaped(text, source.dataType, target.type, fill=plan.fill), target)
+    if not plan.fill:
+        raise IncompatibleRows(
+            f"cannot resolve {target.name} from Project: the source of the MERGE has no such column",
+            table=plan.target.table.name,
+        )
+    if clause.case is Case.NOT_MATCHED:
+        return cast_text("DEFAULT", target)
+    return f"{quoted(plan.target_alias)}.{quoted(target.name)}"
 
 
 def _commit(target: Target, changes: _Changes) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import (
     DELETION_VECTORS_INDEX,
@@ -35,15 +35,18 @@ from paimon_core.options import (
 )
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.write_session import new_writer, write_rows
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.metadata_columns import (
+    FILE_PATH,
     PlacedRows,
     metadata_columns_in,
     metadata_of,
     placed_rows,
+    scanned_rows,
 )
 from paimon_spark.sql.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
@@ -77,6 +80,8 @@ class Target:
     positions: Numbers
     entries: Sequence[ManifestEntry]
     placed: PlacedRows | None = None
+    rewrites: bool = False
+    """Whether the files of a primary-key table are rewritten instead of writing changes."""
 
     def dataframe(self, text: str = "") -> DataFrame:
         """The rows with `__paimon_row`, their number, as the first column.
@@ -104,7 +109,7 @@ class Target:
         """
         if not len(removed) and (added is None or not added.num_rows):
             return
-        if self.table.has_primary_key:
+        if self.table.has_primary_key and not self.rewrites:
             self._commit_changes(removed, added, kinds)
         else:
             self._commit_files(removed, added)
@@ -217,15 +222,16 @@ def open_target(
     for option in ("row-tracking.enabled", "data-evolution.enabled"):
         if parse_bool(table.options.get(option, "false")):
             raise UnsupportedFeature(f"{what} on tables with {option}", table=table.name)
-    _check_engine(table, what)
+    rewrites = what == "DELETE" and not _deletes_by_changes(table)
+    if what != "DELETE":
+        _check_engine(table, what)
     predicate = None if condition is None else plain_condition(table, condition)
-    if table.has_primary_key:
+    snapshot = table.snapshots.latest()
+    if table.has_primary_key and not rewrites:
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
-        latest = table.snapshots.latest()
-        return Target(session, name, table, latest, rows, none.astype(np.int32), none, ())
-    snapshot = table.snapshots.latest()
-    placed = placed_rows(table, snapshot, predicate)
+        return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
+    placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
     return Target(
         session,
         name,
@@ -236,29 +242,39 @@ def open_target(
         placed.positions,
         placed.entries,
         placed,
+        rewrites,
     )
+
+
+def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
+    """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
+    try:
+        return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
+    except UnsupportedFeature as e:
+        raise InvalidArgument(
+            "Only compacted table can generate touched files, please use 'COMPACT' procedure first.",
+            table=table.name,
+            next_step="CALL sys.compact, then delete again",
+        ) from e
 
 
 def _check_engine(table: FileStoreTable, what: str) -> None:
-    if not table.has_primary_key:
-        return
     engine = table.options.get("merge-engine", "deduplicate")
-    if what != "DELETE":
-        if engine not in _UPDATABLE:
-            raise UnsupportedFeature(
-                f"{what} with merge-engine {engine}",
-                f"merge engine {engine} can not support {what.title()}, currently only "
-                f"{', '.join(_UPDATABLE)} can support {what.title()}.",
-                table=table.name,
-            )
-        return
-    if engine == "deduplicate":
-        return
-    if any(table.options.get(o, "false") != "false" for o in _REMOVE.get(engine, ())):
-        return
-    raise UnsupportedFeature(
-        f"DELETE with merge-engine {engine}",
-        f"merge engine {engine} can not support Delete without an option that removes records",
-        table=table.name,
-        next_step=f"set {' or '.join(_REMOVE.get(engine, ())) or 'another merge engine'}",
-    )
+    if table.has_primary_key and engine not in _UPDATABLE:
+        raise UnsupportedFeature(
+            f"{what} with merge-engine {engine}",
+            f"merge engine {engine} can not support {what.title()}, currently only "
+            f"{', '.join(_UPDATABLE)} can support {what.title()}.",
+            table=table.name,
+        )
+
+
+def _deletes_by_changes(table: FileStoreTable) -> bool:
+    """Whether a delete removes a key (Java: `TableUtils.validatePKUpsertDeletable`)."""
+    engine = table.options.get("merge-engine", "deduplicate")
+    if not table.has_primary_key or engine == "deduplicate":
+        return True
+    if engine == "first-row":
+        # Its readers do not see rewritten rows before the next compaction.
+        raise UnsupportedFeature("DELETE with merge-engine first-row", table=table.name)
+    return any(table.options.get(o, "false") != "false" for o in _REMOVE.get(engine, ()))
