@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.distributed import reads_distributed, source_dataframe
 from paimon_spark.sql.global_tables import read_global_table
 from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
@@ -30,9 +31,6 @@ from paimon_spark.sql.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the type of a CHAR or VARCHAR column, which is a STRING in DataFrames."""
 
 
 def table_dataframe(
@@ -122,8 +120,10 @@ def _collected(
 
 def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> DataFrame:
     """The rows as a DataFrame with Spark's types."""
+    pad = pads(session)
     columns = [
-        for_spark(column, field.type) for column, field in zip(rows.columns, row_type, strict=True)
+        for_spark(column, field.type, pad=pad)
+        for column, field in zip(rows.columns, row_type, strict=True)
     ]
     schema = ", ".join(
         f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
@@ -140,20 +140,15 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
     spark: Any = session.spark  # whose overloads do not know Arrow tables
     types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
-        # As for Spark's own tables: comparisons with CHAR pad their literal.
-        match data_field.type:
-            case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) as t if (
-                length != MAX_LENGTH
-            ):
-                field.metadata = {CHARACTERS: f"{t.kind.lower()}({length})"}
+        field.metadata = characters_metadata(data_field.type)
     frame: DataFrame = spark.createDataFrame(whole, schema=types)
     return frame
 
 
-def for_spark(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
-    """The column in a type that Spark takes, CHAR padded to its length."""
+def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True) -> pa.ChunkedArray:
+    """The column in a type that Spark takes; `pad`: CHAR has its length."""
     match data_type:
-        case AtomicType(kind=TypeRoot.CHAR):
+        case AtomicType(kind=TypeRoot.CHAR) if pad:
             return pc.utf8_rpad(column, width=data_type.length or 1)
         case AtomicType(kind=TypeRoot.TIME):
             return column.cast(pa.int32())

@@ -14,7 +14,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, TypeRoot
+from paimon_core.types.data_types import MAX_LENGTH, DataField, TypeRoot
+from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
@@ -48,24 +49,29 @@ def reads_distributed(
 def source_dataframe(
     session: SqlSession, name: TableName, table: FileStoreTable, columns: Collection[str]
 ) -> DataFrame:
-    """These columns of the table from the DataFrame source, CHAR padded to its length."""
+    """These columns of the table from the DataFrame source, as `arrow_dataframe` gives them."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
     dynamic = {k: v for k, v in table.dynamic_options.items() if v is not None}
     options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
-    frame = _reader(session).options(**options).load()
-    for field in table.schema.fields:
-        match field.type:
-            case AtomicType(kind=TypeRoot.CHAR, length=length) if field.name in columns:
-                frame = frame.withColumn(field.name, expr(f"rpad({quoted(field.name)}, {length})"))
-    return frame
+    _register(session)
+    frame = session.spark.read.format("paimon").options(**options).load()
+    shown = []
+    for field in table.schema.row_type.project(columns):
+        text, metadata = quoted(field.name), characters_metadata(field.type)
+        if field.type.root is TypeRoot.CHAR and pads(session):
+            text = f"rpad({text}, {getattr(field.type, 'length', 1)})"
+        shown.append(expr(text).alias(field.name, metadata=metadata))
+    return frame.select(*shown)
 
 
-def _reader(session: SqlSession):  # type: ignore[no-untyped-def]  # noqa: ANN202 - PySpark's own
-    from paimon_spark import register  # noqa: PLC0415 - imports PySpark
+def _register(session: SqlSession) -> None:
+    """Make the source known to Spark, once."""
+    if not session.has_source:
+        from paimon_spark import register  # noqa: PLC0415 - imports PySpark
 
-    register(session.spark)
-    return session.spark.read.format("paimon")
+        register(session.spark)
+        session.has_source = True
 
 
 def _options(session: SqlSession, name: TableName) -> dict[str, str]:
@@ -115,10 +121,9 @@ def write_distributed(
 
     `static` holds the SQL of the values of partition columns that the statement gives.
     """
-    from paimon_spark import register  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.distribution import write  # noqa: PLC0415 - imports PySpark
 
-    register(session.spark)
+    _register(session)
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [
         f"CAST(c{i} AS {read_schema_text(f.type)}) AS {quoted(f.name)}"

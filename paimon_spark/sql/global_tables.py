@@ -5,6 +5,7 @@ Java: `table/system/{AllTablesTable,AllPartitionsTable,AllTableOptionsTable,Cata
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ _TABLES: Final[dict[str, tuple[tuple[str, AtomicType], ...]]] = {
     "catalog_options": (("key", _TEXT), ("value", _TEXT)),
 }
 GLOBAL_TABLES: Final = tuple(_TABLES)
+_SECRET: Final = re.compile(r"password|secret|token|access-?key|credential", re.IGNORECASE)
+_HIDDEN: Final = "******"
 
 
 def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, RowType]:
@@ -57,7 +60,7 @@ def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, R
     rows: list[tuple[Any, ...]]
     if name.table == "catalog_options":
         options = {} if ref is None else {"warehouse": ref.warehouse, **ref.options}
-        rows = sorted(options.items())
+        rows = sorted((k, _HIDDEN if _SECRET.search(k) else v) for k, v in options.items())
     else:
         rows = [row for table in _tables(catalog) for row in _rows(catalog, table, name.table)]
     fields = tuple(DataField(id=i, name=n, type=t) for i, (n, t) in enumerate(columns))

@@ -17,7 +17,7 @@ from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
-from paimon_spark.sql.dataframes import CHARACTERS
+from paimon_spark.sql.characters import CHARACTERS
 from paimon_spark.sql.ddl import TableClauses, make_table, replace_with
 from paimon_spark.sql.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.errors import (
@@ -38,6 +38,7 @@ from paimon_spark.sql.upsert import upsert, upsert_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 _DYNAMIC: Final = "dynamic-partition-overwrite"
 
 
@@ -88,7 +89,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
-    if not parsed.by_name:
+    as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
+    if not parsed.by_name and not as_strings:
         rows = literal_rows(query, fields, session.zone)
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
@@ -104,7 +106,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
                     session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
                 )
                 return NOTHING
-        rows = fetched(table, frame, fields)
+        rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)
     if keys and not parsed.overwrite:
@@ -147,9 +149,16 @@ def _targets(
     return found
 
 
-def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]) -> pa.Table:
+def fetched(
+    table: FileStoreTable,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    *,
+    as_strings: bool = False,
+) -> pa.Table:
     """The rows of a DataFrame, its columns cast by position to the types of the fields.
 
+    With `as_strings`, CHAR and VARCHAR are neither padded nor checked.
     IncompatibleRows if the numbers of columns differ.
     """
     if len(frame.columns) != len(fields):
@@ -166,7 +175,9 @@ def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]
     found = cast.toArrow()
     schema = arrow_schema(RowType(fields=tuple(fields)))
     columns = [
-        _checked(found.column(i), f).cast(schema.field(i).type, safe=False)
+        (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
+            schema.field(i).type, safe=False
+        )
         for i, f in enumerate(fields)
     ]
     return pa.table(columns, names=[f.name for f in fields])

@@ -83,6 +83,8 @@ class SqlSession:
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     registered: int = 0
+    has_source: bool = False
+    """Whether Spark knows the DataFrame source."""
     _spark: SparkSession | None = None
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
