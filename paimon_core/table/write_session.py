@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
 from paimon_core.commit.committer import commit, filter_committed, latest_of_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
-from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
-from paimon_core.compaction.record_expiry import record_expiry
+from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, InvalidArgument
@@ -29,9 +28,10 @@ from paimon_core.options import WRITE_ONLY
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.compact_table import compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.write.incoming_rows import Kinds
-from paimon_core.write.row_writer import RowWriter, new_paths
+from paimon_core.write.row_writer import RowWriter, delete_new_files, new_paths
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +135,12 @@ def commit_write(
     return (*made, *compacted)
 
 
+def delete_messages(table: FileStoreTable, messages: Iterable[CommitMessage]) -> None:
+    """Delete the files of messages that are certain never to be committed."""
+    for message in messages:
+        delete_new_files(table, message)
+
+
 def compact_written(
     table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment
 ) -> list[CompactResult]:
@@ -149,24 +155,9 @@ def compact_written(
         return []
     if any(True for _ in uncompactable_features(table)):
         return []
-    results: list[CompactResult] = []
-    expiry = record_expiry(table, now_millis=env.now_millis()) if table.has_primary_key else None
-    try:
-        for files in _written_buckets(table, messages):
-            units = units_due(
-                table,
-                files,
-                full=False,
-                local_millis=env.local_millis(),
-                expiry=expiry,
-                until_done=False,
-            )
-            if units:
-                results.append(compact_bucket(table, units, files, env=env))
-    except BaseException:
-        delete_results(table, results)
-        raise
-    return results
+    return compact_buckets(
+        table, _written_buckets(table, messages), full=False, env=env, until_done=False
+    )
 
 
 def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -> list[BucketFiles]:
