@@ -21,12 +21,15 @@ from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import WRITE_ONLY
 from paimon_core.predicate import TRUE
 from paimon_core.reachability.keep import create_kept
 from paimon_core.refs.consumers import Consumer
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.tags import make_tag, write_success_file
 from paimon_core.schema.scan_options import SCAN_OPTIONS
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit, Maintained
 from paimon_core.table.batch_scan import millis_of
 from paimon_core.table.compact_table import compact_table
 from paimon_core.table.delete_rows import Deleted, delete_rows
@@ -35,8 +38,6 @@ from paimon_core.table.time_travel import travel
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_NANOS_OF_MILLI = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +310,18 @@ class Table:
         """Merge small files where that is due; `full` merges each bucket into one level."""
         return CommitResult(compact_table(self.core, full=full, env=self.context.env))
 
+    def maintain(self) -> Maintained:
+        """Do what a commit does afterwards: tags, partitions, consumers, snapshots that are due.
+
+        Also for `write-only` tables.  The jobs of `caretaker run` do more, with plans and guards.
+        """
+        env = self.context.env
+        table = replace(self.core, schema=self.core.schema.with_options({WRITE_ONLY.key: "false"}))
+        after = AfterCommit(table, env=env)
+        after.run(user=env.new_uuid(), identifier=BATCH_COMMIT_IDENTIFIER)
+        assert after.last is not None
+        return after.last
+
     def create_tag(
         self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
@@ -318,12 +331,9 @@ class Table:
         """
         core = self.core
         found = core.latest_or_not_found() if snapshot is None else core.snapshots.get(snapshot)
-        made = retained = None
-        if time_retained_ms is not None:
-            made = self.context.env.local_millis() * _NANOS_OF_MILLI
-            retained = time_retained_ms * _NANOS_OF_MILLI
-        tag = Tag(name, found, made, retained)
+        tag = make_tag(name, found, time_retained_ms, self.context.env)
         create_kept(core, tag)
+        write_success_file(core, name, self.context.env.now_millis())
         return tag
 
     # --- looking ---

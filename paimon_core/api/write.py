@@ -19,12 +19,13 @@ from paimon_core.api.predicates import partition_values
 from paimon_core.api.rows import batches_in, split_kinds
 from paimon_core.commit.committer import latest_of_user
 from paimon_core.commit.message import CommitMessage
-from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit, Maintained
 from paimon_core.table.write_session import (
+    commit_overwrite,
     commit_write,
     delete_messages,
     new_writer,
@@ -40,9 +41,14 @@ Partition = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The snapshots of a commit, oldest first; none if there was nothing to commit."""
+    """The snapshots of a commit, oldest first; none if there was nothing to commit.
+
+    `maintained` is what was removed after the commit, or why that failed.  None if the table is
+    `write-only`, or if it happens in the background (`snapshot.expire.execution-mode`).
+    """
 
     snapshots: tuple[Snapshot, ...] = ()
+    maintained: Maintained | None = None
 
 
 class _WriteBuilder:
@@ -171,6 +177,7 @@ class _TableCommit:
         self._table = table
         self._context = context
         self._partition = partition
+        self._after = AfterCommit(table, env=context.env)
         self.commit_user = user
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
@@ -178,7 +185,8 @@ class _TableCommit:
         delete_messages(self._table, messages)
 
     def close(self) -> None:
-        """Nothing to release; a commit can also be used in a `with` statement."""
+        """Wait for what runs in the background after the last commit."""
+        self._after.close()
 
     def __enter__(self) -> Self:
         return self
@@ -199,7 +207,8 @@ class _TableCommit:
         *,
         ignore_empty: bool,
     ) -> CommitResult:
-        env = self._context.env
+        env, after = self._context.env, self._after
+        after.last = None
         if self._partition is None:
             made = commit_write(
                 self._table,
@@ -209,18 +218,20 @@ class _TableCommit:
                 identifier=identifier,
                 watermark=watermark,
                 ignore_empty=ignore_empty,
+                after=after,
             )
-            return CommitResult(made)
-        one = overwrite(
-            self._table,
-            messages,
-            user=self.commit_user,
-            env=env,
-            partition=self._partition,
-            identifier=identifier,
-            watermark=watermark,
-        )
-        return CommitResult(() if one is None else (one,))
+        else:
+            made = commit_overwrite(
+                self._table,
+                messages,
+                env=env,
+                user=self.commit_user,
+                partition=self._partition,
+                identifier=identifier,
+                watermark=watermark,
+                after=after,
+            )
+        return CommitResult(made, after.last)
 
 
 class BatchTableCommit(_TableCommit):
@@ -268,5 +279,11 @@ class StreamTableCommit(_TableCommit):
             raise InvalidArgument("an overwrite cannot be replayed: commit it again")
         last = self.last_committed_identifier()
         left = [i for i in pending if last is None or i > last]
-        replay_commits(self._table, pending, user=self.commit_user, env=self._context.env)
+        replay_commits(
+            self._table,
+            pending,
+            user=self.commit_user,
+            env=self._context.env,
+            after=self._after,
+        )
         return len(left)

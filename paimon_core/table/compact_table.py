@@ -20,7 +20,8 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
 
 
 def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tuple[Snapshot, ...]:
@@ -37,15 +38,19 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
             table=table.name,
             next_step="run the job compact",
         )
+    after = AfterCommit(table, env=env)
     results = compact_buckets(table, buckets_of(table), full=full, env=env)
     if not results:
         return ()
     messages = [m for result in results for m in result.to_messages()]
+    user = env.new_uuid()
     try:
-        return commit(table, messages, user=env.new_uuid(), env=env)
+        made = commit(table, messages, user=user, env=env)
     except CommitConflict:
         delete_results(table, results)
         raise
+    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+    return made
 
 
 def buckets_of(table: FileStoreTable) -> list[BucketFiles]:

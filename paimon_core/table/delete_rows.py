@@ -47,7 +47,8 @@ from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, by_file_inde
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import commit_write, delete_messages, new_writer
 from paimon_core.write.row_writer import RowWriter
 
@@ -163,7 +164,7 @@ class _AppendDelete:
 
     def run(self) -> Deleted:
         table = self._table
-        user = self._env.new_uuid()
+        user, after = self._env.new_uuid(), AfterCommit(table, env=self._env)
         writer = new_writer(table, env=self._env, user=user)
         try:
             if table.options.value(DELETION_VECTORS_ENABLED):
@@ -179,10 +180,12 @@ class _AppendDelete:
             delete_abandoned(table.io, self._written)
             raise
         try:
-            return Deleted(self._count, commit(table, messages, user=user, env=self._env))
+            made = commit(table, messages, user=user, env=self._env)
         except CommitConflict:
             delete_messages(table, messages)
             raise
+        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+        return Deleted(self._count, made)
 
     # --- finding rows ---
 
