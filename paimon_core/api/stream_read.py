@@ -158,15 +158,20 @@ class StreamTableScan:
 
         A step is acknowledged when the next one is asked for, so that its rows are processed.
         """
+        while (plan := self.next_plan()) is not None:
+            yield plan
+            self.acknowledge(plan)
+
+    def next_plan(self) -> StreamTablePlan | None:
+        """Wait for the next step that has rows; None at the end of a bounded stream."""
         while True:
             before = self.next_snapshot_id
             plan = self.plan()
             if not plan.is_empty:
-                yield plan
-                self.acknowledge(plan)
-            elif plan.step.ended:
-                return
-            elif self.next_snapshot_id == before:
+                return plan
+            if plan.step.ended:
+                return None
+            if self.next_snapshot_id == before:
                 self._passed(plan)
                 time.sleep(self._poll_seconds)
 
@@ -206,8 +211,12 @@ class StreamTableRead:
 
     def to_batches(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches in the order of the changes."""
+        yield from batches_out(self.changes(splits), self.row_type, kinds=self.kinds)
+
+    def changes(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the core's batches: `_VALUE_KIND` (int8) and the columns, rows of all kinds."""
         for split in splits:
-            yield from batches_out(self._rows(split), self.row_type, kinds=self.kinds)
+            yield from self._rows(split)
 
     def _rows(self, split: StreamSplit) -> Iterator[pa.RecordBatch]:
         table, plan, names = split.table, split.plan, self.row_type.names
