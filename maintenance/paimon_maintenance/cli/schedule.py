@@ -11,12 +11,15 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.request import environment_of
-from paimon_maintenance.cli.run import engine_of, write_metrics
+from paimon_maintenance.cli.run import spark_of, write_metrics
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.engines.gate import Gate, usable_cores
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.score import colors
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of, is_refusal
 from paimon_maintenance.job.text import counted
-from paimon_maintenance.policy.model import Policy
+from paimon_maintenance.policy.engine_of_config import engine_of_config
+from paimon_maintenance.policy.model import EnginePolicy, Policy
 
 if TYPE_CHECKING:
     from paimon_maintenance.schedule.round import Result, Round
@@ -47,12 +50,18 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         tables=tuple(tables_of(args)),
         branch=args.branch,
         storage=storage_of(args),
+        engine=EnginePolicy(engine=args.engine),
+        default_engine=engine_of_config(),
     )
     store = NeedStore(history, scope.warehouse, scope.branch or "main")
     metrics = Metrics()
-    engine = engine_of(args)
+    spark = spark_of(args)
     services = RunServices(
-        engine=engine, env=environment_of(args), metrics=metrics, history=history
+        engine=LocalEngine(gate=Gate(usable_cores())),
+        spark=spark,
+        env=environment_of(args),
+        metrics=metrics,
+        history=history,
     )
     try:
         found = run_round(
@@ -65,7 +74,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             on_result=lambda result: None if output.json else output.note(_result_line(result)),
         )
     finally:
-        engine.close()
+        spark.close()
         if args.metrics_file:
             write_metrics(metrics, args.metrics_file, output)
     for name, error in found.failed.items():

@@ -14,6 +14,7 @@ from paimon_maintenance.cli.options import (
     table_options,
     timezone_option,
 )
+from paimon_maintenance.job.engine_choice import EngineName
 
 
 def health_command(commands: Commands[Parser]) -> None:
@@ -63,9 +64,9 @@ def schedule_command(commands: Commands[Parser]) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=("local", "spark"),
-        default="local",
-        help="where data is rewritten: in this process, or on Spark (default: local)",
+        choices=tuple(map(str, EngineName)),
+        help="where to rewrite files: local (in this process), spark, or auto, which depends on their "
+        "size (default: auto)",
     )
     parser.add_argument(
         "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"

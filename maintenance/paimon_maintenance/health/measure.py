@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
-from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
@@ -17,29 +16,25 @@ from paimon_core.options import (
     CONSUMER_EXPIRATION_TIME,
     MERGE_ENGINE,
     NUM_SORTED_RUN_TRIGGER,
-    PARTITION_EXPIRATION_STRATEGY,
-    PARTITION_EXPIRATION_TIME,
-    TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
-    TAG_NUM_RETAINED_MAX,
     TAG_TIME_EXPIRE_ENABLED,
     WRITE_ONLY,
 )
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.partitions import partition_rule, plan_partitions
+from paimon_core.retention.tags import periodic_tags
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import partitions_measured
 from paimon_maintenance.health.measurement import Measurement, Orphans
 from paimon_maintenance.health.reasons import options_of_caretaker
-from paimon_maintenance.rules.partition_clock import PartitionClock
-from paimon_maintenance.rules.tag_clock import tag_clock, tag_time
-from paimon_maintenance.rules.tag_periods import Moment, TagPeriod, automatic_tags, schedule_tags
 
 OWNER_OPTION: Final = "caretaker.owner"
 
@@ -75,7 +70,7 @@ def measure_table(
     tags = table.tags.all()
     clustered = bool(options.value(CLUSTERING_COLUMNS))
     incremental = options.value(CLUSTERING_INCREMENTAL)
-    due, stuck = _expired_partitions(table, entries, env)
+    due, stuck = _expired_partitions(table, latest, env)
     return Measurement(
         table=table.name,
         branch=table.branch,
@@ -103,7 +98,7 @@ def measure_table(
         holders=(*holders, *reference_holders(table, entries, ids[beyond_number:])),
         consumers=tuple(lags_of(table, latest, ids, row_bytes=size / rows if rows else 0.0)),
         consumer_expiration=options.value(CONSUMER_EXPIRATION_TIME),
-        tags_due=_due_tags(table, tags, ids, env),
+        tags_due=_due_tags(table, tags, env),
         tags_over=_outlived_tags(table, tags, env),
         partitions_due=due,
         stuck=stuck,
@@ -120,26 +115,13 @@ def measure_table(
     )
 
 
-def _due_tags(
-    table: FileStoreTable, tags: Sequence[Tag], ids: Sequence[int], env: Environment
-) -> tuple[str, ...]:
+def _due_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> tuple[str, ...]:
     """The automatic tags that the commits so far make due; none of mode batch."""
     mode = table.options.value(TAG_AUTOMATIC_CREATION)
     if mode not in ("process-time", "watermark"):
         return ()
-    period = TagPeriod.of(table.options)
-    clock = tag_clock(table, mode, env)
-    existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
-    last = existing[-1].snapshot_id if existing else 0
-    newer = sorted(table.snapshots.get_many(i for i in ids if i > last), key=lambda s: s.id)
-    schedule = schedule_tags(
-        existing,
-        [Moment(s.id, tag_time(s, mode, clock)) for s in newer],
-        period,
-        retained_max=table.options.value(TAG_NUM_RETAINED_MAX),
-        completion=table.options.value(TAG_AUTOMATIC_COMPLETION),
-    )
-    return tuple(tag.name for tag in schedule.create)
+    due = periodic_tags(table, mode, tags, env)
+    return tuple(name for name, _ in due.create)
 
 
 def _outlived_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> tuple[str, ...]:
@@ -151,25 +133,11 @@ def _outlived_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment)
 
 
 def _expired_partitions(
-    table: FileStoreTable, entries: Iterable[ManifestEntry], env: Environment
+    table: FileStoreTable, latest: Snapshot | None, env: Environment
 ) -> tuple[int, dict[str, str]]:
     """How many partitions have expired, and the partitions that never will, with reasons."""
-    allowed = table.options.value(PARTITION_EXPIRATION_TIME)
-    if allowed is None or not table.schema.partition_keys:
+    rule = partition_rule(table.options)
+    if rule is None or not table.schema.partition_keys:
         return 0, {}
-    before = env.local_millis() - allowed
-    newest: dict[bytes, int] = {}
-    for entry in entries:
-        made = entry.file.creation_time or 0
-        newest[entry.partition] = max(newest.get(entry.partition, 0), made)
-    if table.options.value(PARTITION_EXPIRATION_STRATEGY) == "update-time":
-        return sum(1 for made in newest.values() if made < before), {}
-    clock = PartitionClock.of(table, {})
-    due, stuck = 0, {}
-    for row in newest:
-        time = clock.time_of(table, row)
-        if isinstance(time, str):
-            stuck[table.paths.partition_path(row)] = time
-        elif time < before:
-            due += 1
-    return due, stuck
+    found = plan_partitions(table, latest, rule, local_millis=env.local_millis())
+    return len(found.work.going) + found.beyond, {p.path: why for p, why in found.unclear}

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from paimon_maintenance.health.thresholds import DEFAULTS
 from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job.engine_choice import EngineName
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.policy.model import GuardPolicy
+from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy
 from paimon_maintenance.policy.needs import RescaleRule
 from paimon_maintenance.registry import JOBS
 
@@ -74,6 +75,7 @@ def _rule() -> dict[str, Any]:
             ),
             "options": {"type": "object", "additionalProperties": _SCALAR},
             "guards": _guards(),
+            **_engine(),
             "on_refused": {"enum": [str(o) for o in OnRefused]},
             "jobs": _object({name: _job(job) for name, job in sorted(JOBS.items())}),
             "scheduled": {"type": "boolean", "description": "whether the scheduler may act"},
@@ -104,6 +106,7 @@ def _job(job: Job) -> dict[str, Any]:
                 "properties": {a.name: _argument(a) for a in job.arguments},
             },
             "guards": _guards(),
+            **_engine(),
             "on_refused": {"enum": [str(o) for o in OnRefused]},
         },
         job.summary,
@@ -116,6 +119,12 @@ def _argument(argument: Argument) -> dict[str, Any]:
     if argument.choices and argument.kind is Kind.CHOICE:
         found["enum"] = [*argument.choices]
     return found
+
+
+def _engine() -> dict[str, Any]:
+    """Where jobs run; the rule of a table and that of a job have the same keys."""
+    kinds = {"engine": {"enum": [str(e) for e in EngineName]}, "spark_threshold": _SIZE}
+    return {f.name: kinds.get(f.name, _SCALAR) for f in fields(EnginePolicy)}
 
 
 def _guards() -> dict[str, Any]:

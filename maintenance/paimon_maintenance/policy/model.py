@@ -44,6 +44,25 @@ class GuardPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePolicy:
+    """Where a run works; None means that a lower source decides (`paimon_maintenance.policy.resolve`).
+
+    `engine` is "auto", "local" or "spark"; `spark_threshold` is a size such as "256 mb".
+    """
+
+    engine: str | None = None
+    spark_threshold: str | None = None
+
+    def overridden_by(self, other: EnginePolicy) -> EnginePolicy:
+        """This policy, overridden by what `other` sets."""
+        return replace(self, **cast("dict[str, Any]", other.to_json()))
+
+    def to_json(self) -> dict[str, object]:
+        """What is set."""
+        return {k: v for k, v in asdict(self).items() if v is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPolicy:
     """One job on one table.
 
@@ -57,6 +76,7 @@ class JobPolicy:
     schedule: str | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -66,6 +86,7 @@ class JobPolicy:
             "schedule": self.schedule,
             "arguments": dict(self.arguments),
             "guards": self.guards.to_json(),
+            **self.engine.to_json(),
             "on_refused": self.on_refused,
         }
 
@@ -80,6 +101,7 @@ class JobRule:
     by_hand: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
 
     def applied_to(self, before: JobPolicy | None) -> JobPolicy:
@@ -92,6 +114,7 @@ class JobRule:
             schedule=kept if self.schedule is None else self.schedule,
             arguments={**before.arguments, **self.arguments},
             guards=before.guards.overridden_by(self.guards),
+            engine=before.engine.overridden_by(self.engine),
             on_refused=self.on_refused or before.on_refused,
         )
 
@@ -113,6 +136,7 @@ class Rule:
     needs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
     jobs: Mapping[str, JobRule] = field(default_factory=dict)
 
@@ -134,13 +158,14 @@ class TablePolicy:
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: Mapping[str, JobPolicy] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
     needs: TableNeeds = field(default_factory=TableNeeds)
 
     def job(self, name: str) -> JobPolicy:
         """The settings for this job, also if the policy does not mention it."""
         return self.jobs.get(name) or JobPolicy(
-            job=name, guards=self.guards, on_refused=self.on_refused
+            job=name, guards=self.guards, engine=self.engine, on_refused=self.on_refused
         )
 
     @property
@@ -240,7 +265,7 @@ class Policy:
                     continue
             matching.append(rule)
         options: dict[str, str] = {}
-        common = GuardPolicy()
+        common, engine = GuardPolicy(), EnginePolicy()
         on_refused: OnRefused | None = None
         jobs: dict[str, JobPolicy] = {}
         needs = TableNeeds()
@@ -248,6 +273,7 @@ class Policy:
             needs = needs.with_changes(rule.needs)
             options |= rule.options
             common = common.overridden_by(rule.guards)
+            engine = engine.overridden_by(rule.engine)
             on_refused = rule.on_refused or on_refused
             for name, job in rule.jobs.items():
                 jobs[name] = job.applied_to(jobs.get(name))
@@ -256,6 +282,7 @@ class Policy:
             rules=tuple(rule.name for rule in matching),
             options=options,
             guards=common,
+            engine=engine,
             on_refused=on_refused,
             needs=needs,
             jobs={
@@ -265,6 +292,7 @@ class Policy:
                     schedule=job.schedule,
                     arguments=job.arguments,
                     guards=common.overridden_by(job.guards),
+                    engine=engine.overridden_by(job.engine),
                     on_refused=job.on_refused or on_refused,
                 )
                 for name, job in jobs.items()

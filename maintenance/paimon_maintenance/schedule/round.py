@@ -29,7 +29,7 @@ from paimon_maintenance.history.need_store import (
 )
 from paimon_maintenance.history.orphans import last_orphans
 from paimon_maintenance.job.report import Report, Status
-from paimon_maintenance.policy.model import Policy, TablePolicy
+from paimon_maintenance.policy.model import EnginePolicy, Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
@@ -62,12 +62,14 @@ _LEAST_CLAIM_MILLIS: Final = 15 * 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The tables of a round, and how to open them."""
+    """The tables of a round, how to open them, and the engine that was typed or configured."""
 
     warehouse: str
     tables: tuple[str, ...]
     branch: str | None = None
     storage: Mapping[str, str] | None = None
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
+    default_engine: EnginePolicy = field(default_factory=EnginePolicy)
 
     def open(self, name: str) -> FileStoreTable:
         """The table under its newest schema."""
@@ -306,12 +308,11 @@ class _Round:
             self.services.metrics.put(HEALTH_SCORE, known.health.score, table=name)
 
     def model(self) -> CostModel:
-        """The cost model of the runs that this lake has seen on this engine."""
-        engine = self.services.engine.name
+        """The cost model of the runs that this lake has seen."""
         return fit(
             Sample(work=Work(**d.work), seconds=d.seconds)
             for d in self.store.finished()
-            if d.seconds is not None and (d.engine in (engine, None))
+            if d.seconds is not None
         )
 
     # --- running --------------------------------------------------------------------------------
@@ -354,7 +355,14 @@ class _Round:
         assert one is not None
         known = self.known[decision.table]
         before = known.measurement
-        request = resolve(job_named(one.job), known.policy, typed=one.arguments).request(
+        job = job_named(one.job)
+        request = resolve(
+            job,
+            known.policy,
+            typed=one.arguments,
+            engine=self.scope.engine,
+            default_engine=self.scope.default_engine,
+        ).request(
             warehouse=self.scope.warehouse,
             table=decision.table,
             branch=self.scope.branch,

@@ -12,6 +12,7 @@ import yaml
 from command_line import caretaker
 
 from paimon_core.errors import InvalidArgument
+from paimon_maintenance.policy import load
 from paimon_maintenance.policy.json_schema import schema
 from paimon_maintenance.policy.load import read_policy
 from paimon_maintenance.policy.needs import RescaleRule, TableFacts
@@ -121,6 +122,14 @@ def test_the_schema_accepts_what_the_reader_accepts():
     wrong = yaml.safe_load(POLICY)
     wrong["rules"][0]["frehsness"] = "1 d"
     assert list(check.iter_errors(wrong))
+
+
+def test_the_schema_has_the_keys_of_the_reader():
+    parts = schema()["properties"]
+    rule = parts["rules"]["items"]["properties"]
+    assert parts.keys() == load._TOP
+    assert rule.keys() == load._RULE
+    assert rule["jobs"]["properties"]["compact"]["anyOf"][1]["properties"].keys() == load._JOB
 
 
 def test_the_command_prints_the_schema():
