@@ -162,7 +162,7 @@ def decide(
                 decided.append(_with(decision, Action.LATER, why, waits=waits))
             else:
                 ranked.append((view, decision))
-    ranked.sort(key=lambda r: (*_urgency(r[0], r[1], now), -r[1].rank, r[1].table))
+    ranked.sort(key=lambda r: (not _is_urgent(r[0], r[1], now), -r[1].rank, r[1].table))
     return [*_chosen([d for _, d in ranked], budget, overspent), *decided]
 
 
@@ -206,17 +206,11 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
     )
 
 
-def _urgency(view: TableView, decision: Decision, now: int) -> tuple[int, int]:
-    """First the tables that are red for too long, the longest first; then goals; then the others.
-
-    The first job of a round may exceed its budget, so the order among red tables must be by time: by
-    rank, a large table would always come after small ones.
-    """
+def _is_urgent(view: TableView, decision: Decision, now: int) -> bool:
     assert decision.candidate is not None
     since = view.state.red_since
-    if since is not None and now - since >= view.needs.max_red_millis / 2:
-        return 0, since
-    return (1 if decision.candidate.urgent else 2), 0
+    red = since is not None and now - since >= view.needs.max_red_millis / 2
+    return decision.candidate.urgent or red
 
 
 def _table_refusal(view: TableView) -> str | None:

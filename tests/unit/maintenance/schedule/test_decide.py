@@ -106,17 +106,6 @@ def test_a_job_larger_than_the_budget_runs_first_and_later_rounds_save():
     assert "has 0 s left" in late[0].reason
 
 
-def test_a_table_that_is_red_for_too_long_comes_first_the_longest_first():
-    red = [TableState(red_since=NOW - h * HOUR) for h in (13, 20, 2)]
-    late, latest, fresh = (
-        view(f"db.red{i}", part(2.5, 9 * GB, minor=None), state=s) for i, s in enumerate(red)
-    )
-    best = view("db.best", part(30))
-    assert [t for t, _ in chosen(best, fresh, late, latest)] == [
-        *("db.red1", "db.red0", "db.best", "db.red2")
-    ]
-
-
 def test_age_enters_so_that_nothing_starves():
     poor = view("db.poor", part(4, 4 * GB, minor=None), state=TableState(waiting_since=NOW))
     rich = [view(f"db.rich{i}", part(12)) for i in range(3)]
