@@ -173,4 +173,3 @@ def _unsupported(
         table=table.name,
         file=None if file is None else file.file_name,
     )
-

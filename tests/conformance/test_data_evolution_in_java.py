@@ -117,9 +117,7 @@ def _holds(condition: str, row: list[Any]) -> bool:
 
 def test_tasks_do_not_tear_groups_apart(table: Oracle, tmp_path: Path) -> None:
     _update(tmp_path, 0, v=[f"new{i}" for i in range(5)])
-    opened = open_table(
-        str(tmp_path), "db.t", dynamic_options={"source.split.target-size": "1 b"}
-    )
+    opened = open_table(str(tmp_path), "db.t", dynamic_options={"source.split.target-size": "1 b"})
     tasks = plan_batch(batch_scan_of(opened))
     found = [
         [b["v"][i].as_py() for i in range(b.num_rows)]
@@ -130,9 +128,7 @@ def test_tasks_do_not_tear_groups_apart(table: Oracle, tmp_path: Path) -> None:
     assert sorted(v for batch in found for v in batch) == sorted(r[2] for r in table.rows())
 
 
-def test_columns_added_later_are_null_until_they_are_updated(
-    table: Oracle, tmp_path: Path
-) -> None:
+def test_columns_added_later_are_null_until_they_are_updated(table: Oracle, tmp_path: Path) -> None:
     table.one("alter_table", changes=[{"change": "add_column", "name": "x", "type": "STRING"}])
     table.one("write", rows=[[9, "v", 1, "x"]])
     assert in_order(_read(tmp_path).rows) == table.rows()
