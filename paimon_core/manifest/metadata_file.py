@@ -19,9 +19,6 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro.container import MAGIC, Container
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
-from paimon_core.format.data_format import open_writer
-from paimon_core.format.orc.reader import read_orc
-from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import (
@@ -189,6 +186,8 @@ class _ColumnarSink(Generic[T]):
         self._kind = kind
         self._schema = arrow_schema(kind.row_type)
         self._pending: list[dict[str, Any]] = []
+        from paimon_core.format.data_format import open_writer  # noqa: PLC0415 - fast start
+
         self._writer = open_writer(
             io,
             path,
@@ -230,10 +229,14 @@ def _columnar_records(data: bytes, row_type: RowType) -> Iterator[dict[str, Any]
     source = pa.BufferReader(data)
     check_columns(data, arrow_schema(row_type))
     if data.startswith(b"ORC"):
+        from paimon_core.format.orc.reader import read_orc  # noqa: PLC0415 - fast start
+
         batches = read_orc(
             source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False, legacy_ltz=False
         )
     elif data.startswith(b"PAR1"):
+        from paimon_core.format.parquet.reader import read_parquet  # noqa: PLC0415 - fast start
+
         batches = read_parquet(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
     else:
         raise ValueError(f"neither Avro nor ORC nor Parquet: it begins with {data[:8]!r}")

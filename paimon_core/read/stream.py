@@ -150,8 +150,8 @@ class StreamScan:
 
     def _changes(self, snapshot: Snapshot, following: int) -> StreamPlan:
         keyed = self.table.has_primary_key
-        told = self.table.options.flag(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
-        if snapshot.commit_kind is not CommitKind.OVERWRITE or not told:
+        reads_overwrites = self.table.options.flag(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
+        if snapshot.commit_kind is not CommitKind.OVERWRITE or not reads_overwrites:
             changes = changes_of(self.table, snapshot) or ()
             ordered = in_plan_order(self.table, changes)
             return StreamPlan(next_snapshot=following, changes=tuple(ordered))

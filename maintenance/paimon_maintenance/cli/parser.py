@@ -16,6 +16,7 @@ from paimon_maintenance.cli.options import (
     Formatter,
     Parser,
     add_command,
+    catalog_option,
     not_negative,
     output_options,
     policy_option,
@@ -334,19 +335,24 @@ def _sql(commands: Commands[Parser]) -> None:
         "sql",
         "run SQL statements: DDL, queries, changes, CALL",
         "Runs the statements in one session, with the current catalog paimon and the current\n"
-        "database default. Spark starts with the first statement that needs it.",
+        "database default. Spark starts with the first statement that needs it.\n"
+        "At a terminal, without -e and -f, reads statements from a prompt.",
         (
-            "caretaker sql -w /lake -e 'SHOW TABLES'",
+            "caretaker sql -w /lake",
+            "caretaker sql --catalog prod -e 'SHOW TABLES'",
             "caretaker sql -w /lake -f report.sql --json -k",
             "echo 'SELECT count(*) FROM db.orders' | caretaker sql -w /lake",
         ),
     )
     warehouse_option(parser)
-    parser.set_defaults(catalog=None)  # SQL works on warehouse folders
+    catalog_option(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-e", "--execute", metavar="SQL", help="the statements, each ended by ;")
     which.add_argument(
-        "-f", "--file", metavar="FILE", help="a file of statements (default: standard input)"
+        "-f",
+        "--file",
+        metavar="FILE",
+        help="a file of statements (default: standard input; at a terminal, a prompt)",
     )
     parser.add_argument(
         "-k", "--keep-going", action="store_true", help="go on after a statement that fails"

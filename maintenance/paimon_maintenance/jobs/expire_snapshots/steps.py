@@ -21,8 +21,9 @@ from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from paimon_core.reachability.files import Metadata, StoredFile, listed_names
+from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -343,35 +344,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         )
         details.update(removed.to_json())
         if work.keep_changelogs:
-            lost = _drop_lost_changelogs(table, [r.snapshot for r in work.going])
+            lost = drop_lost_changelogs(table, [r.snapshot for r in work.going])
             if lost:
                 details["lost_changelogs"] = lost
     details["expired_snapshots"] = [r.snapshot.id for r in work.going]
     return Committed(details=details)
-
-
-def _drop_lost_changelogs(table: FileStoreTable, kept: Sequence[Snapshot]) -> list[int]:
-    """Delete changelogs of this run whose files another expiry deleted; returns their ids.
-
-    Java's procedure deletes the changelog files of each snapshot that it expires, regardless of the table
-    options.  A changelog without its files breaks streaming reads, so it must go.
-    """
-    lost: list[int] = []
-    for snapshot in kept:
-        changelog = table.changelogs.get_or_none(snapshot.id)
-        if changelog is None or changelog.identity != snapshot.identity:
-            continue
-        names = [name for name, _ in listed_names(changelog_reference(table, changelog))]
-        if all(table.io.exists(table.paths.manifest(name)) for name in names):
-            continue
-        logger.warning(
-            "table=%s dropped changelog %d: another job deleted its files", table.name, snapshot.id
-        )
-        table.changelogs.delete(snapshot.id)
-        lost.append(snapshot.id)
-    if lost:
-        table.changelogs.delete_hints()
-    return lost
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)

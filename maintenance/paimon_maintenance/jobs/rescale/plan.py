@@ -292,7 +292,7 @@ def _restored(table: FileStoreTable, state: RescaleState) -> int:
 
     So an interrupted run goes on when it is started again, and one that is done is not undone.
     """
-    numbers: list[int] = []  # the present one last, then what can be gone back to
+    numbers: list[int] = []  # the present one last; a rescale can restore the others
     back = False
     for number in state.schema_buckets:
         if numbers and number == numbers[-1]:
