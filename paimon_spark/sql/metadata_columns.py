@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.features import check_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
@@ -91,6 +92,7 @@ def placed_rows(
     table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> PlacedRows:
     """The rows of an append table, without files that hold no match of the predicate."""
+    check_readable(table)  # in data evolution, a row is in several files
     entries: list[ManifestEntry] = []
     if snapshot is not None:
         entries = list(in_plan_order(table, scan_files(table, snapshot, predicate=predicate)))
@@ -207,6 +209,7 @@ def scanned_rows(scan: BatchScan, wanted: Collection[str], *, lenient: bool = Fa
     files, and rows have to be merged; with `lenient`, such rows have no file.
     """
     table = scan.table
+    check_readable(table)
     if scan.whole is not None and scan.then is None and not table.has_primary_key:
         return placed_rows(table, scan.whole)
     collected, entries = _Collected(table), []
