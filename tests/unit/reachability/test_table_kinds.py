@@ -12,7 +12,7 @@ from command_line import caretaker, in_order
 
 from paimon_maintenance.job.exit_codes import ExitCode
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kinds"
+GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
 UNREADABLE = {
     "chain_table": "chain-table.enabled",
     "variant": "data type VARIANT",

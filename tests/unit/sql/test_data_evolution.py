@@ -11,7 +11,7 @@ from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
 from paimon_spark.sql.metadata_columns import placed_rows, scanned_rows
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kinds" / "data_evolution" / "warehouse"
+GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "data_evolution" / "warehouse"
 
 
 def test_metadata_columns_are_refused() -> None:
