@@ -87,6 +87,15 @@ _CHAIN = [
 KINDS: dict[str, Kind] = {
     "row tracking": Kind(options=TRACKED),
     "data evolution": Kind(options=EVOLVING),
+    "MAP, shared shredding": Kind(
+        columns=[{"name": "k", "type": "INT"}, {"name": "m", "type": "MAP<STRING NOT NULL, INT>"}],
+        options={
+            "bucket": "-1",
+            "fields.m.map.storage-layout": "shared-shredding",
+            "fields.m.map.shared-shredding.max-columns": "4",
+        },
+        commits=[[[i, {"a": i, "b": 2}], [i + 10, {"c": None}], [i + 20, None]] for i in range(3)],
+    ),
     "VARIANT": _documents(),
     "VARIANT, shredded": _documents(**{"parquet.variant.shreddingSchema": _SHREDDING}),
     "VARIANT, shredded by inference": _documents(**{"variant.inferShreddingSchema": "true"}),

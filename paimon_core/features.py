@@ -59,6 +59,8 @@ _REFUSED_TO_QUERY = ("query-auth.enabled",)
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
 
+_MAP_LAYOUT = ".map.storage-layout"
+
 _TABLE_TYPES = frozenset({"table"})
 
 _PARTITIONED_TABLE = "metastore.partitioned-table"
@@ -108,6 +110,7 @@ def unreadable_features(
         yield "data-file.external-paths (on another store than the table)"
     if options.get("type", "table").lower() not in _TABLE_TYPES:
         yield f"type={options['type']}"
+    yield from _map_layouts(table, columns)
     fields = table.schema.fields
     read = RowType(fields=tuple(f for f in fields if columns is None or f.name in columns))
     for root in sorted(set(_types(read)) & _UNKNOWN_TYPES):
@@ -117,6 +120,16 @@ def unreadable_features(
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
             yield f"sequence.field={name} (no such column)"
+
+
+def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
+    """Yield the columns of maps that are stored as rows (`fields.COLUMN.map.storage-layout`)."""
+    for key, value in table.options.items():
+        name = key.removeprefix("fields.").removesuffix(_MAP_LAYOUT)
+        if key != f"fields.{name}{_MAP_LAYOUT}" or value.strip().lower() == "default":
+            continue
+        if columns is None or name in columns:
+            yield f"{key}={value}"
 
 
 def _unqueryable_features(

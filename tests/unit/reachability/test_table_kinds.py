@@ -15,6 +15,7 @@ from paimon_maintenance.job.exit_codes import ExitCode
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
 UNREADABLE = {
     "chain_table": "chain-table.enabled",
+    "map_shared_shredding": "fields.m.map.storage-layout=shared-shredding",
     "variant": "data type VARIANT",
     "variant_shredded": "data type VARIANT",
 }
@@ -45,6 +46,19 @@ def test_rows_are_those_of_java_or_refused(warehouse: Path, kind: str) -> None:
         return
     assert ran.code == ExitCode.SUCCESS, ran.err
     assert in_order(ran.rows) == in_order(expected["rows"])
+
+
+@pytest.mark.parametrize("kind", ["map_shared_shredding"])
+def test_the_layout_of_files_counts_when_the_option_is_gone(warehouse: Path, kind: str) -> None:
+    schema = warehouse / "db.db" / "t" / "schema" / "schema-0"
+    content = json.loads(schema.read_text())
+    del content["options"]["fields.m.map.storage-layout"]
+    schema.write_text(json.dumps(content))
+    ran = caretaker("read", "db.t", "-w", warehouse)
+    assert ran.code == ExitCode.REFUSED
+    assert "map.storage-layout=shared-shredding" in ran.err
+    others = caretaker("read", "db.t", "-w", warehouse, "--columns", "k")
+    assert len(others.rows) == 9
 
 
 @pytest.mark.parametrize("kind", ["blob", "blob_managed", "vector"])

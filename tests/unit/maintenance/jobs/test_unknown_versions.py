@@ -28,7 +28,7 @@ def _json(folder: str, name: str, **fields: Any) -> Callable[[Path], None]:
 def _avro(prefix: str, **fields: Any) -> Callable[[Path], None]:
     def set_fields(records: list[dict[str, Any]]) -> None:
         for record in records:
-            record |= fields
+            record.update(fields)
 
     def change(root: Path) -> None:
         for path in (root / "manifest").glob(f"{prefix}-*"):
