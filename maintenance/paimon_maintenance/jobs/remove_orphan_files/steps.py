@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -21,6 +22,7 @@ from paimon_core.reachability.release import (
     finish_interrupted,
     journals,
 )
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained
@@ -31,7 +33,7 @@ from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     find_candidates,
 )
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import move_aside
-from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
 
 LEAST_AGE_MILLIS: Final = 86_400_000
