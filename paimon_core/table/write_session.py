@@ -246,7 +246,7 @@ def compact_written(
 def full_compaction_due(table: FileStoreTable, identifier: int) -> bool:
     """Return whether the commit with this identifier compacts fully.
 
-    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`.  Streams do so every
+    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`; java-rules F7.  Streams do so every
     `full-compaction.delta-commits`, batches with each commit.  Tables whose changelog comes from
     full compactions do so with each commit unless the option says otherwise.
     """
