@@ -17,6 +17,7 @@ from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
+from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -95,6 +96,8 @@ def _prepare(
     schema = table.schemas.latest()
     if schema is None:
         raise CorruptTable(f"table {table.name} has no schema file", table=table.name)
+
+    extra = next_extra(latest, request, new_uuid=env.new_uuid, table=table.name)
 
     def write(entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         metas = write_manifests(
@@ -177,8 +180,7 @@ def _prepare(
         statistics=request.statistics or _carried_statistics(table, latest, schema.id),
         properties=dict(request.properties) if request.properties else None,
         next_row_id=next_row_id,
-        # The newest snapshot shows which Java version writes the table (java-rules N1).
-        extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
+        extra=extra,
     )
 
 

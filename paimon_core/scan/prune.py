@@ -193,8 +193,8 @@ def column_stats(file: DataFileMeta, written: TableSchema) -> dict[str, ColumnSt
 
     Columns without stored statistics are left out.
     """
-    told = _stats_columns(file)
-    names = written.names if told is None else told
+    with_stats = _stats_columns(file)
+    names = written.names if with_stats is None else with_stats
     if not names:
         return {}
     stats, columns = file.value_stats, _types_of(names, written)

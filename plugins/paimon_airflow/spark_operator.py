@@ -140,7 +140,7 @@ class RunOnSpark(TableWork):
         """Why the application failed, if it did, and whether its driver is known to have ended.
 
         A driver in this worker ends with this task.  One on the cluster goes on, so that another
-        try can find it again; the table tells what it committed.
+        try can find it again; its snapshots show what it committed.
         """
         if not target.driver_is_here:
             return self._submit_application(target, batch, results, None, tables, context), False

@@ -20,6 +20,9 @@ def warehouse(golden, tmp_path: Path) -> Path:
         "tracked": "row_tracking",
     }.items():
         shutil.copytree(golden(name).root, lake / "db.db" / table)
+    schema = lake / "db.db" / "tracked" / "schema" / "schema-0"
+    evolving = '"options" : { "data-evolution.enabled" : "true",'
+    schema.write_text(schema.read_text().replace('"options" : {', evolving, 1))
     return lake
 
 
