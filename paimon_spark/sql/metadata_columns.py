@@ -209,7 +209,8 @@ def scanned_rows(scan: BatchScan, wanted: Collection[str], *, lenient: bool = Fa
     table = scan.table
     if scan.whole is not None and scan.then is None and not table.has_primary_key:
         return placed_rows(table, scan.whole)
-    collected, entries = _Collected(table), []
+    collected = _Collected(table)
+    entries: list[ManifestEntry] = []
     for task in plan_batch(scan):
         if not isinstance(task, BucketTask):
             raise UnsupportedFeature("metadata columns in incremental queries", table=table.name)
