@@ -242,7 +242,10 @@ def _schema(
     if clauses.location is not None:
         options["path"] = clauses.location
     if options.get("upsert-key") and options.get("primary-key"):
-        raise InvalidArgument("upsert-key cannot be used together with primary-key")
+        raise InvalidArgument(
+            f"Cannot define 'upsert-key' [{options['upsert-key']}] with 'primary-key' "
+            f"[{options['primary-key']}]."
+        )
     return create_schema(
         columns,
         now_millis=session.env.now_millis(),
