@@ -48,7 +48,7 @@ def make_bucket(client: Any, bucket: str) -> None:
 
 
 def winners(client: Any, bucket: str, key: str) -> int:
-    """How many of the writers were told that they had created the object; must be 1."""
+    """The number of writers whose create succeeded; must be 1."""
 
     def create(number: int) -> bool:
         try:
@@ -77,7 +77,7 @@ def main(url: str) -> int:
             if won != 1:
                 print(
                     f"{url}: of {WRITERS} writers that created the same object at once, {won} "
-                    "were told that they did. This store loses commits: do not use it."
+                    "succeeded. This store loses commits: do not use it."
                 )
                 return 1
     finally:

@@ -283,7 +283,7 @@ def _deletions(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
         try:
             delta = scan_delta(table, table.snapshots.get(snapshot_id))
         except PaimonError:
-            return {}  # expired while we looked, or broken, which verify tells
+            return {}  # expired while we looked, or broken, which verify reports
         added = {e.file.file_name for e in delta if e.kind is FileKind.ADD}
         # An upgrade deletes a file and adds it at another level.
         return {

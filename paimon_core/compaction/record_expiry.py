@@ -47,8 +47,8 @@ class RecordExpiry:
         old = next((f for f in written.fields if f.id == self.field.id), None)
         if old is None or not _comparable(old.type, self.field.type):
             return False
-        told = column_stats(file, written).get(old.name)
-        least = None if told is None else told[0]
+        range_of_old = column_stats(file, written).get(old.name)
+        least = None if range_of_old is None else range_of_old[0]
         if not isinstance(least, int):
             return False
         return _in_seconds(least, old.type) < self.before

@@ -51,9 +51,9 @@ def _parquet(source: Any) -> int:
         source, pre_buffer=False, buffer_size=WINDOW, arrow_extensions_enabled=False
     ) as file:
         rows = sum(int(b.num_rows) for b in file.iter_batches(_BATCH_ROWS, use_threads=False))
-        told = file.metadata.num_rows
-    if rows != told:
-        raise CorruptTable(f"the pages of a Parquet file hold {rows:,} rows, its footer {told:,}")
+        stated = file.metadata.num_rows
+    if rows != stated:
+        raise CorruptTable(f"the pages of a Parquet file hold {rows:,} rows, its footer {stated:,}")
     return rows
 
 

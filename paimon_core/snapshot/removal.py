@@ -59,6 +59,8 @@ class Removal:
     _removed: dict[int, bytes] = field(default_factory=dict)
     _added: list[tuple[Snapshot, bool]] = field(default_factory=list)
     """The snapshots that were added, and whether another snapshot already followed them."""
+    _replaced: set[int] = field(default_factory=set)
+    """The ids of the added snapshots that replaced another one."""
 
     def add(self, snapshot: Snapshot) -> None:
         """Create the snapshot's file if it is missing; StalePlan if another snapshot has its id.
@@ -77,6 +79,35 @@ class Removal:
                 table=self.snapshots.table,
                 snapshot=snapshot.id,
             )
+
+    def replace(self, old: Snapshot, new: Snapshot) -> None:
+        """Overwrite the newest snapshot `old` with `new`, which has the same id.
+
+        Raises StalePlan, with `old` in its place, if `old` is gone or another commit follows it.
+        """
+        self.remember([old])
+        _check_not_followed(self.snapshots, old)
+        content = self._content(old)
+        if content is None:
+            raise StalePlan(
+                f"snapshot {old.id} of table {self.snapshots.table} was removed meanwhile",
+                table=self.snapshots.table,
+                snapshot=old.id,
+            )
+        self.fence()
+        self.snapshots.replace(new)
+        try:
+            _check_not_followed(self.snapshots, old)
+        except StalePlan:
+            # That commit began before the replacement, so it builds on `old`.
+            self._restore(old.id, content)
+            raise
+        self._removed[old.id] = content
+        self._added.append((new, False))
+        self._replaced.add(new.id)
+
+    def _restore(self, number: int, content: bytes) -> None:
+        self.snapshots.io.overwrite(self.snapshots.paths.snapshot(number), content)
 
     def remember(self, snapshots: Iterable[Snapshot]) -> None:
         """Record snapshots of the line before the removal."""
@@ -118,8 +149,7 @@ class Removal:
         must not get a gap, a snapshot that does not build on the one before, or one that expired
         because others follow it.
         """
-        self._take_added_away()
-        back: list[int] = []
+        back = self._take_added_away()
         at_end = self.side is Side.END
         for number in sorted(self._removed, reverse=not at_end):
             ids = self.snapshots.ids()
@@ -146,7 +176,9 @@ class Removal:
         now = self.snapshots.get_or_none(number)
         return now is not None and now.identity == then.identity
 
-    def _take_added_away(self) -> None:
+    def _take_added_away(self) -> list[int]:
+        """Delete what was added, newest first.  Return the ids of restored snapshots."""
+        back: list[int] = []
         for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
             now = self.snapshots.get_or_none(snapshot.id)
             if now is None or now.identity != snapshot.identity:
@@ -154,8 +186,13 @@ class Removal:
             if not followed and self.snapshots.exists(snapshot.id + 1):
                 break  # a commit builds on it
             self.fence()
-            self.snapshots.delete(snapshot.id)
+            if snapshot.id in self._replaced:
+                self._restore(snapshot.id, self._removed.pop(snapshot.id))
+                back.append(snapshot.id)
+            else:
+                self.snapshots.delete(snapshot.id)
         self._added.clear()
+        return back
 
     def _is_same(self, number: int, content: bytes) -> bool:
         found = self.snapshots.read(number)

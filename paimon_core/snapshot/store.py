@@ -202,6 +202,13 @@ class SnapshotStore(NumberedStore):
         content = snapshot_to_json(snapshot).encode()
         return self.io.create_if_absent(self.paths.snapshot(snapshot.id), content)
 
+    def replace(self, snapshot: Snapshot) -> None:
+        """Overwrite the file of the snapshot's id; UnsupportedFeature if a catalog owns the commits."""
+        if self.owner is not None:
+            raise self._owned(snapshot.id)
+        content = snapshot_to_json(snapshot).encode()
+        self.io.overwrite(self.paths.snapshot(snapshot.id), content)
+
     def try_commit(
         self,
         snapshot: Snapshot,

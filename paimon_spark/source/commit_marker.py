@@ -30,7 +30,7 @@ class CommitMarker:
         self._path.touch()
 
     def clear(self) -> None:
-        """The commit certainly does not exist, or it certainly does and Spark was told."""
+        """The commit certainly does not exist, or it certainly does and Spark knows it."""
         self._path.unlink(missing_ok=True)
 
     @property

@@ -212,8 +212,8 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows = chosen_rows(read_plan(self._table, unit.plan, zone=self._zone), names, None)
         if not self._with_kinds:
             return rows
-        told = audit_log(rows, self._table.schema.row_type)
-        return (b.select([VALUE_KIND, *self._columns]) for b in told)
+        changes = audit_log(rows, self._table.schema.row_type)
+        return (b.select([VALUE_KIND, *self._columns]) for b in changes)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Store the consumer's progress, once the snapshot that began the stream is read."""

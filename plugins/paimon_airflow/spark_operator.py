@@ -78,10 +78,10 @@ class RunOnSpark(TableWork):
 
     @property
     def label(self) -> str:
-        """The task in the UI: the batch's tables, and in the end their outcome."""
+        """The task in the UI: the batch's tables, why they are on Spark, and in the end their outcome."""
         if not self.outcome:
             return str(self.batch["label"])
-        return f"{names(self.batch['tables'])}: {self.outcome}"
+        return f"{names(self.batch['tables'])}: {self.outcome} ({self.batch['why']})"
 
     def execute(self, context: Context) -> str:
         """What changed, summed over the batch's tables."""
@@ -140,7 +140,7 @@ class RunOnSpark(TableWork):
         """Why the application failed, if it did, and whether its driver is known to have ended.
 
         A driver in this worker ends with this task.  One on the cluster goes on, so that another
-        try can find it again; the table tells what it committed.
+        try can find it again; its snapshots show what it committed.
         """
         if not target.driver_is_here:
             return self._submit_application(target, batch, results, None, tables, context), False

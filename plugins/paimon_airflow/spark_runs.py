@@ -37,7 +37,7 @@ def start_runs(
 ) -> list[StartedRun]:
     """The runs of the next application, each with its start in this worker's history.
 
-    Runs of earlier tries that were lost get their end there first.  `cluster_name`: given where the
+    Earlier tries whose driver was lost are closed there first.  `cluster_name`: given where the
     driver runs on the cluster and may outlive this task; it is the same for each try, which may
     find the application of an earlier one, and so are the runs' ids.
     """
@@ -96,7 +96,7 @@ def batch_json(request: JobRequest, runs: Sequence[StartedRun]) -> str:
 
 
 def lost_run(request: JobRequest, run: StartedRun, reason: str, *, ended: bool) -> TableResult:
-    """The result of a run without a report, by what the table tells; for the history too.
+    """The result of a run without a report, derived from the table; it is recorded in the history.
 
     `ended`: whether its driver is known to have ended, so that it can commit nothing more.
     """

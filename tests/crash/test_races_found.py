@@ -55,6 +55,15 @@ def test_a_rescale_that_meets_a_commit_is_finished(
     run_rounds(table, pairs, ours_alone, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["changelog", "branch of its own"])
+def test_main_is_never_empty_during_a_fast_forward(
+    name: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """A writer that finds no snapshot would begin a new history, and main would be lost."""
+    table = pristine(name, tmp_path_factory.mktemp("races") / "pristine")
+    run_rounds(table, [("fast_forward", "java writes twice")], ours_alone, tmp_path)
+
+
 @pytest.mark.parametrize(("a", "b"), [("compact", "rollback"), ("sort_compact", "fast_forward")])
 def test_a_safety_tag_keeps_the_files_of_a_commit_that_was_rolled_back(
     a: str, b: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from paimon_maintenance.cli.data_parser import data_commands
 from paimon_maintenance.cli.job_parser import job_command
 from paimon_maintenance.cli.options import (
     EXIT_CODES,
@@ -48,6 +49,8 @@ the environment variable {WAREHOUSE_VARIABLE}. Pass a REST or JDBC catalog with 
   plan     caretaker plan compact db.orders -w /lake  show what a run would do
   act      caretaker run compact db.orders -w /lake   run it
            caretaker run compact 'db.*' -w /lake --excluding 'db\\.tmp_.*'
+  change   caretaker table create db.orders -w /lake --column 'id BIGINT' --primary-key id
+           caretaker write db.orders -w /lake --from orders.jsonl
 """
 
 
@@ -86,6 +89,7 @@ def build_parser() -> Parser:
     _catalogs(commands)
     _tables(commands)
     _sql(commands)
+    data_commands(commands)
     demo = commands.add_parser(
         "demo",
         help="create a sample lake, start Airflow and compact the lake on Spark",
@@ -124,6 +128,7 @@ def _read(commands: Commands[Parser]) -> None:
             "caretaker read db.orders -w /lake --tag 2024-01-01 | wc -l",
             "caretaker read db.orders -w /lake --incremental 12,15",
             "caretaker read 'db.orders$snapshots' -w /lake",
+            "caretaker read db.orders -w /lake --follow --consumer-id audit",
         ),
     )
     table_options(parser)
@@ -155,6 +160,24 @@ def _read(commands: Commands[Parser]) -> None:
     parser.add_argument("--columns", metavar="A,B", help="print only these columns, in this order")
     parser.add_argument("--where", metavar="SQL", help="print only rows that match this condition")
     parser.add_argument("--limit", metavar="N", type=not_negative, help="print at most N rows")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="then print each change as it is committed, until Ctrl-C (exit code 130) or --limit",
+    )
+    parser.add_argument(
+        "--consumer-id",
+        metavar="ID",
+        help="with --follow: go on where this consumer stopped, and store its progress; the table "
+        "keeps the snapshots that it has not read",
+    )
+    parser.add_argument(
+        "--poll",
+        metavar="SECONDS",
+        type=float,
+        default=1.0,
+        help="with --follow: how often to look for changes (default: 1)",
+    )
     timezone_option(parser)
 
 

@@ -41,7 +41,7 @@ def due(
             continue
         names = {f.file_name for f in picked.files}
         if group.index:
-            # An index file may speak of several data files: all of them are sorted together.
+            # An index file may cover several data files, which are then sorted together.
             names = {f.file_name for f in group.files}
         whole = len(names) == len(group.entries)
         level = number_of_levels(table.options) - 1 if whole else picked.output_level

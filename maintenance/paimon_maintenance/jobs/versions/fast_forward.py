@@ -17,6 +17,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -264,41 +265,68 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
 
 def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
     """Move snapshots first; if the branch or main changes during the move, restore main."""
-    going = [r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT]
+    going = sorted(
+        (r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT), key=lambda s: s.id
+    )
+    coming = sorted(
+        (r.snapshot for r in work.coming if r.kind is RefKind.SNAPSHOT), key=lambda s: s.id
+    )
     removal = Removal(table.snapshots, Side.END, fence=context.fence)
+    last: Snapshot | None = None
     if going:
+        if coming and coming[0].id <= going[0].id and not table.snapshots.exists(going[0].id - 1):
+            # A writer that finds no snapshot begins a new history, so one stays until another is there.
+            last, *going = going
         context.fence()
         table.snapshots.delete_latest_hint()
     if going:
-        first = min(s.id for s in going)
-        remove_newest(removal, going, back_to=first - 1, prove=work.newest.prove_alive)
+        back_to = going[0].id - 1
+        remove_newest(removal, going, back_to=back_to, prove=work.newest.prove_alive)
     schemas = SchemaCopy(table, work.branch, fence=context.fence)
     try:
         schemas.copy()
-        _copy_snapshots(table, work, removal, context)
+        if last is not None:
+            _replace_last(removal, last, coming[0], work)
+        if coming and not table.snapshots.exists(coming[0].id - 1):
+            # Java's expiry starts at EARLIEST and would leave the snapshots below it behind.
+            context.fence()
+            table.snapshots.write_earliest_hint(coming[0].id)
+        _add_snapshots(table, work, coming if last is None else coming[1:], removal, context)
     except StalePlan as e:
         schemas.undo()
-        raise undone(removal, e) from e
+        reason = undone(removal, e)
+        drop_lost_changelogs(table, coming)
+        raise reason from e
     _replace_changelogs_and_tags(table, work, context)
-    earliest = table.snapshots.earliest_id()
-    if earliest is not None:
-        table.snapshots.write_earliest_hint(earliest)
 
 
-def _copy_snapshots(
-    table: FileStoreTable, work: FastForward, removal: Removal, context: RunContext
+def _replace_last(removal: Removal, last: Snapshot, first: Snapshot, work: FastForward) -> None:
+    """Replace the only snapshot of main with the first one of the branch."""
+    if first.id == last.id:
+        removal.replace(last, first)
+    else:
+        removal.add(first)
+        remove_newest(removal, [last], back_to=first.id, prove=work.newest.prove_alive)
+
+
+def _add_snapshots(
+    table: FileStoreTable,
+    work: FastForward,
+    coming: Sequence[Snapshot],
+    removal: Removal,
+    context: RunContext,
 ) -> None:
-    """Copy the oldest first.  Afterwards each source must exist, or its files may be deleted."""
-    coming = [r for r in work.coming if r.kind is RefKind.SNAPSHOT]
-    for reference in sorted(coming, key=lambda r: r.snapshot.id):
-        removal.add(reference.snapshot)
+    """Add the oldest first.  Afterwards each source must exist, or its files may be deleted."""
+    for snapshot in coming:
+        removal.add(snapshot)
     newest = work.newest.snapshot.id
     table.snapshots.write_latest_hint(newest)
     if work.latest is not None and work.going:
         wait_for_inflight_commits(table, work.latest, context.env)
     check_no_straggler(table.snapshots, newest)
-    for reference in (*coming, work.newest):
-        reference.prove_alive()
+    for reference in (*work.coming, work.newest):
+        if reference.kind is RefKind.SNAPSHOT:
+            reference.prove_alive()
 
 
 def _replace_changelogs_and_tags(
