@@ -21,6 +21,8 @@ from paimon_core.environment import Environment
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import commit_write, new_writer
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row
@@ -47,7 +49,7 @@ def write_to_buckets(
     partition: Mapping[str, object] | None = None,
 ) -> None:
     """Commit the rows; `partition` makes it an overwrite.  `tasks` are those of the query."""
-    user = env.new_uuid()
+    user, after = env.new_uuid(), AfterCommit(table, env=env)
     buckets = max(1, min(tasks, int(table.options.get(_MOST, "2048"))))
     messages: list[CommitMessage] = []
     for number, places in _by_buckets(table, rows, buckets).items():
@@ -57,9 +59,10 @@ def write_to_buckets(
         writer.write(rows.take(pa.array(places)), None if kinds is None else kinds[places])
         messages += writer.prepare_commit()
     if partition is None:
-        commit_write(table, messages, env=env, user=user)
+        commit_write(table, messages, env=env, user=user, after=after)
     else:
         commit_overwrite(table, messages, user=user, env=env, partition=partition)
+        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
 
 
 def _by_buckets(
