@@ -23,6 +23,7 @@ from paimon_core.refs.tags import TagStore
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
 
@@ -42,7 +43,7 @@ class FileStoreTable:
     """One branch of one table.
 
     `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
-    merged in.
+    merged in, `partition_registry` the catalog's partitions for other engines if it keeps them.
     """
 
     io: FileIO
@@ -57,6 +58,7 @@ class FileStoreTable:
     tags: TagStore
     branches: BranchStore
     consumers: ConsumerStore
+    partition_registry: PartitionRegistry | None = field(default=None, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 

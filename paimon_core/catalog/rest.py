@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
-from paimon_core.catalog.filesystem import TABLE_DEFAULT
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
@@ -24,6 +23,7 @@ from paimon_core.catalog.rest_json import (
     partition_of,
     schema_json,
 )
+from paimon_core.catalog.table_files import TABLE_DEFAULT
 from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object

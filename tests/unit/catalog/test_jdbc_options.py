@@ -36,7 +36,7 @@ def _options(tmp_path: Path, **more: str) -> dict[str, str]:
 def test_the_factory_opens_by_metastore(tmp_path: Path) -> None:
     assert open_catalog({"warehouse": str(tmp_path)}).metastore == "filesystem"
     assert open_catalog(_options(tmp_path)).metastore == "jdbc"
-    for name in ("hive", "glue"):
+    for name in ("glue", "dlf"):
         with pytest.raises(UnsupportedFeature, match=name):
             open_catalog({"metastore": name, "warehouse": "/w"})
     with pytest.raises(InvalidArgument, match="warehouse"):

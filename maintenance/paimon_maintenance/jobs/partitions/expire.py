@@ -18,6 +18,7 @@ from paimon_core.options import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
+from paimon_core.table.registered_partitions import unregister_partitions
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import DataType, TypeRoot
 from paimon_core.types.text import partition_text
@@ -211,9 +212,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     size = work.batch_size or max(1, len(work.going))
     for start in range(0, len(work.going), size):
         batch = work.going[start : start + size]
+        rows = frozenset(p.row for p in batch)
+        unregister_partitions(table, rows)
         snapshot = replace_partitions(
             table,
-            frozenset(p.row for p in batch).__contains__,
+            rows.__contains__,
             user=f"{context.commit_user}-{len(snapshots)}",
             env=context.env,
         )

@@ -28,7 +28,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained
 from paimon_maintenance.jobs.tags.create import make_tag
-from paimon_maintenance.jobs.tags.files import lacks_success_file, write_success_file
+from paimon_maintenance.jobs.tags.files import announce_tag, is_unannounced
 from paimon_maintenance.jobs.tags.remove import (
     TagDeletion,
     apply_deletion,
@@ -54,7 +54,7 @@ _BATCH_PREFIX: Final = "batch-write-"
 class TagChanges:
     """The tags to create, in order, and the tags to delete afterwards.
 
-    `unannounced` is a tag without its success file, because its creation was interrupted.
+    `unannounced` is a tag that is not announced, because its creation was interrupted.
     """
 
     create: tuple[Tag, ...]
@@ -101,7 +101,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         Action(f"tag snapshot {t.snapshot.id} as {t.name!r}", mode, {"tag": t.name}) for t in create
     ]
     if unannounced is not None:
-        actions.insert(0, Action(f"write the success file of tag {unannounced!r}"))
+        actions.insert(0, Action(f"announce tag {unannounced!r}"))
     return MetadataPlan(
         job=name,
         table=table.name,
@@ -115,7 +115,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
 
 
 def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
-    """The newest automatic tag if its success file is missing."""
+    """The newest automatic tag if it is not announced."""
     if mode == "batch":
         name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
         mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
@@ -124,7 +124,7 @@ def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | Non
     else:
         period = TagPeriod.of(table.options)
         mine = [t.name for t in automatic_tags(((t.name, t.snapshot.id) for t in tags), period)]
-    return mine[-1] if mine and lacks_success_file(table, mine[-1]) else None
+    return mine[-1] if mine and is_unannounced(table, mine[-1]) else None
 
 
 def _periodic(
@@ -229,7 +229,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Create tags first, then delete, so that an interruption leaves too many tags, not too few."""
     created = []
     if plan.work.unannounced is not None:
-        write_success_file(table, plan.work.unannounced, context.env.now_millis())
+        announce_tag(table, plan.work.unannounced, context.env.now_millis())
     for tag in plan.work.create:
         try:
             create_kept(table, tag)
@@ -237,7 +237,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             continue  # a writer was faster, as Java's automatic creation takes it
         except NotFound:
             continue  # its snapshot has expired: the next run chooses another
-        write_success_file(table, tag.name, context.env.now_millis())
+        announce_tag(table, tag.name, context.env.now_millis())
         created.append(tag.name)
     committed = apply_deletion(table, plan.work.deletion, context)
     return replace(committed, details={"created_tags": created, **committed.details})

@@ -19,7 +19,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.tags.files import delete_success_file, free_tags
+from paimon_maintenance.jobs.tags.files import free_tags, withdraw_tag
 from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
 
 Arguments = Mapping[str, object]
@@ -152,13 +152,13 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
 
     def delete() -> None:
-        # The success file first: it announces the tag.
+        # What announces the tag goes first.
         for reference in work.going:
             context.fence()
             now = table.tags.get_or_none(reference.name)
             if now is not None and now.snapshot.identity != reference.snapshot.identity:
                 continue  # it was moved to another snapshot after the plan
-            delete_success_file(table, reference.name)
+            withdraw_tag(table, reference.name)
             table.tags.delete(reference.name)
 
     if work.going:
