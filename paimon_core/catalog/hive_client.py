@@ -101,7 +101,8 @@ class HiveClient:
         client = self.options.get(_CLIENT_CLASS, _JAVA_CLIENT)
         if client != _JAVA_CLIENT:
             raise UnsupportedFeature(
-                f"{_CLIENT_CLASS}={client}", "only a Hive metastore over Thrift is supported"
+                f"{_CLIENT_CLASS}={client}",
+                f"{_CLIENT_CLASS}={client} is not supported, only a Hive metastore over Thrift is",
             )
         self.servers()
 
@@ -178,7 +179,7 @@ class HiveClient:
                     user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
                     _ask(protocol, "set_ugi", CALLS["set_ugi"], (user, ()))
                 yield protocol
-            except (TException, OSError, EOFError, UnicodeDecodeError) as e:
+            except (TException, OSError, EOFError, ValueError) as e:
                 if isinstance(e, PaimonError):
                     raise
                 raise StorageError(
