@@ -326,7 +326,7 @@ class HiveCatalog:
             raise  # the table may have been created
         except PaimonError as e:
             if not external:
-                self._remove_first(files, first)
+                files.withdraw_first(first)
             e.table = e.table or identifier
             raise
 
@@ -336,19 +336,6 @@ class HiveCatalog:
         except NotFound:
             return False
         return True
-
-    def _remove_first(self, files: TableFiles, first: TableSchema) -> None:
-        """Delete the first schema of a table that the metastore refused, and empty folders.
-
-        A table that another client created in this folder meanwhile has snapshots or schemas.
-        """
-        store = files.schemas()
-        latest = store.latest()
-        if latest is None or latest.id != first.id or files.io.list_dir(store.paths.snapshot_dir):
-            return
-        files.io.delete(store.paths.schema(first.id))
-        for folder in (store.paths.schema_dir, files.path):
-            files.io.delete_dir(folder, recursive=False)
 
     def alter_table(
         self,

@@ -23,16 +23,18 @@ from paimon_core.catalog.rest_json import (
     partition_of,
     schema_json,
 )
-from paimon_core.catalog.table_files import TABLE_DEFAULT
+from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
     AlreadyExists,
+    CatalogError,
     CorruptTable,
     InvalidArgument,
     NotFound,
+    StorageAccessDenied,
     StorageError,
     UnsupportedFeature,
 )
@@ -235,18 +237,40 @@ class RestCatalog:
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
     ) -> None:
-        """Create the table; catalog options `table-default.KEY` stand in for missing options."""
+        """Create the table; catalog options `table-default.KEY` stand in for missing options.
+
+        With the option `path` it is external: its schema file is created here, because not every
+        server does it, or the table in the folder is taken up if `schema` agrees with it.
+        """
+        path = schema.options.value(PATH)
+        if path is not None:
+            self._create_external(identifier, schema, path, if_not_exists=if_not_exists)
+            return
         defaults = Options(self.options).matching(TABLE_DEFAULT)
         schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
         validate_schema(schema)
-        if schema.options.value(PATH) is not None:
-            raise UnsupportedFeature(
-                "external tables",
-                f"table {identifier} cannot be created at {schema.options.value(PATH)}: the "
-                "creation of external tables is not supported",
-                table=identifier,
-                next_step=f"omit the option {PATH.key}, or create the table with Java Paimon",
+        self._post_table(identifier, schema, if_not_exists=if_not_exists)
+
+    def _create_external(
+        self, identifier: str, schema: TableSchema, path: str, *, if_not_exists: bool
+    ) -> None:
+        io, root = open_file_io(path, self.options)
+        files = TableFiles(io=io, path=root, identifier=identifier, options=self.options)
+        was_there = files.schemas().latest() is not None
+        first = files.create_first(schema, external=True)
+        if first is None:
+            raise AlreadyExists(
+                f"another client creates a table in {path}", table=identifier, next_step="run again"
             )
+        wanted = replace(first, options=Options({**first.options, PATH.key: path}))
+        try:
+            self._post_table(identifier, wanted, if_not_exists=if_not_exists)
+        except (CatalogError, InvalidArgument, StorageAccessDenied, UnsupportedFeature):
+            if not was_there:
+                files.withdraw_first(first)
+            raise
+
+    def _post_table(self, identifier: str, schema: TableSchema, *, if_not_exists: bool) -> None:
         database, _ = split_identifier(identifier)
         body = {"identifier": identifier_json(identifier), "schema": schema_json(schema)}
         try:

@@ -62,9 +62,9 @@ class TableFiles:
         """
         store = self.schemas()
         latest = store.latest()
+        if latest is not None:
+            return self._taken_up(latest, schema) if external else None
         with self._named():
-            if latest is not None:
-                return self._agreed(latest, schema) if external else None
             defaults = Options(self.options).matching(TABLE_DEFAULT)
             wanted = replace(schema, options=Options({**defaults, **schema.options}))
             first = normalized(wanted)
@@ -75,8 +75,11 @@ class TableFiles:
             )
         return first if store.commit_new(first) else None
 
-    def _agreed(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
-        """The table's schema; SchemaError if the wanted one has other columns, keys or options."""
+    def _taken_up(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
+        """The newest schema of the folder; SchemaError if `schema` has other columns, keys, options.
+
+        What `schema` leaves out is not compared.
+        """
         wanted = normalized(schema)
         differing = [
             what
@@ -103,8 +106,22 @@ class TableFiles:
                 f"table {self.identifier} is to have",
                 next_step="create the table with the schema of its folder, or without columns, keys "
                 "and options",
+                table=self.identifier,
             )
         return latest
+
+    def withdraw_first(self, first: TableSchema) -> None:
+        """Delete the first schema of a table that its catalog refused, and folders that are empty.
+
+        A folder in which another client went on meanwhile stays as it is.
+        """
+        store = self.schemas()
+        latest = store.latest()
+        if latest is None or latest.id != first.id or self.io.list_dir(store.paths.snapshot_dir):
+            return
+        self.io.delete(store.paths.schema(first.id))
+        for folder in (store.paths.schema_dir, self.path):
+            self.io.delete_dir(folder, recursive=False)
 
     def alter(
         self,

@@ -24,6 +24,7 @@ from paimon_core.errors import (
     CommitStateUnknown,
     InvalidArgument,
     NotFound,
+    SchemaError,
     StorageAccessDenied,
     UnsupportedFeature,
 )
@@ -405,3 +406,26 @@ def test_files_are_read_and_written_with_the_servers_token(
     assert sorted(row[1] for row in java.rows()) == [1, 2, 3]
     asked = [r for r in rest_server.requests() if r["path"].endswith(f"{database}/tables/t/token")]
     assert [r["status"] for r in asked] == [200]
+
+
+def test_external_tables_lie_where_the_option_says(
+    java: Oracle, ours: RestCatalog, database: str, tmp_path: Path
+) -> None:
+    java.one("create_database")
+    place = tmp_path / "elsewhere"
+    name = f"{database}.ext"
+    ours.create_table(name, schema(bucket="-1", path=str(place)))
+    java.one("write", table="ext", rows=[[1, "java"]])
+    append(ours.get_table(name), [2])
+    assert ours.get_table(name).root == str(place)
+    assert java.rows(table="ext") == [["+I", 1, "java"], ["+I", 2, "ours"]]
+    ours.drop_table(name)
+    other = create_schema([Column("x", "INT")], now_millis=1, options={"path": str(place)})
+    with pytest.raises(SchemaError, match="other columns"):
+        ours.create_table(name, other)
+    ours.create_table(name, schema(path=str(place)))
+    assert len(java.rows(table="ext")) == 2
+    java.one("drop_table", table="ext")
+    java.one("create_table", table="ext", columns=COLUMNS, options={"path": str(place)})
+    append(ours.get_table(name), [3])
+    assert len(java.rows(table="ext")) == 3
