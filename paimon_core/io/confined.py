@@ -13,57 +13,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paimon_core.errors import CorruptTable
-from paimon_core.io.file_io import FileIO, FileStat, parent
+from paimon_core.io.delegating import DelegatingFileIO
+from paimon_core.io.file_io import parent
 from paimon_core.io.local import local_path
 from paimon_core.names import Boundary, lies_under, location
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _LOCAL_STORE: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
-class ConfinedFileIO:
+class ConfinedFileIO(DelegatingFileIO):
     """`FileIO` that raises CorruptTable for changes outside the boundary."""
 
-    inner: FileIO
     boundary: Boundary
-
-    @property
-    def parallelism(self) -> int:
-        return self.inner.parallelism
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.inner.read_bytes(path)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self.inner.open_input(path)
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        return self.inner.open_output(path)
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        self.inner.write_bytes(path, data)
-
-    def create_if_absent(self, path: str, data: bytes) -> bool:
-        return self.inner.create_if_absent(path, data)
 
     def overwrite(self, path: str, data: bytes) -> None:
         check_inside(self.boundary, path)
         self.inner.overwrite(path, data)
-
-    def exists(self, path: str) -> bool:
-        return self.inner.exists(path)
-
-    def stat(self, path: str) -> FileStat:
-        return self.inner.stat(path)
-
-    def list_dir(self, path: str) -> list[FileStat]:
-        return self.inner.list_dir(path)
 
     def delete(self, path: str) -> bool:
         check_inside(self.boundary, path)
@@ -77,9 +46,6 @@ class ConfinedFileIO:
         check_inside(self.boundary, src)
         check_inside(self.boundary, dst)
         return self.inner.rename(src, dst)
-
-    def make_dirs(self, path: str) -> None:
-        self.inner.make_dirs(path)
 
 
 def check_inside(boundary: Boundary, path: str) -> None:

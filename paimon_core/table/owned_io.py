@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 
@@ -29,7 +29,7 @@ _FOLDER_OF_CATALOG: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogOwnedFileIO:
+class CatalogOwnedFileIO(DelegatingFileIO):
     """`FileIO` that refuses with UnsupportedFeature what only the catalog may change.
 
     Refused are the creation, replacement and renaming of snapshots and schemas, the deletion of
@@ -37,19 +37,8 @@ class CatalogOwnedFileIO:
     Deleting an older snapshot is expiry, which clients do in the file system, as in Java.
     """
 
-    inner: FileIO
     root: str
     snapshot_commit: SnapshotCommit
-
-    @property
-    def parallelism(self) -> int:
-        return self.inner.parallelism
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.inner.read_bytes(path)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self.inner.open_input(path)
 
     def open_output(self, path: str) -> pa.NativeFile:
         self._check_made(path)
@@ -66,15 +55,6 @@ class CatalogOwnedFileIO:
     def overwrite(self, path: str, data: bytes) -> None:
         self._check_made(path)
         self.inner.overwrite(path, data)
-
-    def exists(self, path: str) -> bool:
-        return self.inner.exists(path)
-
-    def stat(self, path: str) -> FileStat:
-        return self.inner.stat(path)
-
-    def list_dir(self, path: str) -> list[FileStat]:
-        return self.inner.list_dir(path)
 
     def delete(self, path: str) -> bool:
         inside = self._inside(path)
@@ -98,9 +78,6 @@ class CatalogOwnedFileIO:
             if _FOLDER_OF_CATALOG.fullmatch(inside) or _MADE_BY_CATALOG.fullmatch(inside):
                 raise self._refused("renamed", path)
         return self.inner.rename(src, dst)
-
-    def make_dirs(self, path: str) -> None:
-        self.inner.make_dirs(path)
 
     def _inside(self, path: str) -> str:
         """The path as seen from the table's folder; one outside of it as it is."""

@@ -81,22 +81,27 @@ def test_history_holds_beside_java(
 
 
 @pytest.mark.parametrize(
-    ("a", "b"),
+    ("name", "a", "b"),
     [
-        ("expire_snapshots", "java expire"),
-        ("rollback to a tag", "java write and expire"),
-        ("fast_forward", "java write and expire"),
+        ("changelog", "expire_snapshots", "java expire"),
+        ("changelog", "rollback to a tag", "java write and expire"),
+        ("changelog", "fast_forward", "java write and expire"),
+        ("branch of its own", "fast_forward", "java write and expire"),
     ],
 )
-def test_changelogs_hold_beside_a_procedure_that_deletes_them(
-    a: str, b: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
+def test_versions_hold_beside_the_expiry_of_java(
+    name: str,
+    a: str,
+    b: str,
+    tables: Callable[[str], Pristine],
+    oracle_1_4_2: Oracle,
+    tmp_path: Path,
 ) -> None:
     """Java's procedure deletes the changelogs of the snapshots it expires, whatever options say.
 
     It starts at EARLIEST, also where a fast-forward has put a snapshot below it.
     """
-    of = tables("changelog")
-    run_rounds(of, [(a, b)], oracle_1_4_2, tmp_path)
+    run_rounds(tables(name), [(a, b)], oracle_1_4_2, tmp_path)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -12,11 +12,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.io.confined import ConfinedFileIO
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.delegating import DelegatingFileIO
+from paimon_core.io.file_io import FileIO
 from paimon_core.snapshot.snapshot_commit import CommitAttempt, SnapshotCommit
 from paimon_maintenance.job.changes import Changes
 
@@ -231,87 +232,72 @@ class LedgerSnapshotCommit:
         return made
 
 
-class LedgerFileIO:
+@dataclass(frozen=True, slots=True)
+class LedgerFileIO(DelegatingFileIO):
     """A storage that records its changes in a ledger.
 
     Pickling for executors drops the ledger: executors write only new files, and the driver records
     their deletions.
     """
 
-    def __init__(self, io: FileIO, ledger: Ledger) -> None:
-        self.unrecorded = io
-        self._ledger = ledger
+    ledger: Ledger
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_itself, (self.unrecorded,))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.unrecorded, name)
+        return (_itself, (self.inner,))
 
     @property
-    def parallelism(self) -> int:
-        return self.unrecorded.parallelism
+    def unrecorded(self) -> FileIO:
+        """The storage without the ledger."""
+        return self.inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
     def read_bytes(self, path: str) -> bytes:
-        content = self.unrecorded.read_bytes(path)
-        self._ledger.read(path, content)
+        content = self.inner.read_bytes(path)
+        self.ledger.read(path, content)
         return content
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self.unrecorded.open_input(path)
-
     def open_output(self, path: str) -> pa.NativeFile:
-        self._ledger.fresh(path)
-        return self.unrecorded.open_output(path)
+        self.ledger.fresh(path)
+        return self.inner.open_output(path)
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        self._ledger.fresh(path)
-        self.unrecorded.write_bytes(path, data)
+        self.ledger.fresh(path)
+        self.inner.write_bytes(path, data)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
-        with self._ledger.attempt(path):
-            made = self.unrecorded.create_if_absent(path, data)
+        with self.ledger.attempt(path):
+            made = self.inner.create_if_absent(path, data)
         if made:
-            self._ledger.written(path, data)
+            self.ledger.written(path, data)
         return made
 
     def overwrite(self, path: str, data: bytes) -> None:
-        with self._ledger.attempt(path):
-            self.unrecorded.overwrite(path, data)
-        self._ledger.written(path)
-
-    def exists(self, path: str) -> bool:
-        return self.unrecorded.exists(path)
-
-    def stat(self, path: str) -> FileStat:
-        return self.unrecorded.stat(path)
-
-    def list_dir(self, path: str) -> list[FileStat]:
-        return self.unrecorded.list_dir(path)
+        with self.ledger.attempt(path):
+            self.inner.overwrite(path, data)
+        self.ledger.written(path)
 
     def delete(self, path: str) -> bool:
-        with self._ledger.attempt(path):
-            gone = self.unrecorded.delete(path)
+        with self.ledger.attempt(path):
+            gone = self.inner.delete(path)
         if gone:
-            self._ledger.deleted(path)
+            self.ledger.deleted(path)
         return gone
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
-        with self._ledger.attempt(*((path,) if recursive else ())):
-            gone = self.unrecorded.delete_dir(path, recursive=recursive)
+        with self.ledger.attempt(*((path,) if recursive else ())):
+            gone = self.inner.delete_dir(path, recursive=recursive)
         if gone and recursive:
-            self._ledger.deleted_folder(path)
+            self.ledger.deleted_folder(path)
         return gone
 
     def rename(self, src: str, dst: str) -> bool:
-        with self._ledger.attempt(src, dst):
-            moved = self.unrecorded.rename(src, dst)
+        with self.ledger.attempt(src, dst):
+            moved = self.inner.rename(src, dst)
         if moved:
-            self._ledger.moved(src, dst)
+            self.ledger.moved(src, dst)
         return moved
-
-    def make_dirs(self, path: str) -> None:
-        self.unrecorded.make_dirs(path)
 
 
 def _itself(io: FileIO) -> FileIO:

@@ -287,7 +287,11 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None
         schemas.copy()
         if last is not None:
             _replace_last(removal, last, coming[0], work)
-        _copy_snapshots(table, work, coming, removal, context)
+        if coming and not table.snapshots.exists(coming[0].id - 1):
+            # Java's expiry starts at EARLIEST and would leave the snapshots below it behind.
+            context.fence()
+            table.snapshots.write_earliest_hint(coming[0].id)
+        _add_snapshots(table, work, coming if last is None else coming[1:], removal, context)
     except StalePlan as e:
         schemas.undo()
         reason = undone(removal, e)
@@ -305,18 +309,14 @@ def _replace_last(removal: Removal, last: Snapshot, first: Snapshot, work: FastF
         remove_newest(removal, [last], back_to=first.id, prove=work.newest.prove_alive)
 
 
-def _copy_snapshots(
+def _add_snapshots(
     table: FileStoreTable,
     work: FastForward,
     coming: Sequence[Snapshot],
     removal: Removal,
     context: RunContext,
 ) -> None:
-    """Copy the oldest first.  Afterwards each source must exist, or its files may be deleted."""
-    if coming and not table.snapshots.exists(coming[0].id - 1):
-        # Java's expiry starts at EARLIEST and would leave the snapshots below it behind.
-        context.fence()
-        table.snapshots.write_earliest_hint(coming[0].id)
+    """Add the oldest first.  Afterwards each source must exist, or its files may be deleted."""
     for snapshot in coming:
         removal.add(snapshot)
     newest = work.newest.snapshot.id

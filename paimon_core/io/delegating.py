@@ -1,0 +1,61 @@
+"""The base of stores that check or record some calls and pass on all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_core.io.file_io import FileIO, FileStat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class DelegatingFileIO:
+    """`FileIO` that passes every call on to `inner`; subclasses override what they change."""
+
+    inner: FileIO
+
+    @property
+    def parallelism(self) -> int:
+        return self.inner.parallelism
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.inner.read_bytes(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self.inner.open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self.inner.open_output(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self.inner.write_bytes(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return self.inner.create_if_absent(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self.inner.overwrite(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        return self.inner.stat(path)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        return self.inner.list_dir(path)
+
+    def delete(self, path: str) -> bool:
+        return self.inner.delete(path)
+
+    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
+        return self.inner.delete_dir(path, recursive=recursive)
+
+    def rename(self, src: str, dst: str) -> bool:
+        return self.inner.rename(src, dst)
+
+    def make_dirs(self, path: str) -> None:
+        self.inner.make_dirs(path)
