@@ -26,7 +26,6 @@ from paimon_core.names import is_file_name
 from paimon_core.options import PATH
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 from paimon_core.table.open import open_table_at, split_identifier
 
 log = logging.getLogger(__name__)
@@ -165,12 +164,8 @@ class FileSystemCatalog:
         branch: str | None = None,
         dynamic_options: Mapping[str, str | None] | None = None,
         watch: Watch | None = None,
-        snapshot_commit: SnapshotCommit | None = None,
     ) -> FileStoreTable:
-        """The table under its newest schema; NotFound if there is none.
-
-        `snapshot_commit` is for catalogs that keep their tables in a warehouse folder too.
-        """
+        """The table under its newest schema; NotFound if there is none."""
         io, _ = self._open()
         folder = self.table_path(identifier)
         return open_table_at(
@@ -179,7 +174,6 @@ class FileSystemCatalog:
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            snapshot_commit=snapshot_commit,
         )
 
     def list_partitions(self, identifier: str) -> list[Partition]:

@@ -23,7 +23,7 @@ from paimon_core.catalog.hive_partitions import HivePartitions
 from paimon_core.catalog.hive_thrift import Database as HiveDatabase
 from paimon_core.catalog.hive_thrift import EnvironmentContext, Table
 from paimon_core.catalog.hive_thrift import Partition as HivePartition
-from paimon_core.catalog.lock import LockedCommit, held, lock_enabled
+from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.table_files import TableFiles
@@ -86,6 +86,10 @@ class HiveCatalog:
     def _lock(self, name: tuple[str, str]) -> HiveLock | None:
         on = lock_enabled(self.options, self.metastore)
         return HiveLock(self._client, *name) if on else None
+
+    @property
+    def _file_options(self) -> dict[str, str]:
+        return file_options(self.options, locked=lock_enabled(self.options, self.metastore))
 
     # --- databases ---
 
@@ -253,7 +257,7 @@ class HiveCatalog:
         return self._files_at(self._location(table), f"{table.db_name}.{table.table_name}")
 
     def _files_at(self, location: str, identifier: str) -> TableFiles:
-        io, path = open_file_io(location, self.options)
+        io, path = open_file_io(location, self._file_options)
         return TableFiles(io=io, path=path, identifier=identifier, options=self.options)
 
     def get_table(
@@ -267,15 +271,14 @@ class HiveCatalog:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         found = self._hive_table(identifier)
         name = _name(identifier)
-        lock = self._lock(name)
-        io, root = open_file_io(self._location(found), self.options)
+        watch = under_lock(self._lock(name), watch)
+        io, root = open_file_io(self._location(found), self._file_options)
         return open_table_at(
             io if watch is None else watch(io, root),
             root,
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            snapshot_commit=None if lock is None else LockedCommit(lock),
             partition_registry=HivePartitions(self._client, *name),
         )
 

@@ -14,7 +14,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
 from paimon_core.catalog.jdbc_database import NAME_LENGTH, VALUE_LENGTH, JdbcDatabase
 from paimon_core.catalog.jdbc_lock import JdbcLock
-from paimon_core.catalog.lock import LockedCommit, held, lock_enabled
+from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.shown_properties import shown_properties
@@ -69,7 +69,8 @@ class JdbcCatalog:
 
     @property
     def _files(self) -> FileSystemCatalog:
-        return FileSystemCatalog(self.options["warehouse"], self.options)
+        options = file_options(self.options, locked=self.lock_enabled)
+        return FileSystemCatalog(self.options["warehouse"], options)
 
     @property
     def _key(self) -> str:
@@ -248,13 +249,11 @@ class JdbcCatalog:
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         self._check_exists(identifier)
-        lock = self._lock(identifier)
         return self._files.get_table(
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            watch=watch,
-            snapshot_commit=None if lock is None else LockedCommit(lock),
+            watch=under_lock(self._lock(identifier), watch),
         )
 
     def create_table(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from paimon_core.catalog.catalog import Watch
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.io.conditional_put import COMMIT_BY_RENAME
+from paimon_core.io.delegating import DelegatingFileIO
+from paimon_core.io.file_io import FileIO
 from paimon_core.options import parse_bool
-from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_commit import CommitAttempt
 
 
 class CatalogLock(Protocol):
@@ -44,27 +46,32 @@ def held(lock: CatalogLock | None) -> AbstractContextManager[None]:
     return nullcontext() if lock is None else lock.held()
 
 
+def file_options(options: Mapping[str, str], *, locked: bool) -> dict[str, str]:
+    """The options of the store: under a lock, commits need no store with an exclusive create."""
+    return {COMMIT_BY_RENAME: "true", **options} if locked else dict(options)
+
+
+def under_lock(lock: CatalogLock | None, watch: Watch | None) -> Watch | None:
+    """`watch` of a store whose exclusive creations hold the lock, if there is one."""
+    if lock is None:
+        return watch
+
+    def watched(io: FileIO, folder: str) -> FileIO:
+        locked = LockedFileIO(io, lock)
+        return locked if watch is None else watch(locked, folder)
+
+    return watched
+
+
 @dataclass(frozen=True, slots=True)
-class LockedCommit:
-    """`SnapshotCommit` that creates the snapshot's file while it holds the table's lock."""
+class LockedFileIO(DelegatingFileIO):
+    """`FileIO` that creates snapshots, schemas, tags and branches while it holds the table's lock.
+
+    Java clients hold the lock for snapshots and schemas.
+    """
 
     lock: CatalogLock
 
-    @property
-    def owner(self) -> None:
-        return None
-
-    @property
-    def accepts_partition_statistics(self) -> bool:
-        return False
-
-    def latest(self, branch: str) -> Snapshot | None:
-        raise NotImplementedError(branch)  # asked of owners only
-
-    def commit(
-        self,
-        attempt: CommitAttempt,  # noqa: ARG002 - as every SnapshotCommit
-        create_file: Callable[[], bool],
-    ) -> bool:
+    def create_if_absent(self, path: str, data: bytes) -> bool:
         with self.lock.held():
-            return create_file()
+            return self.inner.create_if_absent(path, data)
