@@ -390,6 +390,26 @@ def test_a_partition_of_another_branch_stays_in_the_metastore(
     assert _run("drop_partition", f"{database}.t", partitions=["dt=x"]).error is None
     assert _specs(java) == [["x"], ["x.done"], ["y"]]
     assert java.rows() == [["+I", 2, "b", "y"]]
+    assert _run("delete_branch", f"{database}.t", branch_name=["side"]).error is None
+    assert _specs(java) == [["y"]]
+
+
+def test_partitions_follow_a_rollback(java: Oracle, database: str) -> None:
+    java.one(
+        "create_table",
+        columns=DATED,
+        partition_keys=["dt"],
+        options={**RETRIES, **PARTITIONED, "bucket": "-1"},
+    )
+    java.one("write", rows=[[1, "a", "x"]])
+    java.one("write", rows=[[2, "b", "y"]])
+    assert _run("drop_partition", f"{database}.t", partitions=["dt=x"]).error is None
+    java.one("write", rows=[[3, "c", "z"]])
+    assert _specs(java) == [["y"], ["z"]]
+    back = _run("rollback", f"{database}.t", snapshot=2)
+    assert back.error is None, back.error
+    assert _specs(java) == [["x"], ["y"]]
+    assert len(java.rows()) == 2
 
 
 def test_partitions_are_marked_as_done(

@@ -17,6 +17,7 @@ from paimon_core.reachability.release import finish_interrupted, journals, relea
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
+from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
@@ -234,6 +235,7 @@ def apply_delete(
             delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
+    synchronise_partitions(table)
     return Committed(details=details)
 
 

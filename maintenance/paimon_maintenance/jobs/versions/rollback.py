@@ -31,6 +31,7 @@ from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
@@ -224,6 +225,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         delete=partial(delete_paths, context=context),
     )
     unbroken_ids(table.snapshots)
+    synchronise_partitions(table)
     return Committed(details={**details, **removed.to_json()})
 
 
