@@ -26,6 +26,7 @@ from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.snapshot.version_management import VersionManagement
 
 
 class BucketMode(Enum):
@@ -43,7 +44,8 @@ class FileStoreTable:
     """One branch of one table.
 
     `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
-    merged in, `partition_registry` the catalog's partitions for other engines if it keeps them.
+    merged in, `partition_registry` the catalog's partitions for other engines if it keeps them,
+    `versions` how the catalog changes the history if it does that itself.
     """
 
     io: FileIO
@@ -59,6 +61,7 @@ class FileStoreTable:
     branches: BranchStore
     consumers: ConsumerStore
     partition_registry: PartitionRegistry | None = field(default=None, compare=False, repr=False)
+    versions: VersionManagement | None = field(default=None, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 

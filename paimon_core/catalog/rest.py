@@ -23,6 +23,7 @@ from paimon_core.catalog.rest_json import (
     partition_of,
     schema_json,
 )
+from paimon_core.catalog.rest_versions import RestVersions
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.ddl.create import normalized
@@ -224,6 +225,7 @@ class RestCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             snapshot_commit=None if external else commit,
+            versions=None if external else RestVersions(self.client, identifier, branch),
         )
 
     def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
@@ -316,44 +318,6 @@ class RestCatalog:
         except UnsupportedFeature:
             return partitions_of_files(self.get_table(identifier))
         return [partition_of(parts) for parts in found]
-
-    # --- versions ---
-
-    def rollback_to(
-        self, identifier: str, *, snapshot: int | None = None, tag: str | None = None
-    ) -> None:
-        """Roll the table back to a snapshot or a tag; the server removes what came after."""
-        if (snapshot is None) == (tag is None):
-            raise InvalidArgument("a rollback needs a snapshot or a tag")
-        instant: dict[str, object] = (
-            {"type": "snapshot", "snapshotId": snapshot}
-            if tag is None
-            else {"type": "tag", "tagName": tag}
-        )
-        self.client.post(self._path(identifier, "rollback"), {"instant": instant})
-
-    def list_branches(self, identifier: str) -> list[str]:
-        """The names of all branches besides main, sorted."""
-        answer = self.client.get(self._path(identifier, "branches"))
-        return sorted(answer.get("branches") or [])
-
-    def create_branch(self, identifier: str, branch: str, *, tag: str | None = None) -> None:
-        """Create a branch: empty, or at the snapshot of a tag."""
-        body = {"branch": branch, "fromTag": tag}
-        self.client.post(self._path(identifier, "branches"), body)
-
-    def drop_branch(self, identifier: str, branch: str) -> None:
-        """Delete the branch; NotFound if there is none."""
-        self.client.delete(self._path(identifier, "branches", branch))
-
-    def rename_branch(self, identifier: str, branch: str, new_branch: str) -> None:
-        """Give the branch another name."""
-        body = {"toBranch": new_branch}
-        self.client.post(self._path(identifier, "branches", branch, "rename"), body)
-
-    def fast_forward(self, identifier: str, branch: str) -> None:
-        """Replace the newer part of main by the branch."""
-        self.client.post(self._path(identifier, "branches", branch, "forward"), {})
 
 
 def _type(response: Mapping[str, Any]) -> str:

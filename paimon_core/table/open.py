@@ -26,6 +26,7 @@ from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.snapshot.version_management import VersionManagement
 from paimon_core.table.owned_io import CatalogOwnedFileIO
 from paimon_core.types.data_types import TypeRoot
 
@@ -74,11 +75,13 @@ def open_table_at(
     dynamic_options: Mapping[str, str | None] | None = None,
     snapshot_commit: SnapshotCommit | None = None,
     partition_registry: PartitionRegistry | None = None,
+    versions: VersionManagement | None = None,
 ) -> FileStoreTable:
     """The table whose folder is `root`; errors as in `open_table`.
 
     `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one;
-    `partition_registry` its partitions for other engines, if it keeps them.
+    `partition_registry` its partitions for other engines, if it keeps them; `versions` its part in
+    changes of the history.
     """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
@@ -111,6 +114,7 @@ def open_table_at(
         branches=BranchStore(io, paths, name),
         consumers=ConsumerStore(io, paths, name),
         partition_registry=partition_registry,
+        versions=versions,
         dynamic_options=dict(dynamic_options or {}),
     )
     return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))

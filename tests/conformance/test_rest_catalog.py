@@ -26,6 +26,7 @@ from paimon_core.errors import (
     NotFound,
     SchemaError,
     StorageAccessDenied,
+    StorageError,
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
@@ -268,20 +269,24 @@ def test_branches_and_rollback_go_through_the_server(
     for i in range(3):
         append(table, [i])
     java.one("create_tag", name="two", snapshot=2)
-    ours.create_branch(name, "b", tag="two")
-    assert ours.list_branches(name) == ["b"]
+    versions = table.versions
+    assert versions is not None
+    versions.create_branch("b", tag="two")
+    assert table.branches.names() == ["b"]
     assert ours.list_tables(database) == ["t"]
     branch = ours.get_table(name, branch="b")
     assert branch.snapshots.latest_id() == 2
     assert append(branch, [10]) == 3
     assert [r[1] for r in java.rows(branch="b")] == [0, 1, 10]
     assert [r[1] for r in java.rows()] == [0, 1, 2]
-    ours.rollback_to(name, snapshot=2)
+    with pytest.raises(StorageError):
+        versions.rollback_to(1, base=2)
+    versions.rollback_to(2, base=3)
     assert table.snapshots.latest_id() == 2
     assert append(table, [20]) == 3
-    ours.rollback_to(name, tag="two")
+    versions.rollback_to(2, tag="two", base=3)
     assert [r[1] for r in java.rows()] == [0, 1]
-    ours.drop_branch(name, "b")
+    versions.drop_branch("b")
     assert java.one("branches")["branches"] == []
 
 
