@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from paimon_core.catalog.hive_client import HiveClient
@@ -25,6 +26,8 @@ from paimon_core.catalog.hive_thrift import (
     LockId,
     LockRequest,
     LockResponse,
+    ShowLocksRequest,
+    ShowLocksResponse,
 )
 from paimon_core.errors import CatalogLocked, PaimonError
 from paimon_core.options import parse_duration_millis
@@ -79,11 +82,28 @@ class HiveLock:
         if response.state != LOCK_ACQUIRED:
             raise CatalogLocked(
                 f"the lock of table {self.database}.{self.table} in the Hive metastore was held by "
-                f"another client for {_millis_since(started) / 1000:.0f} s; nothing was changed",
+                f"{self._holder()} for {_millis_since(started) / 1000:.0f} s; nothing was changed",
                 table=f"{self.database}.{self.table}",
-                next_step="run again; SHOW LOCKS in Hive names the holder",
+                next_step="run again when the holder has ended; if it died, the metastore's "
+                "housekeeper releases the lock after hive.txn.timeout",
             )
         return lock_id
+
+    def _holder(self) -> str:
+        """Who holds the lock, as far as the metastore says so."""
+        request = ShowLocksRequest(db_name=self.database, table_name=self.table)
+        try:
+            shown: ShowLocksResponse = self.client.call("show_locks", request)
+        except PaimonError:
+            return "another client"
+        found = [lock for lock in shown.locks or () if lock.state == LOCK_ACQUIRED]
+        if not found:
+            return "another client"
+        lock = found[0]
+        since = datetime.fromtimestamp((lock.acquired_at or 0) // 1000, UTC)
+        return (
+            f"{lock.user}@{lock.host_name} (lock {lock.lock_id}, since {since:%Y-%m-%dT%H:%M:%SZ})"
+        )
 
     def _release(self, lock_id: int) -> None:
         try:

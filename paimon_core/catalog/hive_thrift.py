@@ -149,6 +149,26 @@ class LockResponse(Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLocksRequest(Struct):
+    db_name: str | None = thrift(1, TEXT)
+    table_name: str | None = thrift(2, TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownLock(Struct):
+    lock_id: int | None = thrift(1, I64)
+    state: int | None = thrift(5, I32)
+    acquired_at: int | None = thrift(9, I64)
+    user: str | None = thrift(10, TEXT)
+    host_name: str | None = thrift(11, TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLocksResponse(Struct):
+    locks: tuple[ShownLock, ...] | None = thrift(1, ListOf(StructOf(ShownLock)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HiveFailure(Struct):
     """Any of Hive's exceptions: all have one field."""
 
@@ -221,6 +241,7 @@ CALLS: Final[Mapping[str, Call]] = {
     "check_lock": Call(
         (StructOf(LockId),), StructOf(LockResponse), _failures(*_NO_LOCK), reads=True
     ),
+    "show_locks": Call((StructOf(ShowLocksRequest),), StructOf(ShowLocksResponse), reads=True),
     "unlock": Call((StructOf(LockId),), None, _failures("NoSuchLockException", "TxnOpenException")),
 }
 """Arguments are numbered from 1 in their order; `reads` calls can be repeated."""
