@@ -83,6 +83,16 @@ def system_environment(
     )
 
 
+def local_clock(millis: int, env: Environment) -> int:
+    """Return the wall clock of the configured zone at an instant, as milliseconds as if in UTC."""
+    if env.local_at is not None:
+        try:
+            return env.local_at(millis)
+        except (OverflowError, ValueError, OSError):
+            pass  # beyond the years that zones are known for
+    return millis + round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+
+
 def machine_zone() -> tzinfo:
     """The zone of this machine: $TZ, else what /etc/localtime is; at the least, its offset now."""
     name = os.environ.get("TZ", "").removeprefix(":") or str(_LOCAL_TIME.resolve())

@@ -7,7 +7,7 @@ that are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
@@ -20,6 +20,7 @@ from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
+    DATA_EVOLUTION_ENABLED,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
@@ -56,6 +57,11 @@ _REFUSED_TO_READ = (
 )
 """Boolean options of features that change what a read returns."""
 
+_REFUSED_TO_QUERY = ("query-auth.enabled",)
+"""Boolean options that decide which rows and columns a user may see (Java: `TableQueryAuth`)."""
+
+_REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
+
 _TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
@@ -88,8 +94,10 @@ def _types(data_type: DataType) -> Iterator[TypeRoot]:
             return
 
 
-def unreadable_features(table: FileStoreTable) -> Iterator[str]:
-    """Yield the names of the features in use that prevent correct reading."""
+def unreadable_features(
+    table: FileStoreTable, columns: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield the names of the features in use that prevent correct reading of these columns."""
     options = table.options
     for key in _REFUSED_TO_READ:
         if options.flag(key):
@@ -98,13 +106,24 @@ def unreadable_features(table: FileStoreTable) -> Iterator[str]:
         yield "data-file.external-paths (on another store than the table)"
     if options.get("type", "table").lower() not in _TABLE_TYPES:
         yield f"type={options['type']}"
-    for root in sorted(set(_types(table.schema.row_type)) & _UNKNOWN_TYPES):
+    fields = table.schema.fields
+    read = RowType(fields=tuple(f for f in fields if columns is None or f.name in columns))
+    for root in sorted(set(_types(read)) & _UNKNOWN_TYPES):
         yield f"data type {root}"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
             yield f"sequence.field={name} (no such column)"
+
+
+def _unqueryable_features(
+    table: FileStoreTable, columns: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield the features in use that prevent showing rows; jobs may still rewrite them."""
+    yield from unreadable_features(table, columns)
+    yield from (key for key in _REFUSED_TO_QUERY if table.options.flag(key))
+    yield from (key for key in _REFUSED_TO_QUERY_IF_SET if table.options.get(key, "").strip())
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
@@ -129,8 +148,8 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} (the job for it is sort_compact)"
-    if options.value(ROW_TRACKING_ENABLED):
-        yield "row-tracking.enabled"
+    if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
+        yield "row-tracking.enabled with a primary key"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
@@ -211,16 +230,36 @@ def _refuse(
 
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
-    _refuse(table, unreadable_features(table), "read")
+    _refuse(table, _unqueryable_features(table), "read")
+
+
+def check_rows_readable(
+    table: FileStoreTable, snapshot: Snapshot, columns: Collection[str] | None = None
+) -> None:
+    """Raise UnsupportedFeature naming what prevents reading these columns of a whole snapshot.
+
+    Unlike changes, whole snapshots of tables with data evolution can be read.
+    """
+    found = _unqueryable_features(table, columns)
+    _refuse(table, (f for f in found if f != DATA_EVOLUTION_ENABLED.key), "read")
+    check_snapshot_readable(table, snapshot)
 
 
 def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
-    """Raise UnsupportedFeature for an unknown index type that the snapshot uses.
+    """Raise UnsupportedFeature for an unknown index type that the snapshot needs for its rows.
 
     The snapshot decides, not the options: a table may disable deletion vectors and still have some.
+    Global indexes and those of primary keys only help to find rows, so reading does without them.
     """
-    found = {e.index_file.index_type for e in table.index_entries(snapshot)}
+    needed = (e.index_file for e in table.index_entries(snapshot))
+    found = {file.index_type for file in needed if file.global_index is None}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "read")
+
+
+def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Raise UnsupportedFeature for index files that would not fit rewritten data files."""
+    found = {e.index_file.index_type for e in table.index_entries(snapshot)}
+    _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "rewritten")
 
 
 def check_writable(table: FileStoreTable) -> None:

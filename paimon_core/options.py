@@ -251,6 +251,13 @@ def _optional_size(text: str) -> int | None:
     return parse_memory_size(text)
 
 
+def _above_zero(text: str) -> int:
+    number = parse_int(text)
+    if number <= 0:
+        raise ValueError("it must be above 0")
+    return number
+
+
 def _optional_duration(text: str) -> int | None:
     return parse_duration_millis(text)
 
@@ -366,6 +373,9 @@ PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP: Final[Option[tuple[str, ...]]] =
     "partial-update.remove-record-on-sequence-group", _names, ()
 )
 ROWKIND_FIELD: Final = Option("rowkind.field", _optional_text, None)
+FULL_COMPACTION_DELTA_COMMITS: Final[Option[int | None]] = Option(
+    "full-compaction.delta-commits", _above_zero, None
+)
 CHANGELOG_PRODUCER: Final = Option("changelog-producer", _lower, "none")
 CHANGELOG_ROW_DEDUPLICATE: Final = Option("changelog-producer.row-deduplicate", parse_bool, False)
 CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS: Final[Option[tuple[str, ...]]] = Option(
@@ -416,6 +426,7 @@ COMMIT_MIN_RETRY_WAIT: Final = Option("commit.min-retry-wait", parse_duration_mi
 COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_millis, 10_000)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse_bool, True)
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
+DATA_EVOLUTION_ENABLED: Final = Option("data-evolution.enabled", parse_bool, default=False)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
 DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", parse_int, 2_000_000)
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
@@ -431,6 +442,7 @@ WRITE_MAX_WRITERS_TO_SPILL: Final = Option("write-max-writers-to-spill", parse_i
 # --- retention ----------------------------------------------------------------------------------
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option("snapshot.num-retained.min", parse_int, 10)
 SNAPSHOT_NUM_RETAINED_MAX: Final = Option("snapshot.num-retained.max", parse_int, 2**31 - 1)
+SNAPSHOT_EXPIRE_EXECUTION_MODE: Final = Option("snapshot.expire.execution-mode", _lower, "sync")
 SNAPSHOT_TIME_RETAINED: Final = Option("snapshot.time-retained", parse_duration_millis, 3_600_000)
 SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", parse_int, 50)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES: Final = Option(
@@ -459,6 +471,12 @@ SINK_WATERMARK_TIME_ZONE: Final = Option("sink.watermark-time-zone", str, "UTC")
 PARTITION_EXPIRATION_TIME: Final = Option("partition.expiration-time", _optional_duration, None)
 PARTITION_EXPIRATION_STRATEGY: Final = Option(
     "partition.expiration-strategy", _lower, "values-time"
+)
+PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option(
+    "partition.expiration-check-interval", parse_duration_millis, 3_600_000
+)
+END_INPUT_CHECK_PARTITION_EXPIRE: Final = Option(
+    "end-input.check-partition-expire", parse_bool, False
 )
 PARTITION_EXPIRATION_MAX_NUM: Final = Option("partition.expiration-max-num", parse_int, 100)
 PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(

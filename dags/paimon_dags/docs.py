@@ -61,7 +61,9 @@ DB.TABLE` prints what applies to a table. To run with other arguments, trigger `
 
 def _tasks(job: Job, settings: Settings) -> str:
     text = _SPARK_TASKS if job.rewrites else _TASKS
-    return text.format(connection=settings.spark_connection)
+    return text.format(
+        connection=settings.spark_connection, threshold=settings.spark_threshold or "256 mb"
+    )
 
 
 def _fails(job: Job, settings: Settings) -> str:
@@ -89,9 +91,10 @@ _TASKS = """\
 something to do; it rewrites no data. `report` sums up: see its *Rendered Templates*, or its log."""
 
 _SPARK_TASKS = """\
-`plan` reads metadata and packs tables into batches. `in_process` runs the job on tables that need no
-data rewritten. `on_spark` is one Spark application per batch (connection `{connection}`), labelled
-with its tables. `report` sums up: see its *Rendered Templates*, or its log."""
+`plan` reads metadata and chooses the engine of each table. `in_process` runs the job in the worker, on
+tables with nothing to rewrite, or with less than `spark_threshold` ({threshold}). `on_spark` is one Spark
+application per batch of the others (connection `{connection}`), labelled with its tables and the reason.
+`report` sums up: see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
 **When it fails.** `report` names each table that failed, why, and what had changed in it before; the

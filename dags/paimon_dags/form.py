@@ -12,10 +12,12 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 
 from paimon_airflow.batches import SIZE_PATTERN
+from paimon_airflow.job_request import ENGINE
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.arguments import Argument
 from paimon_maintenance.job.arguments import Kind as ArgumentKind
+from paimon_maintenance.job.engine_choice import EngineName
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.policy.model import Policy
 
@@ -150,8 +152,13 @@ def _open_with(param: Param, value: object, *, where: str) -> None:
 
 def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:
     """The DAG's defaults that the policy may override, which therefore are not in the form."""
-    names = {"max_rewrite", *(a.name for a in job.arguments)}
+    names = {"max_rewrite", *ENGINE, *(a.name for a in job.arguments)}
     return {name: value for name, value in defaults.items() if name in names}
+
+
+def engine_defaults(settings: Settings) -> dict[str, object]:
+    """What the settings say on where the work runs, which the policy may override."""
+    return {n: value for n in ENGINE if (value := getattr(settings, n)) is not None}
 
 
 def _param(
@@ -326,6 +333,7 @@ def _limits(job: Job, settings: Settings) -> dict[str, Param]:
             section=LIMITS,
         ),
         "force": force,
+        **_engine(settings),
         "batch_size": _param(
             "Batch size",
             "How much one Spark application reads at most, for instance 20 gb. A larger table gets "
@@ -333,5 +341,32 @@ def _limits(job: Job, settings: Settings) -> dict[str, Param]:
             {"type": "string", "pattern": SIZE_PATTERN},
             settings.batch_size,
             LIMITS,
+        ),
+    }
+
+
+def _engine(settings: Settings) -> dict[str, Param]:
+    """Where the work runs; the params open empty, so that only what somebody typed beats the policy."""
+    below = engine_defaults(settings)
+    choices = {
+        "type": ["string", "null"],
+        "enum": [None, *map(str, EngineName)],
+        "values_display": {"null": f"as the policy says, else {below.get('engine', 'auto')}"},
+    }
+    return {
+        "engine": _param(
+            "Engine",
+            "Where data is rewritten: local (in the worker), spark, or auto, which takes Spark for tables "
+            "with much to rewrite.",
+            choices,
+            section=LIMITS,
+        ),
+        "spark_threshold": _param(
+            "Spark threshold",
+            "With the engine auto, tables with less than this to rewrite run in the worker, the others on "
+            "Spark, for instance 512 mb; 0 means all on Spark. Empty: as the policy says, else "
+            f"{below.get('spark_threshold', '256 mb')}.",
+            _SIZE,
+            section=LIMITS,
         ),
     }

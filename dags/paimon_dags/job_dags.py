@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG
 
 from paimon_airflow.batches import parse_size
+from paimon_airflow.job_request import ENGINE
 from paimon_airflow.task_groups import caretaker_job
 from paimon_dags.docs import job_docs
-from paimon_dags.form import Form, below_policy, job_form, policy_form
+from paimon_dags.form import Form, below_policy, engine_defaults, job_form, policy_form
 from paimon_dags.pages import BY_HAND, Page, all_pages
 from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.job import Job
@@ -138,7 +139,7 @@ def _dag(
             # Not the worker's CARETAKER_POLICY: the form shows what this policy says.
             policy=settings.policy or "",
             schedule=policy_schedule,
-            defaults=defaults,
+            defaults={**engine_defaults(settings), **(defaults or {})},
             timezone=settings.timezone,
             storage=settings.storage,
             storage_connection=settings.storage_connection,
@@ -171,8 +172,12 @@ def _slug(schedule: str) -> str:
 
 def _check_defaults(job: Job, defaults: Mapping[str, object]) -> None:
     """SettingsError for a default that the job cannot read."""
+    from paimon_maintenance.policy.engine_of_config import engine_from  # noqa: PLC0415 - fast parsing
+
     try:
-        job.read_arguments({k: v for k, v in defaults.items() if k != "max_rewrite"})
+        others = {"max_rewrite", *ENGINE}
+        job.read_arguments({k: v for k, v in defaults.items() if k not in others})
+        engine_from(defaults.get("engine"), defaults.get("spark_threshold"), "engine")
         if "max_rewrite" in defaults:
             parse_size(str(defaults["max_rewrite"]))
     except ValueError as e:  # InvalidArgument is one

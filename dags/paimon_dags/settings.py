@@ -6,6 +6,8 @@ is reviewed like any other::
     [caretaker]
     warehouse = "s3://lake/warehouse"    # default: the environment's CARETAKER_WAREHOUSE
     spark_connection = "spark_default"
+    engine = "auto"                      # or "local", "spark"; the form and the policy override it
+    spark_threshold = "256 mb"           # auto: Spark for tables with this much to rewrite; 0: for all
     batch_size = "20 gb"                 # bytes to read that one Spark application gets at most
     batch_tables = 50
     parallel_batches = 4                 # Spark applications at the same time, for each DAG
@@ -47,7 +49,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from paimon_airflow.batches import parse_size
-from paimon_maintenance.storage.catalogs import CONFIG_VARIABLE, catalogs_from
+from paimon_maintenance.storage.catalogs import catalogs_from
+from paimon_maintenance.storage.config_file import CONFIG_VARIABLE
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
@@ -80,6 +83,8 @@ class Settings:
     warehouse: str | None = None
     policy: str | None = None
     spark_connection: str = "spark_default"
+    engine: str | None = None
+    spark_threshold: str | None = None
     batch_size: str = "20 gb"
     batch_tables: int = 50
     parallel_batches: int = 4
@@ -124,6 +129,8 @@ def settings_from(
     _known(raw, {"caretaker", "catalogs", "storage", "spark_conf", "submit", "jobs"}, where)
     _check_catalogs(raw, where)
     common = dict(_table(raw, "caretaker", where))
+    if isinstance(common.get("spark_threshold"), int):
+        common["spark_threshold"] = str(common["spark_threshold"])
     own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
     _known(common, own, f"{where}: [caretaker]")
     _typed(common, Settings(), f"{where}: [caretaker]")
@@ -141,6 +148,7 @@ def settings_from(
     )
     for name in ("storage", "spark_conf", "submit"):
         _refuse_secrets(getattr(settings, name), f"{where}: [{name}]")
+    _check_engine(settings, where)
     try:
         parse_size(settings.batch_size)
     except ValueError as e:
@@ -151,6 +159,16 @@ def settings_from(
             message = f"{where}: [caretaker] {name} must be 1 or more"
             raise SettingsError(message)
     return settings
+
+
+def _check_engine(settings: Settings, where: str) -> None:
+    from paimon_core.errors import InvalidArgument
+    from paimon_maintenance.policy.engine_of_config import engine_from  # noqa: PLC0415 - fast parsing
+
+    try:
+        engine_from(settings.engine, settings.spark_threshold, f"{where}: [caretaker]")
+    except InvalidArgument as e:
+        raise SettingsError(str(e)) from e
 
 
 def _check_catalogs(raw: Mapping[str, object], where: str) -> None:

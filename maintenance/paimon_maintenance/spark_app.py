@@ -13,7 +13,8 @@ run requests (`paimon_maintenance.run.request.RunRequest`)::
       "storage": {"s3.endpoint": "..."}, "guards": {"max_rewrite": "10 gb"}},
      {"job": "compact", "warehouse": "s3://lake", "table": "db.b"}]
 
-A table that fails does not stop the others.  The report on a table is `DB.TABLE.json`
+Several tables run at the same time (`paimon_maintenance.run.many`); one that fails does not stop the
+others.  The report on a table is `DB.TABLE.json`
 (`DB.TABLE.N.json` for its Nth run in one batch, from the second on), written with the options of
 its request's "storage".  Its shape is that of `caretaker run --json` (docs/cli.md), and so is the
 exit code, over all tables.
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from paimon_maintenance.run.runner import RunServices
 
 logger = logging.getLogger("paimon_maintenance.spark_app")
+
+_TABLES_AT_ONCE = 32
+"""Tables that wait for Spark or for the store, not for this process; small ones share Spark jobs."""
 
 Batch = Sequence[Mapping[str, object]]
 
@@ -125,28 +129,42 @@ def run_batch(
 ) -> ExitCode:
     """Run the whole batch and return the exit code over its tables."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - needs the path
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
-    from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.run.many import run_tables  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - needs the path
 
-    env = system_environment(timezone)
-    codes = []
-    written: Counter[str] = Counter()
-    engine = SparkEngine(master=master)
-    services = RunServices(engine=engine, env=env, check_supervised=check_supervised)
+    codes: list[ExitCode] = []
+    spark = SparkEngine(master=master, combiner=Combiner())
+    services = RunServices(
+        engine=spark,
+        spark=spark,
+        env=system_environment(timezone),
+        check_supervised=check_supervised,
+    )
+    seen: Counter[str] = Counter()
+    numbers: dict[int, int] = {}
+    requests: list[RunRequest] = []
+
+    def done(report: Report, number: int, storage: Mapping[str, str]) -> None:
+        _write(results, report, number, storage)
+        codes.append(report.exit_code)
+        logger.info("%s", "\n".join(report.lines()))
+
     try:
         for parts in batch:
+            table = str(parts.get("table"))
+            seen[table] += 1
             request = _request(parts)
             if isinstance(request, Exception):
-                report = _refused(parts, request, services)
+                done(_refused(parts, request, services), seen[table], _storage(parts))
             else:
-                engine.parallelism = cast("int | None", request.arguments.get("parallelism"))
-                report = run_table(request, services)
-            written[report.table] += 1
-            _write(results, report, written[report.table], _storage(parts))
-            codes.append(report.exit_code)
-            logger.info("%s", "\n".join(report.lines()))
+                numbers[id(request)] = seen[table]
+                requests.append(request)
+        for request, report in run_tables(requests, services, at_once=_TABLES_AT_ONCE):
+            done(report, numbers[id(request)], request.file_io_options or {})
     finally:
-        engine.close()
+        spark.close()
     return combined(codes)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
-from paimon_core.catalog.table_files import TableFiles
+from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
@@ -198,7 +198,7 @@ class FileSystemCatalog:
 
         Whether the database exists is not looked at.  Errors as in `create_table`.
         """
-        path = schema.options.value(PATH)
+        path = schema.options.value(PATH) or self.options.get(f"{TABLE_DEFAULT}{PATH.key}")
         files = self.table_files(identifier)
         if path is not None and files.schemas().latest() is None:
             raise SchemaError(

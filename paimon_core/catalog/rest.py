@@ -249,6 +249,7 @@ class RestCatalog:
             self._create_external(identifier, schema, path, if_not_exists=if_not_exists)
             return
         defaults = Options(self.options).matching(TABLE_DEFAULT)
+        defaults.pop(PATH.key, None)
         schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
         validate_schema(schema)
         self._post_table(identifier, schema, if_not_exists=if_not_exists)

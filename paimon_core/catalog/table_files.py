@@ -66,6 +66,7 @@ class TableFiles:
             return self._taken_up(latest, schema) if external else None
         with self._named():
             defaults = Options(self.options).matching(TABLE_DEFAULT)
+            defaults.pop(PATH.key, None)
             wanted = replace(schema, options=Options({**defaults, **schema.options}))
             first = normalized(wanted)
             self._check_options(first.options)

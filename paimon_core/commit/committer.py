@@ -25,7 +25,8 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.registered_partitions import add_partitions
-from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.request import CommitRequest, Origin
+from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
 from paimon_core.errors import (
@@ -91,6 +92,7 @@ def commit(
                     watermark=watermark,
                     properties=properties,
                     check=deletes or check_append,
+                    origin=Origin.ROWS,
                 ),
                 env=env,
             )
@@ -184,7 +186,7 @@ def _commit_changes(
                 doubt = None  # the id is taken by another commit
             changes = provide(latest)
             if latest is not None and request.check:
-                _check(table, latest, changes, request, sort_key)
+                changes = _checked(table, latest, changes, request, sort_key)
             snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
         except (CommitConflict, CommitStateUnknown):
             raise
@@ -267,13 +269,14 @@ class _Doubt:
             raise self.error(table, request, attempt, f"snapshot {base.id}, its base, was removed")
 
 
-def _check(
+def _checked(
     table: FileStoreTable,
     latest: Snapshot,
     changes: Changes,
     request: CommitRequest,
     sort_key: SortKey | None,
-) -> None:
+) -> Changes:
+    """Return the changes with the unknown fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
     base = scan_files(table, latest, partitions=partitions) if partitions else []
     check_conflicts(
@@ -294,6 +297,7 @@ def _check(
             changes=changes,
             bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
         )
+    return with_unknown_fields(changes, base, request, table=table.name, latest=latest)
 
 
 def _find_own(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_core.commit.unknown_metadata import check_index_replacement
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.hash_index import HASH_INDEX
@@ -24,12 +25,14 @@ def combine_index_files(
     silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
     CommitConflict is raised if such a file no longer exists, or if there is an unexpected file.
     Bucket-unaware tables hold deletion vectors by file name, with at most one vector per data file.
-    Raises UnsupportedFeature for changes to an unknown index type.
+    Raises UnsupportedFeature for changes to an unknown index type, and for a new index file in place
+    of one whose entry has unknown fields.
     """
     for entry in changes:
         if entry.index_file.index_type not in _KNOWN:
             raise UnsupportedFeature(f"index type {entry.index_file.index_type}")
     live = {e.index_file.file_name: e for e in previous}
+    check_index_replacement(live, changes)
     for entry in changes:
         name = entry.index_file.file_name
         if entry.kind is FileKind.DELETE and live.pop(name, None) is None:

@@ -7,18 +7,25 @@ when there are many of them or they hold many deletions:
   deletion is read and applied, and the affected manifests are rewritten;
 - *minor* otherwise: adjacent manifests are merged up to the target size; the rest at the end is
   merged only if it has many manifests.
+
+A manifest whose entry in the list has fields of newer versions is never merged, because what they
+mean for another manifest is unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.merge_entries import merge_entries
+from paimon_core.manifest.unknown_fields import valued
 from paimon_core.options import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 
+_FULL_SIZE_OF_ALL: Final = 1
 Read = Callable[[ManifestFileMeta], Iterable[ManifestEntry]]
 Write = Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
 MayHold = Callable[[frozenset[bytes]], Callable[[ManifestFileMeta], bool]]
@@ -39,8 +46,23 @@ def with_full_merge(table: FileStoreTable) -> FileStoreTable:
     A commit that adds a file again needs this: Java first collects the deletions of all manifests,
     regardless of order, and would treat the file as deleted (`AbstractFileStoreScan`).
     """
-    eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"}
+    size = f"{_FULL_SIZE_OF_ALL} b"
+    eager = {MANIFEST_MERGE_MIN_COUNT.key: "1", MANIFEST_FULL_COMPACTION_SIZE.key: size}
     return replace(table, schema=table.schema.with_options(eager))
+
+
+def check_mergeable(manifests: Iterable[ManifestFileMeta]) -> None:
+    """Raise UnsupportedFeature for a manifest with fields that this version does not know."""
+    for manifest in manifests:
+        names = valued(manifest.unknown)
+        if names:
+            raise UnsupportedFeature(
+                f"metadata field {names[0]}",
+                f"manifest {manifest.file_name} cannot be merged with others: its entry in the "
+                f"manifest list has {', '.join(names)}, which this version does not know",
+                file=manifest.file_name,
+                next_step="compact the manifests with the version of Paimon that wrote them",
+            )
 
 
 def merge_manifests(
@@ -55,8 +77,14 @@ def merge_manifests(
 
     `may_hold` returns a test for whether a manifest's partition range may hold any of the given
     partitions.  Nothing is cleaned up here when `read` or `write` raises: `write` records what it
-    wrote for its caller.
+    wrote for its caller.  Raises UnsupportedFeature if all manifests must be merged
+    (`with_full_merge`) and one has unknown fields.
     """
+    if any(valued(m.unknown) for m in manifests):
+        if thresholds.full_size <= _FULL_SIZE_OF_ALL:
+            check_mergeable(manifests)
+        # A full merge applies every deletion, but cannot do so to a manifest that stays.
+        return _minor(manifests, thresholds, read, write)
     full = _full(manifests, thresholds, read, write, may_hold)
     return full if full is not None else _minor(manifests, thresholds, read, write)
 
@@ -83,6 +111,12 @@ def _minor(
     candidates: list[ManifestFileMeta] = []
     size = 0
     for manifest in manifests:
+        if valued(manifest.unknown):
+            if candidates:
+                merge(candidates)
+            result.append(manifest)
+            candidates, size = [], 0
+            continue
         size += manifest.file_size
         candidates.append(manifest)
         if size >= thresholds.target_size:

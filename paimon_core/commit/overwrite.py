@@ -14,7 +14,7 @@ from itertools import pairwise
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import Changes, append_changes
 from paimon_core.commit.message import CommitMessage
-from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
@@ -158,6 +158,7 @@ def replace_partitions(
             identifier=identifier,
             watermark=watermark,
             properties=properties,
+            origin=Origin.REPLACEMENT if files else Origin.MAINTENANCE,
         ),
         env=env,
     )

@@ -17,10 +17,11 @@ from paimon_core.commit.manifest_changes import Changes
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
+from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.io.file_io import delete_abandoned
+from paimon_core.io.file_io import delete_abandoned, map_parallel
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import write_manifests
@@ -96,6 +97,8 @@ def _prepare(
     if schema is None:
         raise CorruptTable(f"table {table.name} has no schema file", table=table.name)
 
+    extra = next_extra(latest, request, new_uuid=env.new_uuid, table=table.name)
+
     def write(entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         metas = write_manifests(
             table.io,
@@ -129,19 +132,23 @@ def _prepare(
         write=write,
         may_hold=partial(may_hold, table),
     )
-    base_list = write_list(base)
     snapshot_id = 1 if latest is None else latest.id + 1
     files: Sequence[ManifestEntry] = changes.files
     next_row_id = (latest.next_row_id or 0) if latest is not None else 0
     tracks_rows = table.options.value(ROW_TRACKING_ENABLED)
     if tracks_rows:
         files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
-    # Row ids depend on the snapshot that an attempt builds on.
-    if prepared.changes is not changes or tracks_rows:
-        prepared.delta = write(files)
-        prepared.changelog = write(changes.changelog)
-        prepared.changes = changes
-    delta_list = write_list(prepared.delta)
+
+    def write_delta() -> tuple[str, int]:
+        # Row ids depend on the snapshot that an attempt builds on.
+        if prepared.changes is not changes or tracks_rows:
+            prepared.delta = write(files)
+            prepared.changelog = write(changes.changelog)
+            prepared.changes = changes
+        return write_list(prepared.delta)
+
+    parts = (lambda: write_list(base), write_delta)
+    base_list, delta_list = map_parallel(table.io, lambda part: part(), parts)
     changelog_list = write_list(prepared.changelog) if changes.changelog else (None, None)
     delta_rows = sum(
         e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in changes.files
@@ -173,8 +180,7 @@ def _prepare(
         statistics=request.statistics or _carried_statistics(table, latest, schema.id),
         properties=dict(request.properties) if request.properties else None,
         next_row_id=next_row_id,
-        # The newest snapshot shows which Java version writes the table (java-rules N1).
-        extra={"uuid": env.new_uuid()} if latest is not None and latest.written_by_2_0 else {},
+        extra=extra,
     )
 
 

@@ -1,7 +1,7 @@
 """Adds the partitions of a commit to the catalog (Java: `metastore/AddPartitionCommitCallback`).
 
 A partition is added after the commit that fills it, and dropped before the commit that empties it
-(`table/registered_partitions`): whatever interrupts the two, a repetition completes them.
+(`retention/registered_partitions`): whatever interrupts the two, a repetition completes them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+
+
+class Origin(StrEnum):
+    """Whose changes a commit makes: those of a job, or rows of a writer.
+
+    `ROWS` may rewrite files (an update), `REPLACEMENT` replaces whole partitions.
+    """
+
+    MAINTENANCE = "maintenance"
+    ROWS = "rows"
+    REPLACEMENT = "replacement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +36,4 @@ class CommitRequest:
     statistics: str | None = None
     check: bool = True
     exact: bool = False
+    origin: Origin = Origin.MAINTENANCE

@@ -18,13 +18,15 @@ def with_row_ids(
 
     Files from a writer get row ids in the order of the entries, unless they already have row ids or
     hold a row id column.  Files without numbers (smallest sequence number 0) get the snapshot's id
-    as sequence number.
+    as sequence number; files with some changed rows (largest number 0) get it as the largest.
     """
     result: list[ManifestEntry] = []
     for entry in entries:
         file = entry.file
         if file.min_sequence_number == 0:
             file = replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+        elif file.max_sequence_number == 0:
+            file = replace(file, max_sequence_number=snapshot_id)
         brings_ids = file.write_cols is not None and ROW_ID in file.write_cols
         if file.file_source is FileSource.APPEND and file.first_row_id is None and not brings_ids:
             file = replace(file, first_row_id=next_row_id)

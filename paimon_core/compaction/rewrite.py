@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 
@@ -24,12 +25,15 @@ from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
+from paimon_core.read.row_tracking import read_tracked_rows, tracked_schema
 from paimon_core.read.section import plain_rows
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths
+from paimon_core.write.tracked_writer import RollingTrackedWriter
 
 Progress = Callable[[int], None]
 """Called from time to time with the number of rows written."""
@@ -171,14 +175,18 @@ class _Work:
     def concatenate(self) -> None:
         """Write the rows of append files one file after the other."""
         table, unit = self._table, self._unit
-        pages = PageCopy.of(table, unit) if not self._vectors else None
+        tracked = table.options.value(ROW_TRACKING_ENABLED)
+        pages = PageCopy.of(table, unit) if not self._vectors and not tracked else None
         make = RollingAppendWriter if pages is None else RollingPageWriter
+        schema = table.schema
+        if tracked:
+            make, schema = RollingTrackedWriter, tracked_schema(schema)
         writer = make(
             table.io,
             table.paths,
             unit.partition,
             unit.bucket,
-            table.schema,
+            schema,
             file_source=FileSource.COMPACT,
             first_sequence_number=unit.append_files[0].min_sequence_number,
             new_uuid=self._new_uuid,
@@ -205,13 +213,14 @@ class _Work:
 
     def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
         table, unit = self._table, self._unit
-        batches = read_data_file(
+        tracked = table.options.value(ROW_TRACKING_ENABLED)
+        read = read_tracked_rows if tracked else partial(read_data_file, key_value=False)
+        batches = read(
             table.io,
             table.paths.data_file(unit.partition, unit.bucket, file),
             file,
             file_schema=table.schema_of(file.schema_id),
             read_type=table.schema.row_type,
-            key_value=False,
             batch_rows=plain_rows(file, table.schema.row_type),
             partition=unit.partition,
         )

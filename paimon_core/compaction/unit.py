@@ -279,7 +279,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        # Unknown fields stay here: the commit knows them from the manifest.
+        names = (f.name for f in fields(value) if f.name != "unknown")
+        return {name: _plain(getattr(value, name)) for name in names}
     return value
 
 

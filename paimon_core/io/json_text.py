@@ -87,8 +87,14 @@ def to_pretty_json(value: object) -> str:
 
 
 def to_flat_json(value: object) -> str:
-    """Return the text of a value on one line without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return the text of a value on one line without spaces; fractions as doubles."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_double)
+
+
+def _double(value: object) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"no JSON form of {type(value).__name__}")
 
 
 def _print(value: object, depth: int, parts: list[str]) -> None:

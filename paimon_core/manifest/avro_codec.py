@@ -1,8 +1,8 @@
 """Metadata records in Avro files, as dicts.
 
-The writer's schema decides how a file is read, so fields that a newer Java adds are ignored, and
-fields that an older one lacks are absent. (Manifests hold many entries and use the faster
-`entry_codec`.)
+The writer's schema decides how a file is read: fields that an older Java lacks are absent, and
+fields that a newer one adds are found by `known_and_unknown`. (Manifests hold many entries and use
+the faster `entry_codec`.)
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from paimon_core.format.avro.container import (
 )
 from paimon_core.format.avro.schema import file_schema, physical_schema
 from paimon_core.io.json_text import parse_json
+from paimon_core.manifest.unknown_fields import UnknownFields, UnknownReader, unknown_reader
 from paimon_core.types.data_types import RowType
 
 BLOCK_BYTES: Final = 64_000
@@ -61,11 +62,29 @@ def _reading_schema(schema: bytes) -> Any:
 
 def read_records(container: Container) -> Iterator[dict[str, Any]]:
     """Yield the records as dicts; logical types stay plain stored values."""
+    return (record for record, _ in _records(container, None))
+
+
+def known_and_unknown(
+    container: Container, known: RowType
+) -> Iterator[tuple[dict[str, Any], UnknownFields]]:
+    """Yield the records as dicts, each with its fields that are not in `known`.
+
+    Raises UnsupportedFeature for an unknown field that cannot be carried to another file.
+    """
+    return _records(container, unknown_reader(container.schema, known))
+
+
+def _records(
+    container: Container, unknown: UnknownReader | None
+) -> Iterator[tuple[dict[str, Any], UnknownFields]]:
     schema = _reading_schema(container.metadata[SCHEMA_KEY])
     for rows, data in metadata_blocks(container):
         stream = BytesIO(data)
         for _ in range(rows):
-            yield fastavro.schemaless_reader(stream, schema, None)  # type: ignore[misc]  # a record
+            start = stream.tell()
+            record: Any = fastavro.schemaless_reader(stream, schema, None)
+            yield record, () if unknown is None else unknown.read(data, start)
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes are left after a block's records")
 
@@ -107,8 +126,7 @@ class RecordWriter:
 
     __slots__ = ("_compress", "_parts", "_pending", "_pending_size", "_sync", "size")
 
-    def __init__(self, row_type: RowType, *, codec: str, level: int) -> None:
-        schema = file_schema(row_type)
+    def __init__(self, schema: Any, *, codec: str, level: int) -> None:
         # The marker only has to be unlikely in data, so equal input gives equal files.
         self._sync = hashlib.md5(repr(schema).encode(), usedforsecurity=False).digest()
         self._compress = compressor(codec, level)

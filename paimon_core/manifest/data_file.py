@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
+from paimon_core.manifest.unknown_fields import UnknownFields
+
 EMPTY_ROW = bytes(12)
 """The stored bytes of an empty row: partition of an unpartitioned table, empty keys."""
 
@@ -46,7 +48,8 @@ class DataFileMeta:
 
     Units: sizes in bytes, `creation_time` in milliseconds of *local wall clock without zone* (Java:
     `creationTime` is a LocalDateTime), None only in files older than the field.  `value_stats_cols`
-    None means "all columns of the schema", an empty tuple "none".
+    None means "all columns of the schema", an empty tuple "none".  `unknown` are fields of newer
+    versions, which stay with the file.
     """
 
     file_name: str
@@ -69,6 +72,7 @@ class DataFileMeta:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+    unknown: UnknownFields = ()
 
     def upgraded(self, level: int) -> DataFileMeta:
         """Return the same file at a higher level: only the level changes (java-rules E6)."""
@@ -98,6 +102,7 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+    unknown: UnknownFields = ()
 
     @property
     def identity(self) -> FileIdentity:
@@ -136,6 +141,7 @@ class ManifestFileMeta:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    unknown: UnknownFields = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +175,4 @@ class IndexManifestEntry:
     partition: bytes
     bucket: int
     index_file: IndexFileMeta
+    unknown: UnknownFields = ()

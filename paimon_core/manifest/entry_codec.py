@@ -1,7 +1,8 @@
 """A hand-written codec for manifest entries in Avro's binary form.
 
 Java 1.x and 2.x write the same layout.  Files of exactly this layout are decoded directly into
-entries, because a plan may read hundreds of thousands of them; other layouts use the general
+entries, because a plan may read hundreds of thousands of them.  So are files of newer versions
+that only have more fields at the end of `_FILE` or of the entry.  Other layouts use the general
 decoder, through dicts.
 
 Adjacent entries repeat many values (partitions, column lists, null counts): a field with the same
@@ -11,13 +12,14 @@ bytes as in the entry before is not decoded again, and equal values share one ob
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.avro.container import Container
 from paimon_core.format.avro.schema import file_schema
-from paimon_core.manifest.avro_codec import metadata_blocks, read_records
+from paimon_core.manifest.avro_codec import known_and_unknown, metadata_blocks
 from paimon_core.manifest.data_file import (
     EMPTY_STATS,
     DataFileMeta,
@@ -28,6 +30,13 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind
+from paimon_core.manifest.unknown_fields import (
+    UnknownField,
+    UnknownFields,
+    skipper,
+    split,
+    tail_of,
+)
 from paimon_core.names import checked_external_path, checked_name
 
 Keep = Callable[[bytes, int, int], bool]
@@ -47,19 +56,21 @@ def decode_entries(container: Container, keep: Keep | None = None) -> list[Manif
     Raises UnsupportedFeature for entries of another version; ValueError, IndexError or KeyError for
     damaged data.
     """
-    if container.schema == _ENTRY_LAYOUT:
-        return _decode_blocks(container, keep)
-    return [
-        entry_from_record(r)
-        for r in read_records(container)
-        if keep is None or keep(r["_PARTITION"], r["_BUCKET"], r["_FILE"]["_LEVEL"])
-    ]
+    try:
+        tail = _Tail(container.schema)
+    except ValueError:
+        return [
+            entry_from_record(r, unknown)
+            for r, unknown in known_and_unknown(container, MANIFEST_ENTRY)
+            if keep is None or keep(r["_PARTITION"], r["_BUCKET"], r["_FILE"]["_LEVEL"])
+        ]
+    return _decode_blocks(container, tail, keep)
 
 
 # --- the common layout --------------------------------------------------------------------------
 
 
-def _decode_blocks(container: Container, keep: Keep | None) -> list[ManifestEntry]:
+def _decode_blocks(container: Container, tail: _Tail, keep: Keep | None) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
     shared: dict[bytes, bytes] = {}
     # All new objects stay alive, so garbage collection would only take 50 % more time.
@@ -67,7 +78,7 @@ def _decode_blocks(container: Container, keep: Keep | None) -> list[ManifestEntr
     gc.disable()
     try:
         for count, records in metadata_blocks(container):
-            _decode_block(records, count, entries, shared, keep)
+            _decode_block(records, count, entries, shared, tail, keep)
     finally:
         if collecting:
             gc.enable()
@@ -79,15 +90,18 @@ def _decode_block(
     count: int,
     entries: list[ManifestEntry],
     shared: dict[bytes, bytes],
+    tail: _Tail,
     keep: Keep | None,
 ) -> None:
     at = 0
-    key_nulls, value_nulls, value_cols, write_cols = (
+    key_nulls, value_nulls, value_cols, write_cols, unknown = (
+        _Repeated(),
         _Repeated(),
         _Repeated(),
         _Repeated(),
         _Repeated(),
     )
+    unknown.value = ((), ())
     for _ in range(count):
         version, at = read_zigzag(data, at)
         if version != ENTRY_VERSION:
@@ -120,11 +134,13 @@ def _decode_block(
         external, at = _optional_bytes(data, at)
         first_row_id, at = _optional_long(data, at)
         at = write_cols.read(data, at, _optional_texts)
+        if tail.fields:
+            at = unknown.read(data, at, tail.read)
         if keep is not None and not keep(partition, bucket, level):
             continue
         entries.append(
             ManifestEntry(
-                _KINDS[kind],
+                file_kind(kind),
                 shared.setdefault(partition, partition),
                 bucket,
                 total_buckets,
@@ -144,18 +160,44 @@ def _decode_block(
                     creation_time=created,
                     delete_row_count=deleted_rows,
                     embedded_index=index,
-                    file_source=None if source is None else _SOURCES[source],
+                    file_source=_file_source(source),
                     value_stats_cols=value_cols.value,
                     external_path=None
                     if external is None
                     else checked_external_path(external.decode(), "_EXTERNAL_PATH"),
                     first_row_id=first_row_id,
                     write_cols=write_cols.value,
+                    unknown=unknown.value[0],
                 ),
+                unknown.value[1],
             )
         )
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes are left after the last entry of a block")
+
+
+class _Tail:
+    """The fields of newer versions after the last known ones, of `_FILE` and of the entry."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, schema: Any) -> None:
+        """Raise ValueError for a schema that differs in more than such fields."""
+        self.fields = [
+            (path[1:], path != (), field["name"], json.dumps(field), skipper(field["type"]))
+            for path, field in ([] if schema == _ENTRY_LAYOUT else tail_of(schema, _ENTRY_LAYOUT))
+        ]
+
+    def read(self, data: bytes, at: int) -> tuple[tuple[UnknownFields, UnknownFields], int]:
+        """Return the unknown fields of the file and of the entry, and the position after them."""
+        of_file: list[UnknownField] = []
+        of_entry: list[UnknownField] = []
+        for path, in_file, name, declaration, skip in self.fields:
+            end = skip(data, at)
+            found = UnknownField(path, name, declaration, data[at:end])
+            (of_file if in_file else of_entry).append(found)
+            at = end
+        return (tuple(of_file), tuple(of_entry)), at
 
 
 def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
@@ -273,21 +315,22 @@ def _unsupported_version(version: int) -> UnsupportedFeature:
 # --- any other layout ---------------------------------------------------------------------------
 
 
-def entry_from_record(r: Mapping[str, Any]) -> ManifestEntry:
+def entry_from_record(r: Mapping[str, Any], unknown: UnknownFields) -> ManifestEntry:
     """Return the entry of a decoded record; UnsupportedFeature for another version."""
+    of_file, of_entry = split(unknown, "_FILE")
     if r["_VERSION"] != ENTRY_VERSION:
         raise _unsupported_version(r["_VERSION"])
     return ManifestEntry(
-        _KINDS[r["_KIND"]],
+        file_kind(r["_KIND"]),
         r["_PARTITION"],
         r["_BUCKET"],
         r["_TOTAL_BUCKETS"],
-        _file_from_record(r["_FILE"]),
+        _file_from_record(r["_FILE"], of_file),
+        of_entry,
     )
 
 
-def _file_from_record(f: Mapping[str, Any]) -> DataFileMeta:
-    source = f.get("_FILE_SOURCE")
+def _file_from_record(f: Mapping[str, Any], unknown: UnknownFields) -> DataFileMeta:
     return DataFileMeta(
         file_name=checked_name(f["_FILE_NAME"], "_FILE_NAME"),
         file_size=f["_FILE_SIZE"],
@@ -304,12 +347,37 @@ def _file_from_record(f: Mapping[str, Any]) -> DataFileMeta:
         creation_time=f.get("_CREATION_TIME"),
         delete_row_count=f.get("_DELETE_ROW_COUNT"),
         embedded_index=f.get("_EMBEDDED_FILE_INDEX"),
-        file_source=None if source is None else _SOURCES[source],
+        file_source=_file_source(f.get("_FILE_SOURCE")),
         value_stats_cols=_optional_tuple(f.get("_VALUE_STATS_COLS")),
         external_path=external_path_of(f.get("_EXTERNAL_PATH")),
         first_row_id=f.get("_FIRST_ROW_ID"),
         write_cols=_optional_tuple(f.get("_WRITE_COLS")),
+        unknown=unknown,
     )
+
+
+def unknown_of(entry: ManifestEntry) -> UnknownFields:
+    """Return the unknown fields of an entry and of its file, relative to the entry."""
+    if not entry.file.unknown:
+        return entry.unknown
+    return (*(f.below(("_FILE",)) for f in entry.file.unknown), *entry.unknown)
+
+
+def file_kind(value: int) -> FileKind:
+    """Return the kind of an entry; UnsupportedFeature for one that this version does not know."""
+    kind = _KINDS.get(value)
+    if kind is None:
+        raise UnsupportedFeature(f"manifest entries of kind {value}")
+    return kind
+
+
+def _file_source(value: int | None) -> FileSource | None:
+    if value is None:
+        return None
+    source = _SOURCES.get(value)
+    if source is None:
+        raise UnsupportedFeature(f"data files of source {value}")
+    return source
 
 
 def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
@@ -374,7 +442,7 @@ def _optional_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-ENTRY_KIND: Final = RecordKind(MANIFEST_ENTRY, entry_from_record, entry_to_record)
+ENTRY_KIND: Final = RecordKind(MANIFEST_ENTRY, entry_from_record, entry_to_record, unknown_of)
 
 
 # --- encoding -----------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
-    FileKind,
     IndexFileMeta,
     IndexManifestEntry,
 )
-from paimon_core.manifest.entry_codec import external_path_of
+from paimon_core.manifest.entry_codec import external_path_of, file_kind
 from paimon_core.manifest.layouts import GLOBAL_INDEX, INDEX_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.names import checked_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths
@@ -40,22 +40,18 @@ def write_index_manifest(
     options: Options,
     new_uuid: Callable[[], str],
 ) -> str:
-    """Write an index manifest and return its name.
-
-    Raises UnsupportedFeature for fields that the layout of 1.4.2 cannot hold (global indexes of
-    newer versions).
-    """
+    """Write an index manifest and return its name."""
     name = f"index-manifest-{new_uuid()}-0"
     write_metadata(io, paths.manifest(name), _INDEX_KIND, entries, options)
     return name
 
 
-def _from_record(r: Mapping[str, Any]) -> IndexManifestEntry:
+def _from_record(r: Mapping[str, Any], unknown: UnknownFields) -> IndexManifestEntry:
     if r["_VERSION"] != INDEX_VERSION:
         raise UnsupportedFeature(f"index manifests of version {r['_VERSION']}")
-    ranges = r.get("_DELETIONS_VECTORS_RANGES")
+    ranges, index = r.get("_DELETIONS_VECTORS_RANGES"), r.get("_GLOBAL_INDEX")
     return IndexManifestEntry(
-        FileKind(r["_KIND"]),
+        file_kind(r["_KIND"]),
         r["_PARTITION"],
         r["_BUCKET"],
         IndexFileMeta(
@@ -72,8 +68,11 @@ def _from_record(r: Mapping[str, Any]) -> IndexManifestEntry:
                 for x in ranges
             ),
             external_path=external_path_of(r.get("_EXTERNAL_PATH")),
-            global_index=r.get("_GLOBAL_INDEX"),
+            global_index=None
+            if index is None
+            else {name: index.get(name) for name in GLOBAL_INDEX.names},
         ),
+        unknown,
     )
 
 
@@ -95,18 +94,8 @@ def _to_record(entry: IndexManifestEntry) -> dict[str, Any]:
             for x in file.dv_ranges
         ],
         "_EXTERNAL_PATH": file.external_path,
-        "_GLOBAL_INDEX": _global_index(file),
+        "_GLOBAL_INDEX": file.global_index,
     }
 
 
-def _global_index(file: IndexFileMeta) -> dict[str, object] | None:
-    if file.global_index is None:
-        return None
-    known = set(GLOBAL_INDEX.names)
-    for name, value in file.global_index.items():
-        if name not in known and value is not None:
-            raise UnsupportedFeature(f"global index field {name}", file=file.file_name)
-    return {name: file.global_index.get(name) for name in known}
-
-
-_INDEX_KIND: Final = RecordKind(INDEX_ENTRY, _from_record, _to_record)
+_INDEX_KIND: Final = RecordKind(INDEX_ENTRY, _from_record, _to_record, lambda e: e.unknown)

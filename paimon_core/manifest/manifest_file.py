@@ -8,7 +8,7 @@ from typing import Final
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entry_codec import ENTRY_KIND, Keep, decode_entries, encode_entry
-from paimon_core.manifest.metadata_file import Sink, open_sink, read_metadata
+from paimon_core.manifest.metadata_file import Sink, layout_of, open_sink, read_metadata
 from paimon_core.manifest.partition_stats import partition_stats
 from paimon_core.options import MANIFEST_TARGET_SIZE, Options
 from paimon_core.paths import TablePaths
@@ -49,13 +49,15 @@ def write_manifests(
     target = options.value(MANIFEST_TARGET_SIZE)
     prefix = f"manifest-{new_uuid()}-" if entries else ""
     made: list[ManifestFileMeta] = []
+    layout = layout_of(ENTRY_KIND, entries)
     sink: Sink[ManifestEntry] | None = None
     start = 0
     try:
         for count, entry in enumerate(entries, start=1):
             name = f"{prefix}{len(made)}"
             if sink is None:
-                sink = open_sink(io, paths.manifest(name), ENTRY_KIND, options, encode_entry)
+                path = paths.manifest(name)
+                sink = open_sink(io, path, ENTRY_KIND, options, layout, encode_entry)
             sink.add(entry)
             if count == len(entries) or (count % _ROLL_CHECK == 0 and sink.size >= target):
                 part = entries[start:count]

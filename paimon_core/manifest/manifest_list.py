@@ -11,6 +11,7 @@ from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entry_codec import stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.names import checked_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths
@@ -44,7 +45,7 @@ def write_manifest_list(
     return name, write_metadata(io, paths.manifest(name), _LIST_KIND, manifests, options)
 
 
-def _from_record(r: Mapping[str, Any]) -> ManifestFileMeta:
+def _from_record(r: Mapping[str, Any], unknown: UnknownFields) -> ManifestFileMeta:
     if r["_VERSION"] != LIST_VERSION:
         raise UnsupportedFeature(f"manifest lists of version {r['_VERSION']}")
     return ManifestFileMeta(
@@ -60,6 +61,7 @@ def _from_record(r: Mapping[str, Any]) -> ManifestFileMeta:
         max_level=r.get("_MAX_LEVEL"),
         min_row_id=r.get("_MIN_ROW_ID"),
         max_row_id=r.get("_MAX_ROW_ID"),
+        unknown=unknown,
     )
 
 
@@ -81,4 +83,4 @@ def _to_record(meta: ManifestFileMeta) -> dict[str, Any]:
     }
 
 
-_LIST_KIND: Final = RecordKind(MANIFEST, _from_record, _to_record)
+_LIST_KIND: Final = RecordKind(MANIFEST, _from_record, _to_record, lambda m: m.unknown)

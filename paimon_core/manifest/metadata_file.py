@@ -17,17 +17,22 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro.container import MAGIC, Container
+from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
-from paimon_core.format.data_format import open_writer
-from paimon_core.format.orc.reader import read_orc
-from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
     avro_codec,
-    read_records,
+    known_and_unknown,
     record_encoder,
+)
+from paimon_core.manifest.unknown_columns import check_columns
+from paimon_core.manifest.unknown_fields import (
+    UnknownFields,
+    UnknownLayout,
+    unknown_layout,
+    valued,
 )
 from paimon_core.options import MANIFEST_COMPRESSION, MANIFEST_FORMAT, ZSTD_LEVEL, Options
 from paimon_core.types.arrow import arrow_schema
@@ -42,12 +47,14 @@ _BATCH_RECORDS: Final = 1000
 class RecordKind(Generic[T]):
     """A kind of metadata file: its row type, and the conversion between values and records.
 
-    `from_record` raises UnsupportedFeature for an unknown version.
+    `from_record` raises UnsupportedFeature for an unknown version.  `unknown` returns the unknown
+    fields of a value, which `to_record` leaves out.
     """
 
     row_type: RowType
-    from_record: Callable[[Mapping[str, Any]], T]
+    from_record: Callable[[Mapping[str, Any], UnknownFields], T]
     to_record: Callable[[T], dict[str, Any]]
+    unknown: Callable[[T], UnknownFields]
 
 
 def read_metadata(
@@ -67,8 +74,8 @@ def read_metadata(
             container = Container(BytesIO(data))
             if decode_avro is not None:
                 return decode_avro(container)
-            return [kind.from_record(r) for r in read_records(container)]
-        return [kind.from_record(r) for r in _columnar_records(data, kind.row_type)]
+            return [kind.from_record(r, u) for r, u in known_and_unknown(container, kind.row_type)]
+        return [kind.from_record(r, ()) for r in _columnar_records(data, kind.row_type)]
     except (UnsupportedFeature, CorruptTable) as e:
         e.file = path
         raise
@@ -98,19 +105,29 @@ def open_sink(
     path: str,
     kind: RecordKind[T],
     options: Options,
+    layout: UnknownLayout | None,
     encode_avro: Callable[[T], bytes] | None = None,
 ) -> Sink[T]:
-    """Open a new metadata file in the table's format and compression; errors as for data files."""
+    """Open a new metadata file in the table's format and compression; errors as for data files.
+
+    `layout` declares the unknown fields of the values that will be added (`layout_of`).
+    """
     if options.value(MANIFEST_FORMAT) == "avro":
-        return _AvroSink(io, path, kind, options, encode_avro)
+        return _AvroSink(io, path, kind, options, layout, encode_avro)
     return _ColumnarSink(io, path, kind, options)
+
+
+def layout_of(kind: RecordKind[T], values: Iterable[T]) -> UnknownLayout | None:
+    """Return the layout of the unknown fields of these values; None if they have none."""
+    return unknown_layout((kind.unknown(v) for v in values), file_schema(kind.row_type))
 
 
 def write_metadata(
     io: FileIO, path: str, kind: RecordKind[T], values: Iterable[T], options: Options
 ) -> int:
     """Write the values to a new file and return its size in bytes; on failure no file remains."""
-    sink = open_sink(io, path, kind, options)
+    values = list(values)
+    sink = open_sink(io, path, kind, options, layout_of(kind, values))
     try:
         for value in values:
             sink.add(value)
@@ -127,12 +144,16 @@ class _AvroSink(Generic[T]):
         path: str,
         kind: RecordKind[T],
         options: Options,
+        layout: UnknownLayout | None,
         encode: Callable[[T], bytes] | None,
     ) -> None:
         codec = avro_codec(options.get("avro.codec", options.value(MANIFEST_COMPRESSION)))
         self._io = io
         self._path = path
-        self._writer = RecordWriter(kind.row_type, codec=codec, level=options.value(ZSTD_LEVEL))
+        schema = file_schema(kind.row_type) if layout is None else layout.schema()
+        self._writer = RecordWriter(schema, codec=codec, level=options.value(ZSTD_LEVEL))
+        self._unknown = kind.unknown
+        self._layout = layout
         if encode is None:
             encode_record, to_record = record_encoder(kind.row_type), kind.to_record
             self._encode: Callable[[T], bytes] = lambda value: encode_record(to_record(value))
@@ -144,7 +165,10 @@ class _AvroSink(Generic[T]):
         return self._writer.size
 
     def add(self, value: T) -> None:
-        self._writer.add(self._encode(value))
+        record = self._encode(value)
+        if self._layout is not None:
+            record = self._layout.extended(record, self._unknown(value))
+        self._writer.add(record)
 
     def close(self) -> int:
         content = self._writer.finish()
@@ -159,9 +183,11 @@ class _ColumnarSink(Generic[T]):
     def __init__(self, io: FileIO, path: str, kind: RecordKind[T], options: Options) -> None:
         self._io = io
         self._path = path
-        self._to_record = kind.to_record
+        self._kind = kind
         self._schema = arrow_schema(kind.row_type)
         self._pending: list[dict[str, Any]] = []
+        from paimon_core.format.data_format import open_writer  # noqa: PLC0415 - fast start
+
         self._writer = open_writer(
             io,
             path,
@@ -176,7 +202,11 @@ class _ColumnarSink(Generic[T]):
         return self._writer.bytes_written()
 
     def add(self, value: T) -> None:
-        self._pending.append(self._to_record(value))
+        if lost := valued(self._kind.unknown(value)):
+            raise UnsupportedFeature(
+                f"the metadata field {lost[0]} in manifests that are not Avro", file=self._path
+            )
+        self._pending.append(self._kind.to_record(value))
         if len(self._pending) == _BATCH_RECORDS:
             self._flush()
 
@@ -197,11 +227,16 @@ class _ColumnarSink(Generic[T]):
 
 def _columnar_records(data: bytes, row_type: RowType) -> Iterator[dict[str, Any]]:
     source = pa.BufferReader(data)
+    check_columns(data, arrow_schema(row_type))
     if data.startswith(b"ORC"):
+        from paimon_core.format.orc.reader import read_orc  # noqa: PLC0415 - fast start
+
         batches = read_orc(
             source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False, legacy_ltz=False
         )
     elif data.startswith(b"PAR1"):
+        from paimon_core.format.parquet.reader import read_parquet  # noqa: PLC0415 - fast start
+
         batches = read_parquet(source, row_type, batch_rows=_BATCH_RECORDS, use_threads=False)
     else:
         raise ValueError(f"neither Avro nor ORC nor Parquet: it begins with {data[:8]!r}")

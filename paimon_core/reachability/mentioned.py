@@ -9,18 +9,25 @@ Java treats a missing metadata file as empty, and has deleted live data that way
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
+
+_LONGEST_NAME: Final = 255
 
 
 @dataclass(slots=True)
 class Mentioned:
-    """Removes names that are not orphans from `candidates` (file names)."""
+    """Removes names that are not orphans from `candidates` (file names).
+
+    A name also counts as mentioned if a field that this version does not know holds it.
+    """
 
     table: FileStoreTable
     candidates: set[str]
@@ -67,6 +74,41 @@ class Mentioned:
             self._index(metadata, snapshot.index_manifest, optional=optional)
         if snapshot.statistics is not None:
             self.candidates.discard(snapshot.statistics)
+        self._unknown_of_snapshot(reference)
+
+    def _unknown_of_snapshot(self, reference: Reference) -> None:
+        """Protect names in unknown fields; UnsupportedFeature if one is a metadata file.
+
+        What that file mentions is unknown, so that every candidate may be needed.
+        """
+        paths = self.table.paths
+        for name, text in _texts(reference.snapshot.unknown):
+            self._protect(text.encode())
+            if "/" in text or "\0" in text or len(text) > _LONGEST_NAME or text in self._seen:
+                continue
+            self._seen.add(text)
+            for path in (paths.manifest(text), paths.statistics(text), paths.index(text)):
+                if text and self.table.io.exists(path):
+                    raise UnsupportedFeature(
+                        f"snapshot field {name}",
+                        f"orphans of table {self.table.name} cannot be found: the field {name} of "
+                        f"snapshot {reference.snapshot.id} names the file {path}, and this version "
+                        "does not know which files that one needs",
+                        table=self.table.name,
+                        snapshot=reference.snapshot.id,
+                        file=path,
+                        next_step="run the job with a version of Caretaker that knows the field",
+                    )
+
+    def _protect(self, content: bytes) -> None:
+        """Remove the candidates whose names the content of an unknown field holds."""
+        if b"-" in content and content not in self._seen:
+            self._seen.add(content)
+            self.candidates -= {n for n in self.candidates if n.encode() in content}
+
+    def _protect_all(self, fields: UnknownFields) -> None:
+        for unknown in fields:
+            self._protect(unknown.data)
 
     def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
         if name in self._seen:
@@ -78,12 +120,15 @@ class Mentioned:
             if meta.file_name in self._seen:
                 continue
             self.candidates.discard(meta.file_name)
+            self._protect_all(meta.unknown)
             for entry in metadata.entries([meta]):
                 file = entry.file
                 self.candidates.discard(file.file_name)
                 real = resolved_changelog_path(f"bucket/{file.file_name}")
                 self.candidates.discard(real.rsplit("/", 1)[-1])
                 self.candidates.difference_update(file.extra_files)
+                self._protect_all(file.unknown)
+                self._protect_all(entry.unknown)
             self._seen.add(meta.file_name)
         self._seen.add(name)
 
@@ -93,6 +138,20 @@ class Mentioned:
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self.candidates.discard(name)
-        names: Iterable[str] = (e.index_file.file_name for e in metadata.index_entries(name))
-        self.candidates.difference_update(names)
+        for entry in metadata.index_entries(name):
+            self.candidates.discard(entry.index_file.file_name)
+            self._protect_all(entry.unknown)
         self._seen.add(name)
+
+
+def _texts(extra: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the texts in unknown fields, at any depth, each with the name of its field."""
+    waiting: list[tuple[str, object]] = list(extra.items())
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, Mapping):
+            waiting += ((name, v) for kv in value.items() for v in kv)
+        elif isinstance(value, list):
+            waiting += ((name, v) for v in value)

@@ -22,6 +22,7 @@ from typing import Final
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel, parent
+from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.reachability.files import Metadata, Role, StoredFile
 from paimon_core.reachability.garbage import check_deletable, find_garbage
@@ -129,7 +130,7 @@ def write_journal(
             for r in going
         ]
     }
-    table.io.overwrite(path, json.dumps(content).encode())
+    table.io.overwrite(path, to_pretty_json(content).encode())
     return path
 
 

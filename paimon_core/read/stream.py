@@ -23,7 +23,7 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, Option
+from paimon_core.options import CHANGELOG_PRODUCER, FULL_COMPACTION_DELTA_COMMITS
 from paimon_core.read.incremental import merged_files
 from paimon_core.read.snapshot_changes import changes_of, read_changes
 from paimon_core.read.table_read import read_table
@@ -35,18 +35,6 @@ from paimon_core.types.datetimes import utc_to_local
 
 _READ_OVERWRITE: Final = "streaming-read-overwrite"
 _APPEND_OVERWRITE: Final = "streaming-read-append-overwrite"
-
-
-def _above_zero(text: str) -> int:
-    number = int(text)
-    if number <= 0:
-        raise ValueError("it must be above 0")
-    return number
-
-
-_DELTA_COMMITS: Final[Option[int | None]] = Option(
-    "full-compaction.delta-commits", _above_zero, None
-)
 
 
 class Start(StrEnum):
@@ -222,7 +210,7 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
     If only full compactions write changes, `full-compaction.delta-commits` determines which commits
     they follow (Java: `CompactedStartingScanner`, `FullCompactedStartingScanner`).
     """
-    every = table.options.value(_DELTA_COMMITS)
+    every = table.options.value(FULL_COMPACTION_DELTA_COMMITS)
     full = every is not None or changelog_producer_of(table.options).top_level_only
     commits = 1 if every is None else every
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_readable, check_snapshot_readable
+from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import (
     Positions,
@@ -33,6 +33,12 @@ from paimon_core.options import (
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, evaluate, fields_of
+from paimon_core.read.data_evolution import (
+    check_whole,
+    has_data_evolution,
+    read_group,
+    row_groups,
+)
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
@@ -69,9 +75,10 @@ def read_table(
     Memory is bounded by a few batches of each sorted run of one section.  Raises UnsupportedFeature
     before the first batch if the table uses an unsupported feature.
     """
-    check_readable(table)
-    check_snapshot_readable(table, snapshot)
     wanted = _wanted(table, columns)
+    needed = {*wanted.names, *(fields_of(predicate) if predicate is not None else ())}
+    check_rows_readable(table, snapshot, needed)
+    check_whole(table, keep)
     # Checked above immediately, not when the first batch is requested.
     lowest = min_level
     if lowest is None:
@@ -111,7 +118,8 @@ def _read(
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
-    found = (e for e in scan_files(table, snapshot, predicate=predicate) if keep(e))
+    pruned = pruning(table, predicate)
+    found = (e for e in scan_files(table, snapshot, predicate=pruned) if keep(e))
     entries = in_plan_order(table, found)
     needed = set(wanted.names) | (fields_of(predicate) if predicate is not None else set())
     buckets: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
@@ -137,6 +145,11 @@ def chosen_rows(
     return _limited((b.select([VALUE_KIND, *columns]) for b in matching if b.num_rows), limit)
 
 
+def pruning(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
+    """Return the predicate that files can be pruned by: none if columns are in several files."""
+    return None if has_data_evolution(table) else predicate
+
+
 def by_file_indexes(
     table: FileStoreTable, entries: list[ManifestEntry], predicate: Predicate
 ) -> list[ManifestEntry]:
@@ -144,6 +157,8 @@ def by_file_indexes(
 
     All of them where rows of one file hide rows of another.
     """
+    if has_data_evolution(table):
+        return entries
     if table.has_primary_key:
         files = [e.file for e in entries]
         if not never_merges(files, never_merged=skips_level_0(table)):
@@ -177,6 +192,11 @@ def _appended(
     needed: Collection[str],
     vectors: Mapping[str, Positions],
 ) -> Iterator[pa.RecordBatch]:
+    if has_data_evolution(table):
+        for group in row_groups(entries, table):
+            for batch in read_group(table, group, needed, vectors):
+                yield _with_kind(batch)
+        return
     read_type = table.schema.row_type.project([n for n in table.schema.names if n in needed])
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
         file = entry.file
@@ -192,10 +212,13 @@ def _appended(
         )
         deleted = vectors.get(file.file_name)
         for batch in batches if deleted is None else without_deleted(batches, deleted):
-            yield pa.RecordBatch.from_arrays(
-                [_inserted(batch.num_rows), *batch.columns],
-                names=[VALUE_KIND, *batch.schema.names],
-            )
+            yield _with_kind(batch)
+
+
+def _with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [_inserted(batch.num_rows), *batch.columns], names=[VALUE_KIND, *batch.schema.names]
+    )
 
 
 def _merged(

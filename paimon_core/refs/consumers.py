@@ -6,7 +6,9 @@ which the reader rewrites as it proceeds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
@@ -14,6 +16,8 @@ from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
+
+_NEXT: Final = "nextSnapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,21 @@ class ConsumerStore:
         return min((c.next_snapshot for c in self.all()), default=None)
 
     def set(self, consumer_id: str, next_snapshot: int) -> None:
-        """Create or update the consumer; its time becomes now."""
-        content = to_pretty_json({"nextSnapshot": next_snapshot}).encode()
-        self.io.overwrite(self.paths.consumer(_checked(consumer_id)), content)
+        """Create or update the consumer; its time becomes now, and unknown fields stay."""
+        path = self.paths.consumer(_checked(consumer_id))
+        content = to_pretty_json({**self._fields(path), _NEXT: next_snapshot}).encode()
+        self.io.overwrite(path, content)
 
     def delete(self, consumer_id: str) -> bool:
         """Delete the consumer; return False if it was missing (object stores cannot tell)."""
         return self.io.delete(self.paths.consumer(_checked(consumer_id)))
+
+    def _fields(self, path: str) -> Mapping[str, object]:
+        """Return what the consumer's file holds; nothing if it is missing or damaged."""
+        try:
+            return parse_json_object(self.io.read_bytes(path))
+        except (FileNotFoundError, ValueError):
+            return {}
 
     def _read(self, file: FileStat) -> Consumer | None:
         try:
@@ -95,7 +107,7 @@ class ConsumerStore:
 
 
 def _next_snapshot(text: bytes) -> int:
-    return checked_long(parse_json_object(text)["nextSnapshot"], "nextSnapshot")
+    return checked_long(parse_json_object(text)[_NEXT], _NEXT)
 
 
 def _checked(consumer_id: str) -> str:

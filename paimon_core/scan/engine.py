@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.chosen_engine import ChosenEngine, merge_engine_of
 from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.merge_engine import JavaRules
+
+if TYPE_CHECKING:
+    from paimon_core.lsm.chosen_engine import ChosenEngine
 
 
 def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
@@ -13,6 +17,8 @@ def merge_engine_for(table: FileStoreTable) -> ChosenEngine:
 
     The newest snapshot shows the version; it is read only if the versions differ.
     """
+    from paimon_core.lsm.chosen_engine import merge_engine_of  # noqa: PLC0415 - fast start
+
     rules = JavaRules.JAVA_1_4
     if traits_of(table.options).differs_by_java:
         rules = rules_of(table)

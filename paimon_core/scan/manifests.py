@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
@@ -13,13 +15,15 @@ from paimon_core.predicate import Predicate, may_match
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
 
+_TOGETHER_BYTES: Final = 8 * 1024**2
+"""Bytes of manifests that are read and decoded at the same time, which limits the memory."""
+
 
 def data_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
     """Return the base, then the delta manifests: together all live files of the snapshot."""
-    return [
-        *manifest_list(table, snapshot, snapshot.base_manifest_list),
-        *manifest_list(table, snapshot, snapshot.delta_manifest_list),
-    ]
+    names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    base, delta = map_parallel(table.io, lambda name: manifest_list(table, snapshot, name), names)
+    return [*base, *delta]
 
 
 def delta_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
@@ -123,13 +127,41 @@ def selected_entries(
     its DELETE alike.
     """
     in_range = None if partitions is None else may_hold(table, partitions)
+    wanted = (
+        meta
+        for meta in manifests
+        if (in_range is None or in_range(meta))
+        and (condition is None or _manifest_may_match(table, meta, condition))
+    )
+    for entry in _entries_in_order(table, wanted):
+        if partitions is not None and entry.partition not in partitions:
+            continue
+        if keep is None or keep(entry):
+            yield entry
+
+
+def _entries_in_order(
+    table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
+) -> Iterator[ManifestEntry]:
+    """Yield the entries of all manifests; small manifests of a remote store are read together."""
+    if table.io.parallelism <= 1:
+        for meta in manifests:
+            yield from read_entries(table, meta)
+        return
+    for together in _groups(manifests):
+        for entries in map_parallel(table.io, lambda meta: read_entries(table, meta), together):
+            yield from entries
+
+
+def _groups(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+    """Group the manifests so that each group has at most `_TOGETHER_BYTES`, or one manifest."""
+    group: list[ManifestFileMeta] = []
+    size = 0
     for meta in manifests:
-        if in_range is not None and not in_range(meta):
-            continue
-        if condition is not None and not _manifest_may_match(table, meta, condition):
-            continue
-        for entry in read_entries(table, meta):
-            if partitions is not None and entry.partition not in partitions:
-                continue
-            if keep is None or keep(entry):
-                yield entry
+        if group and size + meta.file_size > _TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(meta)
+        size += meta.file_size
+    if group:
+        yield group

@@ -23,7 +23,6 @@ from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
-from paimon_core.scan.file_index import reads_file_indexes, rules_out_embedded
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.binary_row import RowCodec, decode_row, row_arity, row_codec
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
@@ -93,9 +92,14 @@ def _file_may_match(
     lookup = layout.lookup(file, file.key_stats if by_key else file.value_stats)
     if not may_match(predicate, file.row_count, lookup):
         return False
-    if by_key or file.embedded_index is None or not reads_file_indexes(table):
+    if by_key or file.embedded_index is None:
         return True
-    return not rules_out_embedded(table, file, predicate)
+    from paimon_core.scan.file_index import (  # noqa: PLC0415 - fast start
+        reads_file_indexes,
+        rules_out_embedded,
+    )
+
+    return not reads_file_indexes(table) or not rules_out_embedded(table, file, predicate)
 
 
 @dataclass(frozen=True, slots=True)

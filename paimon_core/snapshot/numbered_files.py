@@ -38,7 +38,14 @@ class NumberedFiles:
         return f"{self.folder}/{self.prefix}{number}"
 
     def exists(self, number: int) -> bool:
-        return self.io.exists(self.path(number))
+        if self.io.parallelism <= 1:
+            return self.io.exists(self.path(number))
+        # On an object store, `exists` also lists, in case that a missing name is a folder.
+        try:
+            self.io.read_bytes(self.path(number))
+        except FileNotFoundError:
+            return False
+        return True
 
     def numbers(self) -> list[int]:
         """List the folder and return all numbers, sorted; other files are ignored."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The identifier of every batch commit, which is why each batch needs its own commit user."""
+
+
+FIELDS_OF_ONE_COMMIT: Final = frozenset({"uuid", "operation", "writerVersion"})
+"""Fields of newer versions that only describe the commit which made the snapshot."""
 
 
 class CommitKind(StrEnum):
@@ -57,6 +62,11 @@ class Snapshot:
             self.commit_kind,
             self.time_millis,
         )
+
+    @property
+    def unknown(self) -> Mapping[str, object]:
+        """The fields that this version does not know."""
+        return {k: v for k, v in self.extra.items() if k not in FIELDS_OF_ONE_COMMIT}
 
     @property
     def written_by_2_0(self) -> bool:

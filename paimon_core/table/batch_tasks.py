@@ -13,18 +13,20 @@ from datetime import UTC, tzinfo
 
 import pyarrow as pa
 
-from paimon_core.features import check_readable, check_snapshot_readable
+from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, fields_of
+from paimon_core.read.data_evolution import check_whole, has_data_evolution, row_groups
 from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.table_read import (
     bucket_vectors,
     by_file_indexes,
     chosen_rows,
     least_level,
+    pruning,
     read_bucket,
     skips_level_0,
 )
@@ -106,11 +108,12 @@ def plan_snapshot(
     min_level: int | None = None,
 ) -> list[BucketTask]:
     """The tasks of a whole snapshot; `keep` and `min_level` as in `read_table`."""
-    check_readable(table)
-    check_snapshot_readable(table, snapshot)
+    check_rows_readable(table, snapshot)
+    check_whole(table, keep)
     lowest = least_level(table) if min_level is None else min_level
+    pruned = pruning(table, predicate)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
-    for entry in in_plan_order(table, scan_files(table, snapshot, predicate=predicate)):
+    for entry in in_plan_order(table, scan_files(table, snapshot, predicate=pruned)):
         if (
             entry.bucket != POSTPONE_BUCKET
             and entry.file.level >= lowest
@@ -129,6 +132,8 @@ def _splits(
     table: FileStoreTable, entries: Sequence[ManifestEntry]
 ) -> Iterable[Sequence[ManifestEntry]]:
     options = table.options
+    if has_data_evolution(table):
+        return row_groups(entries, table)
     if not table.has_primary_key:
         cost = options.value(OPEN_FILE_COST)
         ordered = sorted(entries, key=lambda e: e.file.min_sequence_number)

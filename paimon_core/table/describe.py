@@ -7,6 +7,7 @@ from typing import Any
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
+from paimon_core.read.row_tracking import tracked_schema
 from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -74,10 +75,11 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
         schema = table.schema if f.schema_id == table.schema.id else table.schemas.get(f.schema_id)
         if key_fields:
             described["key_stats"] = describe_stats(key_fields, f.key_stats)
-        names = schema.names if f.value_stats_cols is None else f.value_stats_cols
-        described["value_stats"] = describe_stats(
-            schema.row_type.project(names).fields, f.value_stats
-        )
+        names = f.value_stats_cols
+        if names is None:
+            names = f.write_cols or schema.names
+        fields = tracked_schema(schema).row_type.project(names).fields
+        described["value_stats"] = describe_stats(fields, f.value_stats)
     return described
 
 

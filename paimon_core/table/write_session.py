@@ -2,7 +2,7 @@
 
 Java: `table/sink/TableWriteImpl` and `TableCommitImpl` together.  A table that is not `write-only`
 is compacted by its writers: each commit then creates an APPEND snapshot and, if a bucket was due, a
-COMPACT snapshot of the same user and identifier.  Compaction is optional: if another commit
+COMPACT snapshot of the same user and identifier.  What expires afterwards is up to `after_commit`.  Compaction is optional: if another commit
 replaced the files that it read, its result is dropped and the rows stay committed.
 """
 
@@ -10,28 +10,30 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
 from paimon_core.commit.committer import commit, filter_committed, latest_of_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
-from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
-from paimon_core.compaction.record_expiry import record_expiry
+from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.options import WRITE_ONLY
+from paimon_core.options import FULL_COMPACTION_DELTA_COMMITS, WRITE_ONLY
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.write.incoming_rows import Kinds
-from paimon_core.write.row_writer import RowWriter, new_paths
+from paimon_core.write.row_writer import RowWriter, delete_new_files, new_paths
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +83,34 @@ def write_rows(
     writer.write(rows, kinds)
     messages = writer.prepare_commit()
     if partition is not None:
-        made = overwrite(table, messages, user=user, env=env, partition=partition)
-        return () if made is None else (made,)
+        return commit_overwrite(table, messages, user=user, env=env, partition=partition)
     return commit_write(table, messages, env=env, user=user)
+
+
+def commit_overwrite(
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    env: Environment,
+    user: str,
+    partition: Mapping[str, object] | None = None,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+    watermark: int | None = None,
+    after: AfterCommit | None = None,
+) -> tuple[Snapshot, ...]:
+    """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit."""
+    after = after or AfterCommit(table, env=env)
+    made = overwrite(
+        table,
+        messages,
+        user=user,
+        env=env,
+        partition=partition,
+        identifier=identifier,
+        watermark=watermark,
+    )
+    after.run(user=user, identifier=identifier)
+    return () if made is None else (made,)
 
 
 def commit_write(
@@ -96,13 +123,42 @@ def commit_write(
     watermark: int | None = None,
     ignore_empty: bool = True,
     check: bool = False,
+    after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit what a writer wrote as APPEND, then the compaction that became due as COMPACT.
 
     The compaction runs first, so that readers see the first without the second only briefly.
-    `check` checks even plain appends for conflicts, as replays do.  Errors as in `commit`.
+    `check` checks even plain appends for conflicts, as replays do.  `after` does what follows a
+    commit (default: a new one); writers that commit more than once pass their own.  Errors as in
+    `commit`.
     """
-    results = compact_written(table, messages, env=env)
+    after = after or AfterCommit(table, env=env)
+    made = _commit_and_compact(
+        table,
+        messages,
+        env=env,
+        user=user,
+        identifier=identifier,
+        watermark=watermark,
+        ignore_empty=ignore_empty,
+        check=check,
+    )
+    after.run(user=user, identifier=identifier)
+    return made
+
+
+def _commit_and_compact(
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    env: Environment,
+    user: str,
+    identifier: int,
+    watermark: int | None,
+    ignore_empty: bool,
+    check: bool,
+) -> tuple[Snapshot, ...]:
+    results = compact_written(table, messages, env=env, identifier=identifier)
     try:
         made = commit(
             table,
@@ -135,12 +191,24 @@ def commit_write(
     return (*made, *compacted)
 
 
+def delete_messages(table: FileStoreTable, messages: Iterable[CommitMessage]) -> None:
+    """Delete the files of messages that are certain never to be committed."""
+    for message in messages:
+        delete_new_files(table, message)
+
+
 def compact_written(
-    table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    env: Environment,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
 ) -> list[CompactResult]:
     """Compact the due buckets that the messages write to; a no-op for write-only tables.
 
-    Like Java's core, this leaves bucket=-1 tables to the engines.
+    When a full compaction is due (`full_compaction_due`), it compacts what the messages write to
+    and, in a stream, every bucket that is not compacted fully: the ones that this and other commits
+    have written since the last time.  Like Java's core, this leaves bucket=-1 tables to the engines.
     """
     if table.options.value(WRITE_ONLY) or table.bucket_mode in (
         BucketMode.UNAWARE,
@@ -149,24 +217,27 @@ def compact_written(
         return []
     if any(True for _ in uncompactable_features(table)):
         return []
-    results: list[CompactResult] = []
-    expiry = record_expiry(table, now_millis=env.now_millis()) if table.has_primary_key else None
-    try:
-        for files in _written_buckets(table, messages):
-            units = units_due(
-                table,
-                files,
-                full=False,
-                local_millis=env.local_millis(),
-                expiry=expiry,
-                until_done=False,
-            )
-            if units:
-                results.append(compact_bucket(table, units, files, env=env))
-    except BaseException:
-        delete_results(table, results)
-        raise
-    return results
+    buckets = _written_buckets(table, messages)
+    full = full_compaction_due(table, identifier)
+    if full and identifier != BATCH_COMMIT_IDENTIFIER:
+        written = {(b.partition, b.bucket) for b in buckets}
+        buckets += [b for b in buckets_of(table) if (b.partition, b.bucket) not in written]
+    return compact_buckets(table, buckets, full=full, env=env, until_done=False)
+
+
+def full_compaction_due(table: FileStoreTable, identifier: int) -> bool:
+    """Return whether the commit with this identifier compacts fully.
+
+    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`.  Streams do so every
+    `full-compaction.delta-commits`, batches with each commit.  Tables whose changelog comes from
+    full compactions do so with each commit unless the option says otherwise.
+    """
+    if not table.has_primary_key:
+        return False
+    every = table.options.value(FULL_COMPACTION_DELTA_COMMITS)
+    if every is None:
+        every = 1 if changelog_producer_of(table.options).top_level_only else None
+    return every is not None and (identifier == BATCH_COMMIT_IDENTIFIER or identifier % every == 0)
 
 
 def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -> list[BucketFiles]:
@@ -214,6 +285,7 @@ class StreamWriter:
         self._env = env
         self._user = user
         self._last = self.committed_up_to()
+        self._after = AfterCommit(table, env=env)
         self._writer = new_writer(
             table, env=env, user=user, buffer_bytes=buffer_bytes, spill_dir=spill_dir
         )
@@ -247,6 +319,7 @@ class StreamWriter:
             identifier=identifier,
             watermark=watermark,
             ignore_empty=False,
+            after=self._after,
         )
         self._last = identifier
         return made
@@ -255,6 +328,11 @@ class StreamWriter:
         """Delete the files of uncommitted rows."""
         self._writer.abort()
 
+    def close(self) -> None:
+        """Delete the files of uncommitted rows, and wait for what follows the last commit."""
+        self.abort()
+        self._after.close()
+
 
 def replay_commits(
     table: FileStoreTable,
@@ -262,12 +340,14 @@ def replay_commits(
     *,
     user: str,
     env: Environment,
+    after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit prepared messages again after a failure, in the order of their identifiers.
 
     Those already committed are skipped (Java: `TableCommitImpl.filterAndCommit`).  Raises
     InvalidArgument, before anything is committed, if a file of the others is gone.
     """
+    after = after or AfterCommit(table, env=env)
     left = filter_committed(table, sorted(pending), user=user)
     for identifier in left:
         for message in pending[identifier]:
@@ -292,4 +372,6 @@ def replay_commits(
             ignore_empty=False,
             check_append=True,
         )
+    if left:
+        after.run(user=user, identifier=left[-1])
     return tuple(made)

@@ -23,7 +23,7 @@ Columns are Arrow arrays; the mapping is in `paimon_core.types.arrow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -135,13 +135,17 @@ class MultisetType(DataType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataField:
-    """A column, or a field of a ROW: `id` never changes, the name may."""
+    """A column, or a field of a ROW: `id` never changes, the name may.
+
+    `unknown` holds the attributes in the schema file that this version does not know.
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default_value: str | None = None
+    unknown: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,15 @@ _ISO_DATE: Final = re.compile(r"([+-]?\d{4,9})-(\d{2})-(\d{2})", re.ASCII)
 _ISO_TIME: Final = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
+def wall_clock_text(local_millis: int) -> str:
+    """Return a wall clock time as text, for any year: "2024-01-31 12:00:00"."""
+    days, seconds = divmod(local_millis // 1000, 86_400)
+    year, month, day = civil_from_days(days)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+
+
 def parse_iso_date(text: str) -> int:
     """Days of `2024-01-31`; InvalidArgument for anything else."""
     match = _ISO_DATE.fullmatch(text)

@@ -122,6 +122,9 @@ def _field_to_sql(f: DataField) -> str:
 
 # --- JSON ---------------------------------------------------------------------------------------
 
+_TYPE_ATTRIBUTES: Final = frozenset({"type", "element", "key", "value", "length", "fields"})
+_FIELD_ATTRIBUTES: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
+
 
 def type_to_json(data_type: DataType) -> str | dict[str, object]:
     """Return the schema file's value of the type: a string, or an object if it is nested."""
@@ -159,12 +162,14 @@ def field_to_json(field: DataField) -> dict[str, object]:
         out["description"] = field.description
     if field.default_value is not None:
         out["defaultValue"] = field.default_value
+    out.update(field.unknown)
     return out
 
 
 def type_from_json(obj: object, *, depth: int = 0) -> DataType:
-    """Parse a type of a schema file; UnsupportedFeature names an unknown type.
+    """Parse a type of a schema file.
 
+    UnsupportedFeature names an unknown type, or an unknown attribute, which may change its meaning.
     `depth` is the number of enclosing types.
     """
     if depth > MOST_NESTED_TYPES:
@@ -177,6 +182,9 @@ def type_from_json(obj: object, *, depth: int = 0) -> DataType:
     if not isinstance(obj, Mapping) or not isinstance(obj.get("type"), str):
         raise UnsupportedFeature(f"data type {shown(obj)}")
     word = str(obj["type"])
+    strangers = sorted(set(map(str, obj)) - _TYPE_ATTRIBUTES)
+    if strangers:
+        raise UnsupportedFeature(f"the attribute {shown(strangers[0])} of data type {shown(word)}")
     nullable = "NOT NULL" not in word
     try:
         if word.startswith("ARRAY"):
@@ -218,6 +226,7 @@ def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
         type=type_from_json(obj["type"], depth=depth),
         description=None if description is None else str(description),
         default_value=None if default is None else str(default),
+        unknown={k: v for k, v in obj.items() if k not in _FIELD_ATTRIBUTES},
     )
 
 

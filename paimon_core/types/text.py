@@ -22,7 +22,6 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
@@ -292,6 +291,8 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
             return _float_column(column, short=t.kind is TypeRoot.FLOAT)
         case TypeRoot.DECIMAL:
             texts = column.cast(pa.string())
+            import pyarrow.compute as pc  # noqa: PLC0415 - fast start
+
             if pc.any(pc.match_substring(texts, "E")).as_py():  # small numbers: 1E-7
                 return [None if v is None else f"{v:f}" for v in column.to_pylist()]
             return cast("list[Any]", texts.to_pylist())

@@ -10,13 +10,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from paimon_core.commit.committer import latest_of_user
-from paimon_core.commit.overwrite import overwrite as commit_overwrite
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
-from paimon_core.table.write_session import commit_write
+from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.schema_merge import merge_schema

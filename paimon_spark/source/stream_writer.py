@@ -15,9 +15,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from paimon_core.commit.committer import filter_committed
-from paimon_core.commit.overwrite import overwrite as commit_overwrite
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
-from paimon_core.table.write_session import commit_write
+from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions

@@ -21,7 +21,7 @@ from paimon_core.ddl.schema_change import (
     UpdateColumnType,
     UpdateTableComment,
 )
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql.ddl import COMMENT_PROPERTY, check_default, read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.partitions import add_partitions, drop_partitions
@@ -35,9 +35,22 @@ _IMMUTABLE = {"primary-key": "Alter primary key is not supported"}
 
 
 def alter_database(session: SqlSession, words: Words) -> Result:
-    """ALTER DATABASE name SET ...: a filesystem catalog keeps no properties of databases."""
-    session.need_database(session.database_name(words.name()))
-    raise UnsupportedFeature("properties and locations of databases in a filesystem catalog")
+    """ALTER DATABASE name SET DBPROPERTIES (..) | SET LOCATION '..'.
+
+    UnsupportedFeature in a filesystem catalog, which keeps neither.
+    """
+    catalog, database = session.database_name(words.name())
+    session.need_database(catalog, database)
+    words.need("SET")
+    if words.eat("LOCATION"):
+        changes = {"location": words.string()}
+    elif words.eat_any("DBPROPERTIES", "PROPERTIES"):
+        changes = read_properties(words)
+    else:
+        words.fail("DBPROPERTIES or LOCATION")
+    words.end()
+    session.catalog_named(catalog).alter_database(database, changes=changes)
+    return NOTHING
 
 
 def alter_table(session: SqlSession, words: Words) -> Result:
@@ -57,24 +70,30 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     changes = _changes(session, name, words)
     words.end()
     if changes:
-        session.catalog.alter_table(
+        session.catalog_for(name).alter_table(
             name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
         )
     return NOTHING
 
 
 def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
+    """RENAME TO [[catalog.]database.]name, within the catalog."""
     parts = words.name()
     words.end()
-    if len(parts) > 2:
-        raise AnalysisError(f"the new name {'.'.join(parts)!r} may not contain a catalog")
-    target = session.table_name(parts if len(parts) == 2 else [name.database, *parts])
+    if len(parts) == 3:
+        if parts[0].lower() != name.catalog.lower():
+            raise InvalidArgument(
+                f"Only supports operations within the same catalog, target catalog name: "
+                f"{parts[0]}, current catalog name: {name.catalog}"
+            )
+        parts = parts[1:]
+    target = session.table_name([name.catalog, *([name.database, *parts][-2:])])
     if session.has_table(target):
         raise AnalysisError(
             f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "
             "because it already exists"
         )
-    session.catalog.rename_table(name.identifier, target.identifier)
+    session.catalog_for(name).rename_table(name.identifier, target.identifier)
     return NOTHING
 
 
@@ -87,6 +106,10 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]
+    if words.looks_at("SET", "LOCATION"):
+        raise UnsupportedFeature(
+            "SET LOCATION", "ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
+        )
     columns = _Columns(session, name)
     if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
         return _add(words, columns)

@@ -9,7 +9,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.tokens import Words
 
 _SYS = "sys"
@@ -18,8 +18,11 @@ _SYS = "sys"
 def call_statement(session: SqlSession, words: Words) -> Result:
     """What follows CALL; values are literals, named (`a => 1`) or in the procedure's order."""
     parts = words.name()
-    if len(parts) == 3 and parts[0].lower() == CATALOG:
-        parts = parts[1:]
+    catalog = session.current_catalog
+    if len(parts) == 3:
+        ref = session.find(parts[0])
+        if ref is not None:
+            catalog, parts = ref.name, parts[1:]
     if len(parts) == 2 and parts[0].lower() == _SYS:
         parts = parts[1:]
     if len(parts) != 1:
@@ -29,18 +32,25 @@ def call_statement(session: SqlSession, words: Words) -> Result:
         )
     given = words.items(lambda: _argument(words))
     words.end()
-    return call_procedure(session, parts[0], given)
+    return call_procedure(session, parts[0], given, catalog=catalog)
 
 
-def call_procedure(session: SqlSession, name: str, given: Given) -> Result:
-    """Run a procedure.  UnsupportedFeature in a session that has none."""
+def call_procedure(
+    session: SqlSession, name: str, given: Given, *, catalog: str | None = None
+) -> Result:
+    """Run a procedure on the tables of a catalog, by default the current one.
+
+    UnsupportedFeature in a session that has none.
+    """
     if session.procedures is None:
         raise UnsupportedFeature(
             "procedures",
             "this session has no procedures",
             next_step="pass `procedures` to the session, or use caretaker sql",
         )
-    site = CallSite(warehouse=session.warehouse, database=session.database, storage=session.storage)
+    ref = session.find(catalog or session.current_catalog)
+    assert ref is not None
+    site = CallSite(warehouse=ref.warehouse, database=session.database, storage=ref.options)
     return session.procedures.call(name.lower(), given, site)
 
 
@@ -50,7 +60,7 @@ def show_procedures(session: SqlSession, words: Words) -> Result:
     names = () if session.procedures is None else session.procedures.names()
     return Result(
         ("catalog", "namespace", "schema", "procedure"),
-        [[CATALOG, [_SYS], _SYS, name] for name in names],
+        [[session.current_catalog, [_SYS], _SYS, name] for name in names],
     )
 
 

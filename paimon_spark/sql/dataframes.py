@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,31 +15,22 @@ import pyarrow.compute as pc
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
-from paimon_core.scan.scan import in_plan_order, scan_files
-from paimon_core.scan.vectors import vector_files
+from paimon_core.predicate import Predicate
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.describe import partition_json
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataType, RowType, TypeRoot
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+from paimon_spark.sql.characters import characters_metadata, pads
+from paimon_spark.sql.distributed import reads_distributed, source_dataframe
+from paimon_spark.sql.global_tables import read_global_table
+from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
+from paimon_spark.sql.pushdown import check_full_scan, pushed
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-FILE_PATH: Final = "__paimon_file_path"
-ROW_INDEX: Final = "__paimon_row_index"
-PARTITION: Final = "__paimon_partition"
-BUCKET: Final = "__paimon_bucket"
-CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the type of a CHAR or VARCHAR column, which is a STRING in DataFrames."""
-METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 
 
 def table_dataframe(
@@ -47,27 +38,58 @@ def table_dataframe(
     name: TableName,
     options: dict[str, str] | None = None,
     *,
-    with_metadata: bool = False,
+    metadata: Collection[str] = (),
+    lenient: bool = False,
+    wanted: Collection[str] | None = None,
+    conditions: Sequence[str] = (),
 ) -> DataFrame:
     """The rows of a table, a branch or a system table, as the options say which.
 
-    `with_metadata` adds the hidden columns, which append tables alone have.
+    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.  `wanted` are the names,
+    in lower case, of the columns that the query needs; None for all.  Rows that do not meet one of
+    the `conditions` may be left out: the query has them too.
     """
+    if name.database == SYSTEM_DATABASE:
+        return arrow_dataframe(session, *read_global_table(session, name))
     table = session.open(name, options=options)
     if name.system is not None:
         rows, row_type = _system_rows(session, table, name.system)
-    elif with_metadata and not table.has_primary_key:
-        return _with_metadata(session, table)
+    elif metadata:
+        return _with_metadata(session, table, metadata, lenient=lenient)
     else:
-        rows, row_type = table_rows(session, table)
+        scan = batch_scan_of(table, zone=session.zone)
+        names = _needed(scan.table, wanted)
+        predicate = pushed(scan.table, conditions)
+        if scan.whole is not None:
+            check_full_scan(scan.table, scan.whole, predicate)
+        if reads_distributed(session, name, scan, predicate):
+            return source_dataframe(session, name, table, names)
+        rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
     return arrow_dataframe(session, rows, row_type)
 
 
-def table_rows(session: SqlSession, table: FileStoreTable) -> tuple[pa.Table, RowType]:
+def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
+    """The table's columns among the wanted; one of them if there are none, to count rows."""
+    names = table.schema.names
+    if wanted is None:
+        return list(names)
+    return [n for n in names if n.lower() in wanted] or list(names[:1])
+
+
+def table_rows(
+    session: SqlSession,
+    table: FileStoreTable,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+) -> tuple[pa.Table, RowType]:
     """The rows that a batch reads; of changes those that are no deletes, as Spark shows them."""
     batch = batch_scan_of(table, zone=session.zone)
     row_type = batch.table.schema.row_type
-    return _collected(read_batch(batch, zone=session.zone), row_type), row_type
+    if columns is not None:
+        row_type = row_type.project(columns)
+    rows = read_batch(batch, columns=row_type.names, predicate=predicate, zone=session.zone)
+    return _collected(rows, row_type), row_type
 
 
 def _system_rows(
@@ -98,8 +120,10 @@ def _collected(
 
 def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> DataFrame:
     """The rows as a DataFrame with Spark's types."""
+    pad = pads(session)
     columns = [
-        for_spark(column, field.type) for column, field in zip(rows.columns, row_type, strict=True)
+        for_spark(column, field.type, pad=pad)
+        for column, field in zip(rows.columns, row_type, strict=True)
     ]
     schema = ", ".join(
         f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
@@ -116,20 +140,15 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
     spark: Any = session.spark  # whose overloads do not know Arrow tables
     types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
-        # As for Spark's own tables: comparisons with CHAR pad their literal.
-        match data_field.type:
-            case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) as t if (
-                length != MAX_LENGTH
-            ):
-                field.metadata = {CHARACTERS: f"{t.kind.lower()}({length})"}
+        field.metadata = characters_metadata(data_field.type)
     frame: DataFrame = spark.createDataFrame(whole, schema=types)
     return frame
 
 
-def for_spark(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
-    """The column in a type that Spark takes, CHAR padded to its length."""
+def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True) -> pa.ChunkedArray:
+    """The column in a type that Spark takes; `pad`: CHAR has its length."""
     match data_type:
-        case AtomicType(kind=TypeRoot.CHAR):
+        case AtomicType(kind=TypeRoot.CHAR) if pad:
             return pc.utf8_rpad(column, width=data_type.length or 1)
         case AtomicType(kind=TypeRoot.TIME):
             return column.cast(pa.int32())
@@ -154,80 +173,12 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-# --- rows with their places ---------------------------------------------------------------------
-
-
-def placed_rows(
-    table: FileStoreTable, snapshot: Snapshot | None
-) -> tuple[pa.Table, list[ManifestEntry]]:
-    """The rows of an append table with the place of each: file (an index in the list), position.
-
-    Places are the columns `__paimon_file_path` (int32) and `__paimon_row_index` (int64), the first two;
-    positions count all rows of a file, those that a deletion vector hides too.
-    """
-    schema = (
-        arrow_schema(table.schema.row_type)
-        .insert(0, pa.field(ROW_INDEX, pa.int64()))
-        .insert(0, pa.field(FILE_PATH, pa.int32()))
-    )
-    if snapshot is None:
-        return schema.empty_table(), []
-    entries = list(in_plan_order(table, scan_files(table, snapshot)))
-    vectors = vector_files(table, snapshot)
-    found: list[pa.RecordBatch] = []
-    for index, entry in enumerate(entries):
-        bucket = entry.partition, entry.bucket
-        deleted = bucket_vectors(table, bucket, vectors.get(bucket, ())).get(entry.file.file_name)
-        for first, batch in _file_batches(table, entry):
-            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            files = np.full(batch.num_rows, index, dtype=np.int32)
-            columns = [pa.array(files), pa.array(positions)]
-            columns += [batch.column(n).cast(schema.field(n).type) for n in table.schema.names]
-            made = pa.RecordBatch.from_arrays(columns, schema=schema)
-            if deleted is not None:
-                made = made.filter(pa.array(np.isin(positions, deleted, invert=True)))
-            found.append(made)
-    return pa.Table.from_batches(found, schema=schema), entries
-
-
-def _file_batches(
-    table: FileStoreTable, entry: ManifestEntry
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    first = 0
-    for batch in read_data_file(
-        table.io,
-        table.paths.data_file(entry.partition, entry.bucket, entry.file),
-        entry.file,
-        file_schema=table.schema_of(entry.file.schema_id),
-        read_type=table.schema.row_type,
-        key_value=False,
-        batch_rows=BATCH_ROWS,
-        partition=entry.partition,
-    ):
-        yield first, batch
-        first += batch.num_rows
-
-
-def _with_metadata(session: SqlSession, table: FileStoreTable) -> DataFrame:
-    batch = batch_scan_of(table, zone=session.zone)
-    rows, entries = placed_rows(batch.table, batch.whole)
-    row_type = batch.table.schema.row_type
-    files = np.asarray(rows.column(FILE_PATH))
-    paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in entries]
-    partitions = [partition_json(table, e.partition) for e in entries]
-    names = table.schema.partition_keys
-    struct = pa.struct([(n, pa.string()) for n in names])
-    shown = [{k: None if v is None else str(v) for k, v in p.items()} for p in partitions]
-    columns = [for_spark(rows.column(f.name), f.type) for f in row_type]
-    columns += [
-        pa.array([paths[i] for i in files], pa.string()),
-        rows.column(ROW_INDEX),
-        pa.array([shown[i] for i in files], struct),
-        pa.array([entries[i].bucket for i in files], pa.int32()),
-    ]
-    fields = [f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type]
-    inner = ", ".join(f"`{n}`: STRING" for n in names)
-    fields += [f"{FILE_PATH} STRING", f"{ROW_INDEX} BIGINT", f"{PARTITION} STRUCT<{inner}>"]
-    fields.append(f"{BUCKET} INT")
-    made = pa.table(columns, names=[*row_type.names, *METADATA_COLUMNS])
-    return _made(session, made, ", ".join(fields), row_type)
+def _with_metadata(
+    session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
+) -> DataFrame:
+    placed = scanned_rows(batch_scan_of(table, zone=session.zone), wanted, lenient=lenient)
+    row_type, rows = placed.table.schema.row_type, placed.rows
+    for field, values in metadata_of(placed, wanted):
+        row_type = RowType(fields=(*row_type.fields, field))
+        rows = rows.append_column(field.name, values)
+    return arrow_dataframe(session, rows, row_type)

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_core.catalog.filesystem import DATABASE_SUFFIX
-from paimon_core.ddl.create import Column, create_schema
-from paimon_core.errors import AlreadyExists, PaimonError, SchemaError, UnsupportedFeature
-from paimon_core.io.open import open_file_io
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.ddl.create import Column, create_schema, normalized
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    PaimonError,
+    SchemaError,
+    UnsupportedFeature,
+)
+from paimon_core.schema.table_schema import TableSchema
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import CATALOG, SqlSession, TableName, not_found
+from paimon_spark.sql.session import (
+    DEFAULT_DATABASE,
+    SqlSession,
+    TableName,
+    not_found,
+)
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_type
 
 COMMENT_PROPERTY = "comment"
 _PROVIDER = "paimon"
+_FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
+_NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 
 
@@ -34,27 +48,32 @@ class TableClauses:
 
 
 def create_database(session: SqlSession, words: Words) -> Result:
-    """CREATE DATABASE [IF NOT EXISTS] name [COMMENT ..] [WITH DBPROPERTIES (..)].
+    """CREATE DATABASE [IF NOT EXISTS] name [COMMENT ..] [LOCATION ..] [WITH DBPROPERTIES (..)].
 
-    A filesystem catalog keeps neither comment nor properties, as in Java.
+    A filesystem catalog keeps neither comment nor properties, and refuses a location, as in Java.
     """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
-    database = session.database_name(words.name())
+    catalog_name, database = session.database_name(words.name())
+    properties: dict[str, str] = {}
     while not words.done:
         if words.eat("COMMENT"):
-            words.string()
+            properties["comment"] = words.string()
         elif words.eat("LOCATION"):
-            raise UnsupportedFeature(
-                "database locations",
-                "Cannot specify location for a database when using fileSystem catalog.",
-            )
+            properties["location"] = words.string()
         else:
             words.eat("WITH")
             if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
                 words.fail()
-            read_properties(words)
+            properties.update(read_properties(words))
+    catalog = session.catalog_named(catalog_name)
+    if catalog.metastore == "filesystem":
+        if "location" in properties:
+            raise InvalidArgument(
+                "Cannot specify location for a database when using fileSystem catalog."
+            )
+        properties = {}
     try:
-        session.catalog.create_database(database, if_not_exists=if_not_exists)
+        catalog.create_database(database, properties=properties, if_not_exists=if_not_exists)
     except AlreadyExists as e:
         raise AnalysisError(
             f"[SCHEMA_ALREADY_EXISTS] Cannot create schema `{database}` because it already exists"
@@ -65,39 +84,43 @@ def create_database(session: SqlSession, words: Words) -> Result:
 def drop_database(session: SqlSession, words: Words) -> Result:
     """DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]."""
     if_exists = words.eat("IF", "EXISTS")
-    database = session.database_name(words.name())
+    catalog_name, database = session.database_name(words.name())
     cascade = words.eat("CASCADE")
     words.eat("RESTRICT")
     words.end()
-    if not session.has_database(database):
+    if not session.has_database(catalog_name, database):
         if if_exists:
             return NOTHING
-        session.need_database(database)
-    tables = session.catalog.list_tables(database)
-    if tables and not cascade:
+        session.need_database(catalog_name, database)
+    catalog = session.catalog_named(catalog_name)
+    if not cascade and catalog.list_tables(database):
         raise AnalysisError(
-            f"[SCHEMA_NOT_EMPTY] Cannot drop a schema `{CATALOG}`.`{database}` "
+            f"[SCHEMA_NOT_EMPTY] Cannot drop a schema `{catalog_name}`.`{database}` "
             "because it contains objects",
             next_step="use DROP DATABASE ... CASCADE to drop the schema and all its objects",
         )
-    for table in tables:
-        session.catalog.drop_table(f"{database}.{table}", if_exists=True)
-    io, root = open_file_io(session.warehouse, session.storage)
-    io.delete_dir(f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}")
+    catalog.drop_database(database, cascade=cascade)
     return NOTHING
 
 
 def use(session: SqlSession, words: Words) -> Result:
-    """USE [DATABASE] name: the current database from now on."""
+    """USE [CATALOG | DATABASE] name: the current catalog or database from now on."""
+    kind = None
     if words.word(1) and words.word(1) != ".":
-        words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+        kind = words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
     parts = words.name()
     words.end()
-    if [p.lower() for p in parts] == [CATALOG]:
-        return NOTHING
-    database = session.database_name(parts)
-    session.need_database(database)
-    session.database = database
+    if len(parts) == 1 and kind in (None, "CATALOG"):
+        ref = session.find(parts[0])
+        if ref is not None:
+            session.current_catalog = ref.name
+            session.database = DEFAULT_DATABASE
+            return NOTHING
+        if kind == "CATALOG":
+            session.catalog_named(parts[0])
+    catalog, database = session.database_name(parts)
+    session.need_database(catalog, database)
+    session.current_catalog, session.database = catalog, database
     return NOTHING
 
 
@@ -108,9 +131,15 @@ AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
 
 
 def create_table(
-    session: SqlSession, words: Words, as_select: AsSelect, *, replace_table: bool = False
+    session: SqlSession,
+    words: Words,
+    as_select: AsSelect,
+    *,
+    replace_table: bool = False,
+    must_exist: bool = False,
 ) -> Result:
-    """CREATE [OR REPLACE] TABLE with columns, LIKE another table, or AS a query.
+    """CREATE [OR REPLACE] TABLE, or REPLACE TABLE if the table `must_exist`: with columns, LIKE
+    another table, or AS a query.
 
     `as_select` creates and fills the table of a query, for which it may start Spark.
     """
@@ -120,25 +149,32 @@ def create_table(
         return _create_like(session, words, name, if_not_exists=if_not_exists)
     columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
     clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", next_step="use USING paimon and the option file.format"
+        )
     query = None
     if words.eat("AS") or words.word() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
         query = words.rest()
     words.end()
-    session.need_database(name.database)
-    if session.has_table(name):
+    session.need_database(name.catalog, name.database)
+    exists = session.has_table(name)
+    if exists and not replace_table:
         if if_not_exists:
             return NOTHING
-        if not replace_table:
-            raise _exists(name)
+        raise _exists(name)
+    if replace_table and must_exist and not exists:
+        raise not_found(name)
     if query is not None:
         if columns:
             raise SqlSyntaxError(
                 "Schema may not be specified in a Create Table As Select (CTAS) statement"
             )
         return as_select(session, name, clauses, query, replace_table)
-    if replace_table and session.has_table(name):
-        session.catalog.drop_table(name.identifier)
-    make_table(session, name, columns, clauses)
+    if exists:
+        replace_with(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
     return NOTHING
 
 
@@ -146,6 +182,42 @@ def make_table(
     session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
 ) -> None:
     """Create the table; SchemaError or UnsupportedFeature for what is refused."""
+    schema = _schema(session, name, columns, clauses)
+    session.catalog_for(name).create_table(name.identifier, schema)
+
+
+def replace_with(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> None:
+    """Empty the table and give it another schema; its snapshots stay.
+
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there.  UnsupportedFeature for other
+    partition columns.
+    """
+    new = normalized(_schema(session, name, columns, clauses))
+    validate_schema(new)
+    table = session.open(name, to_write=True)
+    if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
+        raise UnsupportedFeature(
+            "REPLACE TABLE with other partition columns",
+            f"replaceTable does not support changing partition keys "
+            f"(old=[{', '.join(table.schema.partition_keys)}], "
+            f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
+            table=name.identifier,
+        )
+    if table.snapshots.latest() is not None:
+        replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+    while True:
+        latest = table.schemas.latest()
+        if latest is None:
+            raise not_found(name)
+        if table.schemas.commit_new(replace(new, id=latest.id + 1)):
+            return
+
+
+def _schema(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> TableSchema:
     columns = list(columns)
     keys: list[str] = []
     names = {c.name.lower(): c.name for c in columns}
@@ -161,14 +233,15 @@ def make_table(
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
         options["path"] = clauses.location
-    schema = create_schema(
+    if options.get("upsert-key") and options.get("primary-key"):
+        raise InvalidArgument("upsert-key cannot be used together with primary-key")
+    return create_schema(
         columns,
         now_millis=session.env.now_millis(),
         partition_keys=keys,
         options=options,
         comment=clauses.comment if clauses.comment is not None else comment,
     )
-    session.catalog.create_table(name.identifier, schema)
 
 
 def drop_table(session: SqlSession, words: Words) -> Result:
@@ -187,7 +260,7 @@ def drop_table(session: SqlSession, words: Words) -> Result:
         if if_exists:
             return NOTHING
         raise not_found(name)
-    session.catalog.drop_table(name.identifier)
+    session.catalog_for(name).drop_table(name.identifier)
     return NOTHING
 
 
@@ -244,10 +317,14 @@ def _clauses(words: Words) -> TableClauses:
     while True:
         if words.eat("USING"):
             provider = words.identifier()
-            if provider.lower() != _PROVIDER:
+            if provider.lower() in _FORMATS:
                 raise UnsupportedFeature(
                     f"format tables ({provider})",
-                    f"a filesystem catalog does not support format table: USING {provider}",
+                    f"this catalog does not support format table: USING {provider}",
+                )
+            if provider.lower() != _PROVIDER:
+                raise UnsupportedFeature(
+                    f"provider {provider}", f"Provider is not supported: {provider}"
                 )
         elif words.eat("PARTITIONED", "BY"):
             found.partitioned_by = words.items(lambda: _partition(words))
@@ -268,8 +345,12 @@ def _create_like(
 ) -> Result:
     source = session.table_name(words.name())
     clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", "CREATE TABLE LIKE ... STORED AS is not supported for SparkCatalog."
+        )
     words.end()
-    session.need_database(name.database)
+    session.need_database(name.catalog, name.database)
     schema = session.open(source, options={}).schemas.latest()
     if schema is None:
         raise not_found(source)
@@ -277,7 +358,8 @@ def _create_like(
         if if_not_exists:
             return NOTHING
         raise _exists(name)
-    options = {**schema.options, **clauses.properties}
+    inherited = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}
+    options = {**inherited, **clauses.properties}
     if schema.primary_keys and "primary-key" not in clauses.properties:
         options["primary-key"] = ",".join(schema.primary_keys)
     made = create_schema(
@@ -287,7 +369,7 @@ def _create_like(
         options=options,
         comment=schema.comment if clauses.comment is None else clauses.comment,
     )
-    session.catalog.create_table(name.identifier, replace(made, id=0))
+    session.catalog_for(name).create_table(name.identifier, replace(made, id=0))
     return NOTHING
 
 

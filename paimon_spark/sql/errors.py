@@ -31,11 +31,19 @@ class WriteRefused(PaimonError):
     default_next_step = "correct the rows and run again"
 
 
+class IncompatibleRows(InvalidArgument):
+    """The columns of a query do not fit those of the table: nothing was written."""
+
+    default_next_step = "select the columns of the table"
+
+
 def error_type(error: BaseException) -> str:
     """The name of the exception that Spark with Java's Paimon raises for such an error."""
     match error:
         case SqlSyntaxError():
             return "ParseException"
+        case IncompatibleRows():
+            return "RuntimeException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"
         case UnsupportedFeature():

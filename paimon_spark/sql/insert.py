@@ -10,18 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.ddl.create import Column
-from paimon_core.ddl.schema_change import AddColumn, SchemaChange, UpdateColumnType
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema, column_from_internal
-from paimon_core.types.cast_rules import can_cast
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
-from paimon_spark.sql.dataframes import CHARACTERS
-from paimon_spark.sql.ddl import TableClauses, make_table
-from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, WriteRefused
+from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
+from paimon_spark.sql.characters import CHARACTERS
+from paimon_spark.sql.ddl import TableClauses, make_table, replace_with
+from paimon_spark.sql.distributed import write_distributed, writes_distributed
+from paimon_spark.sql.errors import (
+    AnalysisError,
+    IncompatibleRows,
+    SqlSyntaxError,
+    WriteRefused,
+)
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.partitions import read_spec, spec_values
 from paimon_spark.sql.queries import query_dataframe
@@ -34,9 +38,8 @@ from paimon_spark.sql.upsert import upsert, upsert_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 _DYNAMIC: Final = "dynamic-partition-overwrite"
-_MERGE_SCHEMA: Final = "write.merge-schema"
-_EXPLICIT: Final = "write.merge-schema.explicit-cast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +89,24 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
-    if not parsed.by_name:
+    as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
+    if not parsed.by_name and not as_strings:
         rows = literal_rows(query, fields, session.zone)
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
         if parsed.by_name:
-            table = _merged_schema(session, parsed.name, table, frame)
-            fields, frame = _by_name(table, static, frame)
-        rows = fetched(table, frame, fields)
+            merges = merges_schema(session, parsed.name)
+            if merges:
+                table = merged_schema(session, parsed.name, table, frame)
+            fields, frame = by_name(table, static, frame, fill=merges)
+        if len(frame.columns) == len(fields) and not upsert_keys(table):
+            given = {k: v for k, v in parsed.spec.items() if v is not None}
+            if writes_distributed(session, parsed.name, frame, fields):
+                write_distributed(
+                    session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
+                )
+                return NOTHING
+        rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)
     if keys and not parsed.overwrite:
@@ -136,16 +149,23 @@ def _targets(
     return found
 
 
-def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]) -> pa.Table:
+def fetched(
+    table: FileStoreTable,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    *,
+    as_strings: bool = False,
+) -> pa.Table:
     """The rows of a DataFrame, its columns cast by position to the types of the fields.
 
-    AnalysisError if the numbers of columns differ.
+    With `as_strings`, CHAR and VARCHAR are neither padded nor checked.
+    IncompatibleRows if the numbers of columns differ.
     """
     if len(frame.columns) != len(fields):
-        raise AnalysisError(
-            f"[INSERT_COLUMN_ARITY_MISMATCH] Cannot write incompatible data for the table "
-            f"`{table.name}`, the number of data columns don't match with the table schema's: "
-            f"expected {len(fields)}, found {len(frame.columns)}",
+        raise IncompatibleRows(
+            f"Cannot write incompatible data for the table `{table.name}`, the number of data "
+            f"columns don't match with the table schema's: expected {len(fields)}, found "
+            f"{len(frame.columns)}",
             table=table.name,
         )
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
@@ -155,7 +175,9 @@ def fetched(table: FileStoreTable, frame: DataFrame, fields: Sequence[DataField]
     found = cast.toArrow()
     schema = arrow_schema(RowType(fields=tuple(fields)))
     columns = [
-        _checked(found.column(i), f).cast(schema.field(i).type, safe=False)
+        (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
+            schema.field(i).type, safe=False
+        )
         for i, f in enumerate(fields)
     ]
     return pa.table(columns, names=[f.name for f in fields])
@@ -201,63 +223,6 @@ def _without_default(query: str) -> str:
             pieces += [words.text[done : token.start], "NULL"]
             done = token.end + 1
     return "".join([*pieces, words.text[done:]])
-
-
-# --- by name ------------------------------------------------------------------------------------
-
-
-def _by_name(
-    table: FileStoreTable, static: Mapping[str, object], frame: DataFrame
-) -> tuple[list[DataField], DataFrame]:
-    """The fields that the query has, in its order, and its columns so."""
-    by_name = {f.name.lower(): f for f in table.schema.fields if f.name not in static}
-    lowered = [c.lower() for c in frame.columns]
-    start = f"Cannot write incompatible data for the table `{table.name}`, "
-    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
-    if repeated:
-        raise AnalysisError(f"{start}due to column name conflicts: {', '.join(repeated)}.")
-    if len(lowered) > len(by_name):
-        raise AnalysisError(
-            f"{start}the number of data columns don't match with the table schema's."
-        )
-    unknown = [c for c in lowered if c not in by_name]
-    if unknown:
-        names = ", ".join(f"`{c}`" for c in unknown)
-        raise AnalysisError(f"{start}due to unknown column names: {names}.")
-    for name, field in by_name.items():
-        if name not in lowered and not field.type.nullable and field.default_value is None:
-            raise AnalysisError(
-                f"{start}due to non-nullable column `{field.name}` has no specified value."
-            )
-    return [by_name[c] for c in lowered], frame
-
-
-def _merged_schema(
-    session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
-) -> FileStoreTable:
-    """The table with the query's new columns and wider types, under `write.merge-schema`."""
-    options = session.table_options(name)
-    if not parse_bool(options.get(_MERGE_SCHEMA, "false")):
-        return table
-    explicit = parse_bool(options.get(_EXPLICIT, "false"))
-    fields = {f.name.lower(): f for f in table.schema.fields}
-    changes: list[SchemaChange] = []
-    for column in frame.schema.fields:
-        new = read_type(Words(column.dataType.simpleString()))
-        old = fields.get(column.name.lower())
-        if old is None:
-            changes.append(AddColumn((column.name,), new))
-        elif (
-            isinstance(new, AtomicType)
-            and new != old.type.with_nullable(True)
-            and not can_cast(new, old.type.with_nullable(True), explicit=False)
-            and can_cast(old.type.with_nullable(True), new, explicit=explicit)
-        ):
-            changes.append(UpdateColumnType((old.name,), new))
-    if not changes:
-        return table
-    session.catalog.alter_table(name.identifier, changes, now_millis=session.env.now_millis())
-    return session.open(name, to_write=True)
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -319,10 +284,11 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        rows = frame.toArrow()  # before the table that it may read is gone
-        session.catalog.drop_table(name.identifier)
+        rows = frame.toArrow()  # before the table that it may read is empty
+        replace_with(session, name, columns, clauses)
         frame = session.spark.createDataFrame(rows, schema=frame.schema)
-    make_table(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     rows = fetched(table, frame, table.schema.fields)
     if rows.num_rows:

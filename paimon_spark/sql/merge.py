@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
-from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.by_name import merged_schema, merges_schema, shaped
+from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
 from paimon_spark.sql.insert import fetched, null_checked
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.row_level import (
@@ -20,9 +23,9 @@ from paimon_spark.sql.row_level import (
     aligned,
     cast_text,
     check_assignments,
-    quoted,
     read_alias,
     read_assignments,
+    unqualified,
 )
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
@@ -67,6 +70,10 @@ class _Merge:
     source: str
     source_alias: str
     condition: str
+    source_columns: Mapping[str, Any]
+    """Spark's fields of the source by their names in lower case, if a clause says `*`."""
+    fill: bool
+    """Whether the source may lack columns and fields (`write.merge-schema`)."""
 
 
 def merge(session: SqlSession, words: Words) -> Result:
@@ -86,11 +93,20 @@ def merge(session: SqlSession, words: Words) -> Result:
     words.need("ON")
     condition = words.expression("WHEN")
     clauses = _clauses(words)
+    source_columns: Mapping[str, Any] = {}
+    merges = merges_schema(session, name)
+    if any(c.star for c in clauses):
+        text = f"SELECT * FROM {source} AS {quoted(source_alias)}"
+        frame = query_dataframe_of(session, text, name)
+        if merges:
+            merged_schema(session, name, session.open(name, to_write=True), frame)
+        source_columns = {f.name.lower(): f for f in frame.schema.fields}
     target = open_target(session, name, "MERGE")
     view = register(session, target.dataframe())
-    plan = _Merge(target, view, target_alias, source, source_alias, condition)
-    for clause in clauses:
-        check_assignments(target, clause.assignments or ())
+    plan = _Merge(
+        target, view, target_alias, source, source_alias, condition, source_columns, merges
+    )
+    clauses = [_checked(target, clause, target_alias) for clause in clauses]
     changes = _Changes()
     for case in Case:
         mine = [c for c in clauses if c.case is case]
@@ -98,6 +114,15 @@ def merge(session: SqlSession, words: Words) -> Result:
             _collect(plan, case, mine, changes)
     _commit(target, changes)
     return NOTHING
+
+
+def _checked(target: Target, clause: Clause, alias: str) -> Clause:
+    """The clause with bare column names; errors as in `check_assignments`."""
+    if not clause.assignments:
+        return clause
+    bare = unqualified(target, clause.assignments, alias)
+    check_assignments(target, bare)
+    return replace(clause, assignments=bare)
 
 
 def _clauses(words: Words) -> list[Clause]:
@@ -127,7 +152,7 @@ def _clause(words: Words, case: Case, condition: str) -> Clause:
         values = words.items(lambda: words.expression(","))
         if len(columns) != len(values):
             words.fail("as many values as columns")
-        pairs = [(column[-1:], v) for column, v in zip(columns, values, strict=True)]
+        pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
         return Clause(case=case, condition=condition, assignments=pairs)
     if case is not Case.NOT_MATCHED:
         if words.eat("DELETE"):
@@ -193,12 +218,27 @@ def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
     """The SQL of each column's value under a clause."""
     fields = plan.target.table.schema.fields
     if clause.star:
-        source = quoted(plan.source_alias)
-        return {f.name: cast_text(f"{source}.{quoted(f.name)}", f) for f in fields}
+        return {f.name: _star_value(plan, clause, f) for f in fields}
     if clause.case is not Case.NOT_MATCHED:
         return dict(aligned(plan.target, clause.assignments or (), plan.target_alias))
     given = {path[0].lower(): v for path, v in clause.assignments or ()}
     return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
+
+
+def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
+    """The SQL of a column under UPDATE SET * or INSERT *: the source's column of the same name."""
+    source = plan.source_columns.get(target.name.lower())
+    if source is not None:
+        text = f"{quoted(plan.source_alias)}.{quoted(source.name)}"
+        return cast_text(shaped(text, source.dataType, target.type, fill=plan.fill), target)
+    if not plan.fill:
+        raise IncompatibleRows(
+            f"cannot resolve {target.name} from Project: the source of the MERGE has no such column",
+            table=plan.target.table.name,
+        )
+    if clause.case is Case.NOT_MATCHED:
+        return cast_text("DEFAULT", target)
+    return f"{quoted(plan.target_alias)}.{quoted(target.name)}"
 
 
 def _commit(target: Target, changes: _Changes) -> None:

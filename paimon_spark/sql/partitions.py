@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from paimon_core.commit.overwrite import replace_partitions, static_partition_test
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import escape_path_name
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.registered_partitions import unregister_partitions
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast_text import java_to_string, parse_text
+from paimon_core.types.data_types import TypeRoot
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
@@ -20,6 +23,9 @@ from paimon_spark.sql.tokens import Words
 
 Spec = Mapping[str, str | None]
 """Column -> the literal's SQL text, None for a column without a value (dynamic)."""
+
+
+_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def read_spec(words: Words) -> dict[str, str | None]:
@@ -91,12 +97,16 @@ def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
 def partition_names(
     session: SqlSession, table: FileStoreTable, values: Mapping[str, object]
 ) -> str:
-    """`dt=2024-01-01/hh=8`, values as a cast to STRING gives them."""
+    """`dt=2024-01-01/hh=8`: values as Spark's cast to STRING gives them, escaped as in paths."""
     parts = []
     for field in table.schema.partition_type:
         value = values[field.name]
-        shown = "null" if value is None else java_to_string(value, field.type, session.zone)
-        parts.append(f"{field.name}={shown}")
+        shown = "null"
+        if value is not None:
+            shown = java_to_string(value, field.type, session.zone)
+            if field.type.root in _TIMESTAMPS and "." in shown:
+                shown = shown.rstrip("0").rstrip(".")
+        parts.append(f"{escape_path_name(field.name)}={escape_path_name(shown)}")
     return "/".join(parts)
 
 
@@ -154,7 +164,8 @@ def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Resul
                 table=table.name,
             )
         found = matching(there, values)
-        if not found and not if_exists:
+        whole = len(values) == len(table.schema.partition_keys)
+        if not found and whole and not if_exists:
             raise AnalysisError(
                 f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({_shown(spec)}) cannot be "
                 f"found in table {table.name}",

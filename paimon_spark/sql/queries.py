@@ -6,6 +6,7 @@ names everything itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +14,21 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
-from paimon_spark.sql.dataframes import METADATA_COLUMNS, table_dataframe
+from paimon_spark.sql.dataframes import table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
+from paimon_spark.sql.pushdown import conditions_of
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import CATALOG, ZONE_KEY, SqlSession, TableName, not_found
+from paimon_spark.sql.session import (
+    SYSTEM_DATABASE,
+    ZONE_KEY,
+    SqlSession,
+    TableName,
+    not_found,
+)
 from paimon_spark.sql.table_functions import blank_options, replace_functions
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
@@ -27,6 +37,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _VIEW: Final = "__paimon_"
+_INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
+_ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
+"""Words of queries in which columns may be used without being named."""
+_OPERANDS: Final = (
+    TokenType.VAR,
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+)
+_BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
@@ -125,7 +147,10 @@ def rewritten(
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
-    with_metadata = any(c in text for c in METADATA_COLUMNS)
+    hidden = metadata_columns_in(text)
+    wanted = _columns_in(text)
+    metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
+    lenient = FILE_PATH not in hidden
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
             continue
@@ -144,13 +169,24 @@ def rewritten(
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
-        view = _view_of(session, name, chosen, views, with_metadata=with_metadata)
+        wants = _Wanted(metadata, lenient, wanted, tuple(conditions_of(node)))
+        view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + _alias(node, parts[-1]))
     for column in tree.find_all(exp.Column):
         _strip_database(column, known, edits)
-    if with_metadata:
-        _hide_metadata(text, edits)
+    if metadata:
+        _hide_metadata(text, metadata, edits)
     return edits.applied()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a query needs of a table; as the arguments of `table_dataframe`."""
+
+    metadata: Collection[str] = ()
+    lenient: bool = False
+    columns: Collection[str] | None = None
+    conditions: tuple[str, ...] = ()
 
 
 def _view_of(
@@ -158,14 +194,38 @@ def _view_of(
     name: TableName,
     options: Mapping[str, str],
     views: dict[object, str],
-    *,
-    with_metadata: bool = False,
+    wants: _Wanted = _Wanted(),
 ) -> str:
-    key = (name, tuple(sorted(options.items())))
+    key = (name, tuple(sorted(options.items())), wants.conditions)
     if key not in views:
-        frame = table_dataframe(session, name, dict(options), with_metadata=with_metadata)
+        frame = table_dataframe(
+            session,
+            name,
+            dict(options),
+            metadata=wants.metadata,
+            lenient=wants.lenient,
+            wanted=wants.columns,
+            conditions=wants.conditions,
+        )
         views[key] = register(session, frame)
     return views[key]
+
+
+def _columns_in(text: str) -> frozenset[str] | None:
+    """All words of a query in lower case, among them its columns; None if it wants all columns."""
+    words = Words(text)
+    found = {t.text.lower() for t in words.tokens}
+    if found & _ALL_COLUMNS:
+        return None
+    for i, token in enumerate(words.tokens):
+        if token.text != "*":
+            continue
+        before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
+        counts = before.text == "(" and opens == "COUNT"
+        product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
+        if not counts and not product:
+            return None
+    return frozenset(found)
 
 
 def _alias(node: exp.Table, name: str) -> str:
@@ -199,16 +259,16 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
 
 def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
     """The table of this name, None for what Spark shall find; AnalysisError for what is nowhere."""
-    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
-        return None
     if len(parts) == 1 and parts[0].startswith(_VIEW):
         return None
-    if len(parts) == 2 and not session.has_database(parts[0]):
+    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+        return None
+    if len(parts) == 2 and not session.has_database(session.current_catalog, parts[0]):
         if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
             return None
-        session.need_database(parts[0])
+        session.need_database(session.current_catalog, parts[0])
     name = session.table_name(parts)
-    if session.has_table(name):
+    if name.database == SYSTEM_DATABASE or session.has_table(name):
         return name
     plain = len(parts) == 1 and "$" not in parts[0]
     if plain and session.has_spark and session.spark.catalog.tableExists(parts[0]):
@@ -228,13 +288,33 @@ def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edi
     edits.put(first.meta["start"], table.meta["start"], "")
 
 
-def _hide_metadata(text: str, edits: _Edits) -> None:
-    """`*` means the table's own columns, not the hidden ones."""
+def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
+    """`*` means the table's own columns, not the hidden ones; input_file_name() is such a one."""
     words = Words(text)
-    hidden = ", ".join(METADATA_COLUMNS)
+    hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
     for i, token in enumerate(words.tokens):
-        if token.text == "*" and words.tokens[i - 1].text.upper() in ("SELECT", ",", "DISTINCT"):
-            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), f" EXCEPT ({hidden})")
+        before = words.tokens[i - 1].text.upper()
+        if (
+            token.text == "*"
+            and before in ("SELECT", ",", "DISTINCT", ".")
+            and _from_name(words, i)
+        ):
+            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
+    for call in _INPUT_FILE.finditer(text):
+        edits.put(*call.span(), FILE_PATH)
+
+
+def _from_name(words: Words, star: int) -> bool:
+    """Whether the FROM of this `*` begins with a name, and not with a subquery."""
+    depth = 0
+    for i in range(star + 1, len(words.tokens)):
+        word = words.tokens[i].text.upper()
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth < 0:
+            return False
+        if depth == 0 and word == "FROM":
+            return i + 1 < len(words.tokens) and words.tokens[i + 1].text != "("
+    return False
 
 
 # --- time travel --------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import PaimonError, UnsupportedFeature
-from paimon_core.predicate import evaluate, fields_of, parse_where
-from paimon_core.types.data_types import DataField, DataType, RowType, TypeRoot
+from paimon_core.predicate import evaluate
+from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.literals import literal_rows
+from paimon_spark.sql.names import quoted
+from paimon_spark.sql.pushdown import plain_condition
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
@@ -24,8 +26,6 @@ from paimon_spark.sql.types import read_schema_text
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
 _UPDATE_AFTER = 2
-_COMPARED_BY_SPARK = {TypeRoot.CHAR, TypeRoot.TIMESTAMP_LTZ}
-"""Spark pads literals of the one, and reads those of the other on the session's clock."""
 
 
 def delete(session: SqlSession, words: Words) -> Result:
@@ -39,7 +39,7 @@ def delete(session: SqlSession, words: Words) -> Result:
         if target_table.snapshots.latest() is not None:
             replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
         return NOTHING
-    target = open_target(session, name, "DELETE")
+    target = open_target(session, name, "DELETE", condition)
     target.commit(_chosen(target, alias, condition))
     return NOTHING
 
@@ -52,8 +52,9 @@ def update(session: SqlSession, words: Words) -> Result:
     assignments = read_assignments(words, "WHERE")
     condition = words.rest() if words.eat("WHERE") else "true"
     words.end()
-    target = open_target(session, name, "UPDATE")
+    target = open_target(session, name, "UPDATE", condition)
     schema = target.table.schema
+    assignments = unqualified(target, assignments, alias)
     check_assignments(target, assignments)
     keys = {k.lower() for k in schema.primary_keys}
     if any(path[0].lower() in keys for path, _ in assignments):
@@ -103,12 +104,10 @@ def _mask(target: Target, condition: str) -> Numbers | None:
     """The numbers of the rows for which a plain condition holds; None if Spark is needed."""
     if condition == "true":
         return np.arange(target.rows.num_rows, dtype=np.int64)
+    predicate = plain_condition(target.table, condition)
+    if predicate is None:
+        return None
     try:
-        predicate = parse_where(condition, target.table.schema.row_type)
-        fields = fields_of(predicate)
-        roots = {f.type.root for f in target.table.schema.fields if f.name in fields}
-        if roots & _COMPARED_BY_SPARK:
-            return None
         mask = evaluate(predicate, target.rows)
     except (PaimonError, pa.ArrowException, ValueError, TypeError):
         return None
@@ -119,7 +118,7 @@ def _chosen(target: Target, alias: str, condition: str) -> Numbers:
     plain = _mask(target, condition)
     if plain is not None:
         return plain
-    view = register(target.session, target.dataframe())
+    view = register(target.session, target.dataframe(condition))
     query = f"SELECT {ROW_NUMBER} FROM {view} AS `{alias}` WHERE {condition}"
     frame = query_dataframe_of(target.session, query, target.name)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
@@ -150,7 +149,8 @@ def _updated_literally(
 def _updated_by_spark(
     target: Target, alias: str, assignments: Assignments, condition: str
 ) -> tuple[Numbers, pa.Table]:
-    view = register(target.session, target.dataframe())
+    text = " ".join([condition, *(value for _, value in assignments)])
+    view = register(target.session, target.dataframe(text))
     values = ", ".join(
         f"{text} AS `{name}`" for name, text in aligned(target, assignments, alias).items()
     )
@@ -161,6 +161,25 @@ def _updated_by_spark(
 
 
 # --- assignments --------------------------------------------------------------------------------
+
+
+def unqualified(
+    target: Target, assignments: Assignments, alias: str
+) -> list[tuple[Sequence[str], str]]:
+    """The assignments without the alias, or the table's name, before a column: `SET t.a = 1`."""
+    names = {n.lower() for n in target.table.schema.names}
+    qualifiers = [[alias.lower()], [target.name.database.lower(), target.name.table.lower()]]
+    qualifiers.append([target.name.catalog.lower(), *qualifiers[1]])
+
+    def bare(path: Sequence[str]) -> Sequence[str]:
+        lowered = [p.lower() for p in path]
+        for qualifier in qualifiers:
+            width = len(qualifier)
+            if lowered[:width] == qualifier and len(path) > width and lowered[width] in names:
+                return path[width:]
+        return path
+
+    return [(bare(path), value) for path, value in assignments]
 
 
 def check_assignments(target: Target, assignments: Assignments) -> None:
@@ -192,10 +211,6 @@ def aligned(target: Target, assignments: Assignments, alias: str) -> Mapping[str
         field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
         for field in target.table.schema.fields
     }
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.environment import Environment, system_environment
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql import (
     alter,
     call,
@@ -20,10 +20,11 @@ from paimon_spark.sql import (
     views,
 )
 from paimon_spark.sql import tags as tag_statements
+from paimon_spark.sql.catalogs import CATALOG
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import CATALOG, SqlSession
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.splitter import split_statements
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 
@@ -35,6 +36,7 @@ _DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
 _WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
 
 _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
+    (("CATALOGS",), show.show_catalogs),
     (("DATABASES",), show.show_databases),
     (("SCHEMAS",), show.show_databases),
     (("NAMESPACES",), show.show_databases),
@@ -115,7 +117,7 @@ def _show(session: SqlSession, words: Words) -> Result:
         if words.eat(*first):
             return run(session, words)
     if words.eat_any("CURRENT"):
-        return Result(("catalog", "namespace"), [[CATALOG, session.database]])
+        return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
 
 
@@ -140,16 +142,32 @@ def _by_spark(session: SqlSession, text: str) -> Result:
 
 
 def _create(session: SqlSession, words: Words) -> Result:
-    replace = words.eat("CREATE", "OR", "REPLACE") or words.eat("REPLACE")
+    must_exist = words.eat("REPLACE")
+    replace = must_exist or words.eat("CREATE", "OR", "REPLACE")
     if not replace:
         words.need("CREATE")
     words.eat("EXTERNAL")
     if words.eat_any(*_DATABASE):
         return ddl.create_database(session, words)
     if words.eat("TABLE"):
-        return ddl.create_table(session, words, insert.create_as_select, replace_table=replace)
+        return ddl.create_table(
+            session,
+            words,
+            insert.create_as_select,
+            replace_table=replace,
+            must_exist=must_exist,
+        )
+    if words.word() in ("TEMPORARY", "TEMP") and words.word(1) == "FUNCTION":
+        start = "CREATE OR REPLACE " if replace else "CREATE "
+        return _by_spark(session, start + words.rest())
     if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
+    if words.word() == "FUNCTION":
+        raise UnsupportedFeature(
+            "functions in a catalog",
+            "this catalog does not support functions",
+            next_step="create a TEMPORARY function",
+        )
     return words.fail("DATABASE, TABLE or VIEW")
 
 
@@ -160,6 +178,8 @@ def _drop(session: SqlSession, words: Words) -> Result:
         return ddl.drop_table(session, words)
     if words.eat("VIEW"):
         return views.drop_view(session, words)
+    if words.word() in ("FUNCTION", "TEMPORARY", "TEMP"):
+        return _by_spark(session, "DROP " + words.rest())
     return words.fail("DATABASE, TABLE or VIEW")
 
 

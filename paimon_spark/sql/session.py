@@ -9,6 +9,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
+from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
@@ -19,14 +20,22 @@ from paimon_core.paths import TablePaths
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.table.system.read import split_system_name
+from paimon_spark.sql.catalogs import (
+    CATALOG,
+    CatalogRef,
+    OpenCatalog,
+    catalog_at,
+    find_catalog,
+)
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import Procedures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CATALOG: Final = "paimon"
 DEFAULT_DATABASE: Final = "default"
+SYSTEM_DATABASE: Final = "sys"
+"""Holds the tables about all tables (`global_tables`)."""
 OPTION_PREFIX: Final = "spark.paimon."
 ZONE_KEY: Final = "spark.sql.session.timeZone"
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
@@ -34,12 +43,13 @@ OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A Paimon table in this session's catalog, with the branch and system table of its name."""
+    """A Paimon table of a catalog, with the branch and system table of its name."""
 
     database: str
     table: str
     branch: str | None = None
     system: str | None = None
+    catalog: str = CATALOG
 
     @property
     def identifier(self) -> str:
@@ -48,7 +58,7 @@ class TableName:
     @property
     def shown(self) -> str:
         """As errors and answers name it."""
-        return f"`{CATALOG}`.`{self.database}`.`{self.table}`"
+        return f"`{self.catalog}`.`{self.database}`.`{self.table}`"
 
 
 @dataclass(slots=True)
@@ -57,6 +67,8 @@ class SqlSession:
 
     `start_spark` makes the Spark session; it is called once, by the first statement that needs it.
     `conf` holds what SET said, `views` the text of each temporary view by its name in lower case.
+    `warehouse` is a folder, or `catalog:NAME` for one of the `defined` catalogs, which `open_catalog`
+    then opens.
     """
 
     warehouse: str
@@ -64,18 +76,47 @@ class SqlSession:
     storage: Mapping[str, str] = field(default_factory=dict)
     env: Environment = field(default_factory=system_environment)
     procedures: Procedures | None = None
+    defined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    open_catalog: OpenCatalog = catalog_at
+    current_catalog: str = CATALOG
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     registered: int = 0
+    has_source: bool = False
+    """Whether Spark knows the DataFrame source."""
     _spark: SparkSession | None = None
+    _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
 
+    # --- catalogs ---
+
     @property
-    def catalog(self) -> FileSystemCatalog:
-        return FileSystemCatalog(self.warehouse, dict(self.storage))
+    def catalog(self) -> Catalog:
+        """The current catalog."""
+        return self.catalog_named(self.current_catalog)
+
+    def catalog_for(self, name: TableName) -> Catalog:
+        """The catalog of a table."""
+        return self.catalog_named(name.catalog)
+
+    def find(self, catalog: str) -> CatalogRef | None:
+        """The catalog of this name, None if there is none."""
+        own = CatalogRef(CATALOG, self.warehouse, self.storage)
+        return find_catalog(catalog, own, self.conf, self.defined)
+
+    def catalog_named(self, catalog: str) -> Catalog:
+        """AnalysisError if there is none of this name."""
+        ref = self.find(catalog)
+        if ref is None:
+            raise AnalysisError(f"[CATALOG_NOT_FOUND] The catalog `{catalog}` not found")
+        known = self._opened.get(ref.name)
+        if known is None or known[0] != ref:
+            known = (ref, self.open_catalog(ref.warehouse, ref.options))
+            self._opened[ref.name] = known
+        return known[1]
 
     @property
     def spark(self) -> SparkSession:
@@ -105,46 +146,65 @@ class SqlSession:
     # --- names ---
 
     def table_name(self, parts: list[str]) -> TableName:
-        """The table that the parts name; AnalysisError for another catalog."""
-        names = list(parts)
+        """The table that the parts name.
+
+        InvalidArgument for a catalog that does not exist, AnalysisError for what is no name.
+        """
+        names, catalog = list(parts), self.current_catalog
         if len(names) == 3:
-            if names[0].lower() != CATALOG:
-                raise AnalysisError(f"[CATALOG_NOT_FOUND] The catalog {names[0]!r} not found")
-            names = names[1:]
+            ref = self.find(names[0])
+            if ref is not None:
+                catalog, names = ref.name, names[1:]
         if len(names) == 1:
             names = [self.database, *names]
         if len(names) != 2:
-            raise AnalysisError(f"[REQUIRES_SINGLE_PART_NAMESPACE] {'.'.join(parts)}")
+            space = parts[1:-1] if self.find(parts[0]) is not None else parts[:-1]
+            raise InvalidArgument(
+                f"Current catalog is {self.current_catalog}, catalog {space[0]} does not exist or "
+                f"Paimon only support single namespace, but got [{', '.join(space)}]",
+                next_step="name the table as CATALOG.DATABASE.TABLE",
+            )
         try:
             identifier, branch, system = split_system_name(".".join(names))
         except InvalidArgument as e:
             raise AnalysisError(f"[TABLE_OR_VIEW_NOT_FOUND] {e.message}") from e
         database, _, table = identifier.partition(".")
-        return TableName(database, table, branch, system)
+        return TableName(database, table, branch, system, catalog)
 
-    def database_name(self, parts: list[str]) -> str:
-        """The database of `db` or `paimon.db`."""
-        if len(parts) == 2 and parts[0].lower() == CATALOG:
-            return parts[1]
+    def database_name(self, parts: list[str]) -> tuple[str, str]:
+        """Catalog and database of `db` or `catalog.db`."""
+        if len(parts) == 2:
+            ref = self.find(parts[0])
+            if ref is not None:
+                return ref.name, parts[1]
         if len(parts) != 1:
             raise AnalysisError(f"[REQUIRES_SINGLE_PART_NAMESPACE] {'.'.join(parts)}")
-        return parts[0]
+        return self.current_catalog, parts[0]
 
-    def has_database(self, database: str) -> bool:
-        return database in self.catalog.list_databases()
+    def has_database(self, catalog: str, database: str) -> bool:
+        if database == SYSTEM_DATABASE:
+            return True
+        return database in self.catalog_named(catalog).list_databases()
 
-    def need_database(self, database: str) -> None:
-        if not self.has_database(database):
+    def need_database(self, catalog: str, database: str) -> None:
+        if not self.has_database(catalog, database):
             raise AnalysisError(
-                f"[SCHEMA_NOT_FOUND] The schema `{CATALOG}`.`{database}` cannot be found",
+                f"[SCHEMA_NOT_FOUND] The schema `{catalog}`.`{database}` cannot be found",
                 next_step="check the name; SHOW DATABASES lists what is there",
             )
 
     def has_table(self, name: TableName) -> bool:
         """Whether the table (or its branch) is there."""
-        io, _ = open_file_io(self.warehouse, self.storage)
+        catalog = self.catalog_for(name)
+        if not isinstance(catalog, FileSystemCatalog):
+            try:
+                catalog.get_table(name.identifier, branch=name.branch)
+            except (NotFound, InvalidArgument):
+                return False
+            return True
+        io, _ = open_file_io(catalog.warehouse, catalog.options)
         try:
-            paths = TablePaths(root=self.catalog.table_path(name.identifier))
+            paths = TablePaths(root=catalog.table_path(name.identifier))
         except InvalidArgument:
             return False
         paths = paths.of_branch(name.branch) if name.branch else paths
@@ -170,7 +230,7 @@ class SqlSession:
                 dynamic = {k: v for k, v in dynamic.items() if k not in SCAN_OPTIONS}
             dynamic.update(options)
         try:
-            table = self.catalog.get_table(
+            table = self.catalog_for(name).get_table(
                 name.identifier, branch=name.branch, dynamic_options=dynamic
             )
         except NotFound as e:
@@ -186,7 +246,7 @@ class SqlSession:
         `*` in any place; the latter is the stronger.
         """
         one = re.compile(
-            rf"({CATALOG}|\*)\.({re.escape(name.database)}|\*)\.({re.escape(name.table)}|\*)\.(.+)"
+            rf"({re.escape(name.catalog)}|\*)\.({re.escape(name.database)}|\*)\.({re.escape(name.table)}|\*)\.(.+)"
         )
         for_all: dict[str, str] = {}
         for_one: dict[str, str] = {}
@@ -197,7 +257,7 @@ class SqlSession:
             match = one.fullmatch(option)
             if match:
                 for_one[match[4]] = value
-            elif not option.startswith(("*.", f"{CATALOG}.")):
+            elif not option.startswith(("*.", f"{name.catalog}.")):
                 for_all[option] = value
         return {**for_all, **for_one}
 

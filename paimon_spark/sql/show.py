@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
+from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.global_tables import GLOBAL_TABLES
 from paimon_spark.sql.partitions import (
     live_partitions,
     matching,
@@ -15,7 +18,7 @@ from paimon_spark.sql.partitions import (
     spec_values,
 )
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import CATALOG, SqlSession, TableName
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import catalog_text, simple_text
 
@@ -43,33 +46,44 @@ def _like(words: Words) -> str | None:
     return pattern
 
 
-def _database(session: SqlSession, words: Words) -> str:
+def _database(session: SqlSession, words: Words) -> tuple[str, str]:
     if not words.eat_any("IN", "FROM"):
-        return session.database
-    database = session.database_name(words.name())
-    session.need_database(database)
-    return database
+        return session.current_catalog, session.database
+    catalog, database = session.database_name(words.name())
+    session.need_database(catalog, database)
+    return catalog, database
 
 
 def show_databases(session: SqlSession, words: Words) -> Result:
+    catalog = session.current_catalog
     if words.eat_any("IN", "FROM"):
-        words.name()
+        catalog = words.identifier()
     pattern = _like(words)
-    names = session.catalog.list_databases()
+    names = session.catalog_named(catalog).list_databases()
     return Result(("namespace",), [[n] for n in names if matches(pattern, n)])
 
 
 def show_tables(session: SqlSession, words: Words) -> Result:
     """SHOW TABLES [IN db] [LIKE ..], temporary views included as in Spark."""
-    database = _database(session, words)
+    catalog, database = _database(session, words)
     pattern = _like(words)
-    session.need_database(database)
-    tables = [t for t in session.catalog.list_tables(database) if matches(pattern, t)]
+    session.need_database(catalog, database)
+    names: Sequence[str] = GLOBAL_TABLES
+    if database != SYSTEM_DATABASE:
+        names = session.catalog_named(catalog).list_tables(database)
+    tables = [t for t in names if matches(pattern, t)]
     views = [v for v in sorted(session.views) if matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
         [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
     )
+
+
+def show_catalogs(session: SqlSession, words: Words) -> Result:
+    """SHOW CATALOGS [LIKE ..]."""
+    pattern = _like(words)
+    names = catalog_names(session.conf, session.defined)
+    return Result(("catalog",), [[n] for n in names if matches(pattern, n)])
 
 
 def show_views(session: SqlSession, words: Words) -> Result:
@@ -81,26 +95,28 @@ def show_views(session: SqlSession, words: Words) -> Result:
 
 def show_table_extended(session: SqlSession, words: Words) -> Result:
     """SHOW TABLE EXTENDED [IN db] LIKE 'pattern' [PARTITION (..)]."""
-    database = _database(session, words)
+    catalog, database = _database(session, words)
     words.need("LIKE")
     pattern = words.string()
     spec = read_spec(words) if words.eat("PARTITION") else None
     words.end()
     rows = []
-    for table_name in session.catalog.list_tables(database):
+    for table_name in session.catalog_named(catalog).list_tables(database):
         if not matches(pattern, table_name):
             continue
-        table = session.open(TableName(database, table_name))
+        name = TableName(database, table_name, catalog=catalog)
+        table = session.open(name)
         if spec is None:
-            lines = [f"{k}: {v}" for k, v in _information(table, database, table_name)]
+            lines = [f"{k}: {v}" for k, v in _information(table, name)]
         else:
             lines = _partition_information(session, table, spec)
         rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
-def _information(table: FileStoreTable, database: str, name: str) -> list[tuple[str, str]]:
-    found = [("Catalog", CATALOG), ("Namespace", database), ("Table", name), ("Type", "MANAGED")]
+def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]]:
+    found = [("Catalog", name.catalog), ("Namespace", name.database), ("Table", name.table)]
+    found.append(("Type", "MANAGED"))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
     found += [("Provider", "paimon"), ("Location", table.root)]
@@ -159,7 +175,7 @@ def show_table_properties(session: SqlSession, words: Words) -> Result:
             lambda: words.string() if words.is_string() else ".".join(words.name())
         )
         words.end()
-        missing = f"Table {CATALOG}.{name.identifier} does not have property: {key}"
+        missing = f"Table {name.catalog}.{name.identifier} does not have property: {key}"
         return Result(("key", "value"), [[key, properties.get(key, missing)]])
     words.end()
     return Result(("key", "value"), [[k, v] for k, v in sorted(properties.items())])
@@ -180,7 +196,7 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     table = session.open(name)
     schema = table.schema
     columns = ",\n  ".join(_column_text(f) for f in schema.fields)
-    lines = [f"CREATE TABLE {CATALOG}.{name.identifier} (\n  {columns})", "USING paimon"]
+    lines = [f"CREATE TABLE {name.catalog}.{name.identifier} (\n  {columns})", "USING paimon"]
     if schema.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(schema.partition_keys)})")
     if schema.comment is not None:
@@ -230,7 +246,7 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     if spec is not None:
         rows += _described_partition(session, table, spec, name)
     elif extended:
-        rows += _details(table)
+        rows += _details(table, name.catalog)
     return Result(_DESCRIBED, rows)
 
 
@@ -252,14 +268,14 @@ def _describe_column(table: FileStoreTable, column: str) -> Result:
     )
 
 
-def _details(table: FileStoreTable) -> list[list[str | None]]:
+def _details(table: FileStoreTable, catalog: str) -> list[list[str | None]]:
     partition_type = ",".join(
         f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
     )
     rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
     rows += [[n, t or f"struct<{partition_type}>", None] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
-    rows += [["Name", f"{CATALOG}.{table.name}", ""], ["Type", "MANAGED", ""]]
+    rows += [["Name", f"{catalog}.{table.name}", ""], ["Type", "MANAGED", ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
     rows += [["Location", table.root, ""], ["Provider", "paimon", ""]]
@@ -284,16 +300,19 @@ def _described_partition(
 
 def describe_database(session: SqlSession, words: Words) -> Result:
     """DESCRIBE DATABASE [EXTENDED] name."""
-    words.eat("EXTENDED")
-    database = session.database_name(words.name())
+    extended = words.eat("EXTENDED")
+    catalog, database = session.database_name(words.name())
     words.end()
-    session.need_database(database)
-    location = session.catalog.table_path(f"{database}.t").rpartition("/")[0]
-    return Result(
-        ("info_name", "info_value"),
-        [
-            ["Catalog Name", CATALOG],
-            ["Namespace Name", database],
-            ["Location", location],
-        ],
-    )
+    session.need_database(catalog, database)
+    found = session.catalog_named(catalog).get_database(database)
+    rows = [["Catalog Name", catalog], ["Namespace Name", database]]
+    properties = dict(found.properties)
+    comment = properties.pop("comment", None)
+    if comment is not None:
+        rows.append(["Comment", comment])
+    if found.location is not None:
+        rows.append(["Location", found.location])
+    if extended and properties:
+        shown = ", ".join(f"({k},{v})" for k, v in sorted(properties.items()))
+        rows.append(["Properties", f"({shown})"])
+    return Result(("info_name", "info_value"), rows)

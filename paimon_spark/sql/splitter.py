@@ -11,6 +11,12 @@ def split_statements(text: str) -> list[str]:
     Quotes are `'`, `"` (a backslash escapes in both) and backquotes; comments are `--` to the end of
     the line and `/* */`, which nest as in Spark.  An open quote or comment runs to the end.
     """
+    found, rest = complete_statements(text)
+    return [*found, rest] if rest else found
+
+
+def complete_statements(text: str) -> tuple[list[str], str]:
+    """The statements that a `;` ends, and what follows the last one; "" if it is no statement."""
     found: list[str] = []
     start, has_code = 0, False
     for at, end, is_code in _parts(text):
@@ -20,9 +26,7 @@ def split_statements(text: str) -> list[str]:
             start, has_code = end, False
         elif is_code and not text[at:end].isspace():
             has_code = True
-    if has_code:
-        found.append(text[start:].strip())
-    return found
+    return found, text[start:].strip() if has_code else ""
 
 
 def _parts(text: str) -> Iterator[tuple[int, int, bool]]:

@@ -21,7 +21,7 @@ from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.partitions import live_partitions
-from paimon_spark.sql.session import CATALOG, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 
 _BETWEEN: Final = {
@@ -56,7 +56,11 @@ def replace_functions(
             new = _max_pt(session, _arguments(words))
         elif name in _CURRENT and words.word(1) == "(" and words.word(2) == ")":
             words.at += 3
-            new = f"'{CATALOG if name == 'current_catalog' else session.database}'"
+            value = session.current_catalog if name == "current_catalog" else session.database
+            new = f"'{value}'"
+            alone = words.word() in ("", ",", "FROM")
+            if alone and words.tokens[words.at - 4].text.upper() in ("SELECT", ","):
+                new += f" AS `{name}()`"
         else:
             words.at += 1
             continue

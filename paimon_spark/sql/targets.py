@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import (
     DELETION_VECTORS_INDEX,
@@ -35,16 +35,20 @@ from paimon_core.options import (
 )
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.write_session import new_writer, write_rows
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
-from paimon_spark.sql.dataframes import (
+from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
+from paimon_spark.sql.metadata_columns import (
     FILE_PATH,
-    ROW_INDEX,
-    arrow_dataframe,
+    PlacedRows,
+    metadata_columns_in,
+    metadata_of,
     placed_rows,
-    table_rows,
+    scanned_rows,
 )
+from paimon_spark.sql.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
 
 if TYPE_CHECKING:
@@ -75,12 +79,21 @@ class Target:
     files: npt.NDArray[np.int32]
     positions: Numbers
     entries: Sequence[ManifestEntry]
+    placed: PlacedRows | None = None
+    rewrites: bool = False
+    """Whether the files of a primary-key table are rewritten instead of writing changes."""
 
-    def dataframe(self) -> DataFrame:
-        """The rows with `__paimon_row`, their number, as the first column."""
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column.
+
+        They have the hidden columns that the text of the statement names.
+        """
         numbers = pa.array(np.arange(self.rows.num_rows, dtype=np.int64))
         rows = self.rows.add_column(0, ROW_NUMBER, numbers)
         fields = (NUMBER_FIELD, *self.table.schema.fields)
+        if self.placed is not None:
+            for field, values in metadata_of(self.placed, metadata_columns_in(text)):
+                rows, fields = rows.append_column(field.name, values), (*fields, field)
         return arrow_dataframe(self.session, rows, RowType(fields=fields))
 
     def commit(
@@ -96,7 +109,7 @@ class Target:
         """
         if not len(removed) and (added is None or not added.num_rows):
             return
-        if self.table.has_primary_key:
+        if self.table.has_primary_key and not self.rewrites:
             self._commit_changes(removed, added, kinds)
         else:
             self._commit_files(removed, added)
@@ -196,8 +209,12 @@ def _without(entry: ManifestEntry) -> CommitMessage:
     )
 
 
-def open_target(session: SqlSession, name: TableName, what: str) -> Target:
+def open_target(
+    session: SqlSession, name: TableName, what: str, condition: str | None = None
+) -> Target:
     """The table and its rows; `what` is UPDATE, DELETE or MERGE.
+
+    With a `condition` that the table understands, files without a row that meets it are left out.
 
     UnsupportedFeature for tables that do not allow it: some merge engines, row tracking.
     """
@@ -205,40 +222,59 @@ def open_target(session: SqlSession, name: TableName, what: str) -> Target:
     for option in ("row-tracking.enabled", "data-evolution.enabled"):
         if parse_bool(table.options.get(option, "false")):
             raise UnsupportedFeature(f"{what} on tables with {option}", table=table.name)
-    _check_engine(table, what)
-    if table.has_primary_key:
-        rows, _ = table_rows(session, table)
-        none = np.empty(0, np.int64)
-        latest = table.snapshots.latest()
-        return Target(session, name, table, latest, rows, none.astype(np.int32), none, ())
+    rewrites = what == "DELETE" and not _deletes_by_changes(table)
+    if what != "DELETE":
+        _check_engine(table, what)
+    predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
-    placed, entries = placed_rows(table, snapshot)
-    files = np.asarray(placed.column(FILE_PATH))
-    positions = np.asarray(placed.column(ROW_INDEX))
-    rows = placed.drop_columns([FILE_PATH, ROW_INDEX])
-    return Target(session, name, table, snapshot, rows, files, positions, entries)
+    if table.has_primary_key and not rewrites:
+        rows, _ = table_rows(session, table, predicate=predicate)
+        none = np.empty(0, np.int64)
+        return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
+    placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
+    return Target(
+        session,
+        name,
+        table,
+        snapshot,
+        placed.rows,
+        placed.files,
+        placed.positions,
+        placed.entries,
+        placed,
+        rewrites,
+    )
+
+
+def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
+    """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
+    try:
+        return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
+    except UnsupportedFeature as e:
+        raise InvalidArgument(
+            "Only compacted table can generate touched files, please use 'COMPACT' procedure first.",
+            table=table.name,
+            next_step="CALL sys.compact, then delete again",
+        ) from e
 
 
 def _check_engine(table: FileStoreTable, what: str) -> None:
-    if not table.has_primary_key:
-        return
     engine = table.options.get("merge-engine", "deduplicate")
-    if what != "DELETE":
-        if engine not in _UPDATABLE:
-            raise UnsupportedFeature(
-                f"{what} with merge-engine {engine}",
-                f"merge engine {engine} can not support {what.title()}, currently only "
-                f"{', '.join(_UPDATABLE)} can support {what.title()}.",
-                table=table.name,
-            )
-        return
-    if engine == "deduplicate":
-        return
-    if any(table.options.get(o, "false") != "false" for o in _REMOVE.get(engine, ())):
-        return
-    raise UnsupportedFeature(
-        f"DELETE with merge-engine {engine}",
-        f"merge engine {engine} can not support Delete without an option that removes records",
-        table=table.name,
-        next_step=f"set {' or '.join(_REMOVE.get(engine, ())) or 'another merge engine'}",
-    )
+    if table.has_primary_key and engine not in _UPDATABLE:
+        raise UnsupportedFeature(
+            f"{what} with merge-engine {engine}",
+            f"merge engine {engine} can not support {what.title()}, currently only "
+            f"{', '.join(_UPDATABLE)} can support {what.title()}.",
+            table=table.name,
+        )
+
+
+def _deletes_by_changes(table: FileStoreTable) -> bool:
+    """Whether a delete removes a key (Java: `TableUtils.validatePKUpsertDeletable`)."""
+    engine = table.options.get("merge-engine", "deduplicate")
+    if not table.has_primary_key or engine == "deduplicate":
+        return True
+    if engine == "first-row":
+        # Its readers do not see rewritten rows before the next compaction.
+        raise UnsupportedFeature("DELETE with merge-engine first-row", table=table.name)
+    return any(table.options.get(o, "false") != "false" for o in _REMOVE.get(engine, ()))

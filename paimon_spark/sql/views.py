@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.types.data_types import AtomicType
 from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, not_found
 from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import simple_text
 
 
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
@@ -86,20 +89,47 @@ def analyze(session: SqlSession, words: Words) -> Result:
     words.need("TABLE")
     name = session.table_name(words.name())
     if words.looks_at("PARTITION"):
-        raise UnsupportedFeature("ANALYZE TABLE ... PARTITION", table=name.identifier)
+        raise UnsupportedFeature(
+            "ANALYZE TABLE ... PARTITION",
+            "Analyze table partition is not supported",
+            table=name.identifier,
+        )
     words.need("COMPUTE", "STATISTICS")
     given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    columns: list[str] = []
     if words.eat("FOR", "ALL", "COLUMNS"):
         given.append(("all_columns", True))
     elif words.eat("FOR", "COLUMNS"):
-        columns = [words.identifier()]
+        columns.append(words.identifier())
         while words.eat(","):
             columns.append(words.identifier())
         given.append(("columns", ",".join(columns)))
-    words.eat("NOSCAN")
+    elif words.eat("NOSCAN"):
+        raise UnsupportedFeature(
+            "ANALYZE TABLE ... NOSCAN", "NOSCAN is ineffective with paimon", table=name.identifier
+        )
     words.end()
     table = session.open(name)
+    _check_columns(table, columns)
     if table.snapshots.latest() is None:
         return NOTHING
     call_procedure(session, "analyze", given)
     return NOTHING
+
+
+def _check_columns(table: FileStoreTable, columns: list[str]) -> None:
+    """AnalysisError for unknown columns, UnsupportedFeature for those without statistics."""
+    fields = {f.name.lower(): f for f in table.schema.fields}
+    for column in columns:
+        field = fields.get(column.lower())
+        if field is None:
+            raise AnalysisError(
+                f"[COLUMN_NOT_FOUND] Column {column} not found in {table.name}", table=table.name
+            )
+        if not isinstance(field.type, AtomicType):
+            raise UnsupportedFeature(
+                f"statistics of {field.type.root}",
+                f"column {field.name} of type {simple_text(field.type)}: the statistics of this "
+                "type are not supported",
+                table=table.name,
+            )

@@ -21,27 +21,38 @@ SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]?[bB])?\s*$"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A table and the bytes that its plan expects to read."""
+    """A table, the bytes that its plan expects to read, and the rule that sends it to Spark."""
 
     table: str
     bytes: int
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tables that one Spark application maintains, largest first."""
+    """Tables that one Spark application maintains, largest first.
+
+    `rules` are those that send its tables to Spark: "spark_threshold 256 MB" or "engine is spark".
+    """
 
     tables: tuple[str, ...]
     bytes: int
+    rules: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Why the batch runs on Spark: "spark: 3.0 GB to rewrite, spark_threshold 256 MB"."""
+        return ", ".join([f"spark: {human_bytes(self.bytes)} to rewrite", *self.rules])
 
     @property
     def label(self) -> str:
-        """The batch in the UI: its first tables and the bytes to read."""
-        return f"{names(self.tables)} ({human_bytes(self.bytes)})"
+        """The batch in the UI: its first tables, the bytes to read, and why it is on Spark."""
+        return f"{names(self.tables)} ({self.why})"
 
     def to_json(self) -> dict[str, object]:
         """The batch as the planning task passes it to a mapped task."""
-        return {"label": self.label, "tables": list(self.tables), "bytes": self.bytes}
+        tables = list(self.tables)
+        return {"label": self.label, "why": self.why, "tables": tables, "bytes": self.bytes}
 
 
 def names(tables: Sequence[str]) -> str:
@@ -73,16 +84,23 @@ def pack(
 
 
 def _first_fit(ordered: list[Expected], batch_bytes: int, batch_tables: int) -> list[Batch]:
-    bins: list[tuple[list[str], int]] = []
+    bins: list[tuple[list[Expected], int]] = []
     for table in ordered:
         for index, (members, used) in enumerate(bins):
             if len(members) < batch_tables and used + table.bytes <= batch_bytes:
-                members.append(table.table)
+                members.append(table)
                 bins[index] = (members, used + table.bytes)
                 break
         else:
-            bins.append(([table.table], table.bytes))
-    batches = [Batch(tuple(members), used) for members, used in bins]
+            bins.append(([table], table.bytes))
+    batches = [
+        Batch(
+            tuple(member.table for member in members),
+            used,
+            tuple(dict.fromkeys(member.rule for member in members if member.rule)),
+        )
+        for members, used in bins
+    ]
     return sorted(batches, key=lambda batch: (-batch.bytes, batch.tables))
 
 

@@ -14,7 +14,7 @@ from paimon_airflow.batches import parse_size
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
-    from paimon_maintenance.policy.model import GuardPolicy, Policy, TablePolicy
+    from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, Policy, TablePolicy
     from paimon_maintenance.run.request import RunRequest
     from paimon_maintenance.run.runner import RunServices
 
@@ -26,6 +26,7 @@ GUARDS: Final = (
     "max_deleted_files",
     "max_deleted_bytes",
 )
+ENGINE: Final = ("engine", "spark_threshold")
 COMMON_PARAMS: Final = frozenset(
     {
         "warehouse",
@@ -36,6 +37,7 @@ COMMON_PARAMS: Final = frozenset(
         "dry_run",
         "force",
         "batch_size",
+        *ENGINE,
         *GUARDS,
     }
 )
@@ -48,7 +50,8 @@ class JobRequest:
     """One job on many tables.
 
     `arguments` and `limits` are what the run was given, raw, under the job's own names; `defaults` and
-    `default_limits` are those of the DAG.  `paimon_maintenance.policy.resolve` says which of them a table gets.
+    `default_limits` are those of the DAG, `engine` and `default_engine` say likewise where the work
+    runs.  `paimon_maintenance.policy.resolve` says which of them a table gets.
     `timezone` is the one of the tables' writers; None: the process's own.  With `schedule`, only
     tables take part for which the policy names that schedule.
     """
@@ -65,6 +68,8 @@ class JobRequest:
     force: bool = False
     limits: GuardPolicy
     default_limits: GuardPolicy
+    engine: EnginePolicy
+    default_engine: EnginePolicy
     batch_bytes: int
     storage: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
@@ -97,6 +102,8 @@ class JobRequest:
             defaults=self.defaults,
             limits=self.limits,
             default_limits=self.default_limits,
+            engine=self.engine,
+            default_engine=self.default_engine,
         ).request(
             warehouse=self.warehouse,
             table=table,
@@ -156,6 +163,7 @@ def request_from(
         )
     own = dict(defaults or {})
     default_limits = _limits({"max_rewrite": own.pop("max_rewrite", None)})
+    default_engine = _engine({name: own.pop(name, None) for name in ENGINE})
     try:
         # A job that never needs Spark has no batch size.
         batch_bytes = parse_size(str(params.get("batch_size") or "0"))
@@ -174,6 +182,8 @@ def request_from(
         force=_switch(params, "force"),
         limits=_limits(params),
         default_limits=default_limits,
+        engine=_engine(params),
+        default_engine=default_engine,
         batch_bytes=batch_bytes,
         storage=options_of(str(warehouse), {**options_of_environment(), **storage}),
         timezone=timezone,
@@ -220,6 +230,19 @@ def _limits(params: Mapping[str, object]) -> GuardPolicy:
     except ValueError as e:
         raise InvalidArgument(str(e)) from e
     return GuardPolicy(**found)
+
+
+def _engine(params: Mapping[str, object]) -> EnginePolicy:
+    """Where the params let the work run; the threshold in the core's spelling, as in `_limits`."""
+    from paimon_core.errors import InvalidArgument
+    from paimon_maintenance.policy.engine_of_config import engine_from  # noqa: PLC0415 - when a task runs
+
+    engine, threshold = (params.get(name) if params.get(name) != "" else None for name in ENGINE)
+    try:
+        size = None if threshold is None else f"{parse_size(str(threshold))} b"
+    except ValueError as e:
+        raise InvalidArgument(f"spark_threshold: {e}") from e
+    return engine_from(engine, size, "this run")
 
 
 def _tables(value: object) -> tuple[str, ...]:

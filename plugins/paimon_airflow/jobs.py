@@ -14,6 +14,7 @@ from paimon_airflow.job_request import JobRequest
 from paimon_airflow.results import TableResult, from_error, from_report
 
 if TYPE_CHECKING:
+    from paimon_maintenance.job.engine_choice import EngineChoice
     from paimon_maintenance.job.plan import Plan
 
 PLANNING_THREADS = 8
@@ -29,11 +30,16 @@ Where = Literal["nowhere", "in_process", "spark"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One table's plan: where it has to run, the bytes to read there, or the result it has."""
+    """One table's plan: where it runs and why, the bytes to read there, or the result it has.
+
+    `rule` is the part of `engine` that does not depend on the plan.
+    """
 
     table: str
     where: Where
     bytes: int = 0
+    engine: str = ""
+    rule: str = ""
     result: TableResult | None = None
     lines: tuple[str, ...] = ()
 
@@ -83,10 +89,13 @@ def _plan(request: JobRequest, table: str) -> Planned:
     lines = tuple(plan.lines())
     if request.dry_run:
         return Planned(table=table, where="nowhere", result=_planned(table, lines), lines=lines)
+    choice = asked.engine.choose(plan.effect)
     return Planned(
         table=table,
-        where="spark" if needs_spark(plan) else "in_process",
+        where="spark" if needs_spark(plan, choice) else "in_process",
         bytes=plan.effect.rewritten_bytes,
+        engine=choice.text,
+        rule=asked.engine.text,
         lines=lines,
     )
 
@@ -101,9 +110,9 @@ def _failed_plan(request: JobRequest, table: str, error: Exception) -> TableResu
     return from_error(table, error, on_refused=on_refused)
 
 
-def needs_spark(plan: Plan) -> bool:
-    """Whether data is read and written again; all else is metadata, which needs no cluster."""
-    return plan.effect.rewritten_files > 0
+def needs_spark(plan: Plan, choice: EngineChoice) -> bool:
+    """Whether Spark rewrites the data of the plan; changes of metadata alone need no cluster."""
+    return choice.engine == "spark" and plan.effect.rewritten_files > 0
 
 
 def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
@@ -116,13 +125,19 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 
 
 def run_in_process(request: JobRequest, tables: Sequence[str]) -> Iterator[TableResult]:
-    """What became of each table, run one after the other without Spark."""
-    from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415 - only when a task runs
-    from paimon_maintenance.run.runner import run_table  # noqa: PLC0415
+    """What became of each table, as soon as its run in this process ends; several run at once."""
+    from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
+    from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
+    from paimon_maintenance.run.many import run_tables  # noqa: PLC0415
 
-    services = replace(request.services(), check_supervised=ends_with_parent())
-    for table in tables:
-        yield result_of(request, run_table(request.for_table(table), services).to_json())
+    services = replace(
+        request.services(),
+        engine=LocalEngine(gate=Gate(usable_cores())),
+        check_supervised=ends_with_parent(),
+    )
+    for _, report in run_tables([request.for_table(table) for table in tables], services):
+        yield result_of(request, report.to_json())
 
 
 def result_of(request: JobRequest, report: Mapping[str, object]) -> TableResult:

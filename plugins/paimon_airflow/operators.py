@@ -23,6 +23,7 @@ from paimon_airflow.results import (
     count,
     count_text,
     detail_lines,
+    engine_text,
     failure_text,
     lost,
     ordered,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 IN_PROCESS: Final = "in_process"
-"""The XCom key of the tables that need no Spark."""
+"""The XCom key of the tables that run in the worker."""
 _MOST_REPORTED: Final = 500
 """Tables that the report's XCom lists; all of them are in its log."""
 
@@ -68,9 +69,9 @@ class PlanTables(JobTask):
             plans.append(plan)
         settled = [plan.result for plan in plans if plan.result is not None]
         self._refuse_if_all_failed(settled, len(plans))
-        on_spark = {p.table: p.bytes for p in plans if p.where == "spark" and self.batch_tables}
+        on_spark = {p.table: p for p in plans if p.where == "spark" and self.batch_tables}
         batches = pack(
-            (Expected(table, size) for table, size in on_spark.items()),
+            (Expected(p.table, p.bytes, p.rule) for p in on_spark.values()),
             batch_bytes=request.batch_bytes,
             batch_tables=self.batch_tables or 1,
         )
@@ -91,6 +92,8 @@ class PlanTables(JobTask):
             self.log.info("%s", plan.result.line())
         for line in plan.lines:
             self.log.info("%s", line)
+        if plan.engine:
+            self.log.info("%s runs on %s", plan.table, plan.engine)
 
     def _refuse_if_all_failed(self, settled: Sequence[TableResult], planned: int) -> None:
         """When every table failed for a passing reason, the store is down: try all again later."""
@@ -101,20 +104,28 @@ class PlanTables(JobTask):
 class RunInProcess(TableWork):
     """Runs the job on the tables whose plan needs no Spark; skipped if there are none.
 
-    `planned_by` is the id of the task that planned them.
+    `planned_by` is the id of the task that planned them.  `engine` says on the task's page, under
+    *Rendered Templates*, why the tables ran here (see `ReportRun`).
     """
 
+    template_fields: Sequence[str] = (*JobTask.template_fields, "engine")
+    overwrite_rtif_after_execution = True
     ui_color = "#eef7e4"
 
     def __init__(self, *, planned_by: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.planned_by = planned_by
+        self.engine = ""
+
+    def ended(self, results: Sequence[TableResult]) -> None:
+        """Set the text on where the tables ran."""
+        self.engine = engine_text(results)
 
     def execute(self, context: Context) -> str:
         """How many tables ended with which outcome."""
         todo = context["ti"].xcom_pull(task_ids=self.planned_by, key=IN_PROCESS)
         if not todo:
-            raise AirflowSkipException("no table has a plan that only changes metadata")
+            raise AirflowSkipException("no table has a plan that runs in the worker")
         return count_text(self.settle(todo, context))
 
     def work(

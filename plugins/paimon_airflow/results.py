@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, cast
 
+from paimon_airflow.batches import names
 from paimon_airflow.credentials import are_refused
 from paimon_maintenance.job.text import human_bytes
 
@@ -80,7 +81,8 @@ class TableResult:
 
     `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
     `fails`: whether a refused table makes its task and the run fail, as a failed one does.
-    `changed`: whether a table that failed may have been changed before.
+    `changed`: whether a table that failed may have been changed before.  `engine` did the work, and why:
+    "local: 12 MB to rewrite, below spark_threshold 256 MB".
     """
 
     table: str
@@ -93,6 +95,7 @@ class TableResult:
     lines: Sequence[str] = ()
     fails: bool = False
     changed: bool = False
+    engine: str = ""
 
     @property
     def is_red(self) -> bool:
@@ -117,6 +120,7 @@ class TableResult:
             "lines": list(self.lines),
             "fails": self.fails or None,
             "changed": self.changed or None,
+            "engine": self.engine,
         }
         return {name: value for name, value in parts.items() if value not in (None, "", {}, [])}
 
@@ -135,6 +139,8 @@ class TableResult:
             parts.append(f"snapshot {self.snapshot}")
         if self.seconds:
             parts.append(f"{self.seconds:.1f} s")
+        if self.engine:
+            parts.append(self.engine)
         return "  ".join(parts)
 
 
@@ -164,6 +170,7 @@ def from_report(
         figures=_figures(report) if snapshots else {},
         lines=[line for part in parts if (line := _part(part))],
         changed=error is not None and _may_have_changed(report),
+        engine=f"{report['engine']}: {report['engine_why']}" if report.get("engine_why") else "",
         fails=error is not None and refused and _fails(on_refused, known=bool(error.get("known"))),
     )
 
@@ -309,14 +316,16 @@ def ordered(results: Iterable[TableResult]) -> list[TableResult]:
 def table_lines(results: Sequence[TableResult]) -> list[str]:
     """One aligned line per table, under a line of headings; empty columns are left out."""
     names = list(dict.fromkeys(name for result in results for name in result.figures))
-    rows: list[tuple[str, ...]] = [("table", "", *names, "snapshot", "seconds", "")]
+    rows: list[tuple[str, ...]] = [("table", "", *names, "snapshot", "seconds", "engine", "")]
     for result in results:
         figures = [_pair(name, result.figures.get(name)) for name in names]
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
         # Why a table failed is too long for a cell: `detail_lines` has it.
         summary = "" if result.error or result.outcome == "nothing" else result.summary
-        rows.append((result.table, _WORDS[result.outcome], *figures, snapshot, seconds, summary))
+        engine = result.engine.partition(":")[0] if result.figures else ""
+        cells = (*figures, snapshot, seconds, engine, summary)
+        rows.append((result.table, _WORDS[result.outcome], *cells))
     columns = list(zip(*rows, strict=True))
     rows = list(zip(*(c for i, c in enumerate(columns) if i < 2 or any(c[1:])), strict=True))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -359,6 +368,15 @@ def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -
             break
         shown.append(block)
     return "\n".join(shown)
+
+
+def engine_text(results: Iterable[TableResult]) -> str:
+    """Where the tables ran and why, one line per reason, with the first tables that it holds for."""
+    tables: dict[str, list[str]] = {}
+    for result in results:
+        if result.engine:
+            tables.setdefault(result.engine, []).append(result.table)
+    return "\n".join(f"{names(ran)}: {engine}" for engine, ran in tables.items())[:LONGEST_REPORT]
 
 
 def failure_text(failures: Sequence[TableResult]) -> str:

@@ -21,6 +21,8 @@ from paimon_maintenance.engines.shipping import package_folder, package_parents
 APPLICATION = "spark_app.py"
 
 _QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
+# The tables of a batch run at the same time and share the executors.
+_FAIR = {"spark.scheduler.mode": "FAIR"}
 # Nobody looks at the UI of a local application, and it must not depend on the host's name.
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -61,7 +63,7 @@ class Target:
 
 def spark_conf(target: Target, own: Mapping[str, str]) -> dict[str, str]:
     """The Spark configuration to submit with; the settings' own values win."""
-    fixed = dict(_QUIET)
+    fixed = _QUIET | _FAIR
     if target.is_local:
         fixed |= _LOCAL
     if target.master == "yarn":

@@ -78,10 +78,10 @@ class RunOnSpark(TableWork):
 
     @property
     def label(self) -> str:
-        """The task in the UI: the batch's tables, and in the end their outcome."""
+        """The task in the UI: the batch's tables, why they are on Spark, and in the end their outcome."""
         if not self.outcome:
             return str(self.batch["label"])
-        return f"{names(self.batch['tables'])}: {self.outcome}"
+        return f"{names(self.batch['tables'])}: {self.outcome} ({self.batch['why']})"
 
     def execute(self, context: Context) -> str:
         """What changed, summed over the batch's tables."""

@@ -8,7 +8,7 @@
     with DAG("nightly", schedule="@daily"):
         load() >> maintain_tables("sales.*", warehouse="s3://lake/warehouse") >> publish()
 
-A group lists and plans the tables (`plan`), runs those that only need metadata in the worker
+A group lists and plans the tables (`plan`), runs those with little or nothing to rewrite in the worker
 (`in_process`), the others in one Spark application per batch (`on_spark`), and reports (`report`).
 Caretaker's own DAGs are made of these groups, too.
 """
@@ -69,6 +69,8 @@ def caretaker_job(
     dry_run: bool | str = False,
     force: bool | str = False,
     guards: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+    spark_threshold: str | None = None,
     policy: str | None = None,
     schedule: str | None = None,
     defaults: Mapping[str, object] | None = None,
@@ -110,6 +112,9 @@ def caretaker_job(
     - `force`: ignore the guards.
     - `guards`: limits under the policy's names: {"max_deleted_share": 0.2, "max_rewrite": "1 tb"}.
 
+    - `engine`: "auto", "local" (in the worker) or "spark"; with "auto", tables whose plan rewrites less
+      than `spark_threshold` ("256 mb" unless set) run in the worker, the others on Spark.
+
     Where the rest comes from:
 
     - `policy`: a policy file; "": no policy; None: CARETAKER_POLICY of the worker.  With `schedule`,
@@ -148,6 +153,8 @@ def caretaker_job(
             "dry_run": dry_run,
             "force": force,
             "batch_size": batch_size,
+            "engine": engine,
+            "spark_threshold": spark_threshold,
         }
     work_retries = retries_of(definition) if retries is None else retries
     common: dict[str, Any] = {
@@ -184,9 +191,10 @@ def caretaker_job(
         )
         in_process = RunInProcess(
             task_id="in_process",
-            task_display_name="Metadata only",
+            task_display_name="In the worker",
             doc_md=f"Runs {definition.name} in the worker's own process, on the tables whose plan "
-            "rewrites no data. Skipped when there are none.",
+            "rewrites nothing, or less than spark_threshold; several at a time. Skipped when there are "
+            "none.",
             planned_by=plan.task_id,
             **work,
         )

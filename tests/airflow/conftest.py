@@ -59,6 +59,11 @@ class Ran:
     tries: dict[str, int]
     report: Mapping[str, Any]
     shown: str
+    run: Any
+
+    def rendered(self, task_id: str) -> Mapping[str, Any]:
+        """What the task's page shows under Rendered Templates."""
+        return _rendered(self.run, task_id)
 
 
 @pytest.fixture
@@ -132,19 +137,18 @@ def _finished(run: Any, group: str = "") -> Ran:
         labels=[ti.rendered_map_index for ti in instances if ti.map_index >= 0],
         tries={names[ti]: ti.try_number for ti in instances},
         report=report,
-        shown=_shown(run, report_id),
+        shown=str(_rendered(run, report_id).get("report", "")),
+        run=run,
     )
 
 
-def _shown(run: Any, report_id: str) -> str:
-    """What the report task's page shows under Rendered Templates."""
+def _rendered(run: Any, task_id: str) -> Mapping[str, Any]:
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        ti = run.get_task_instance(report_id, session=session)
-        fields = RenderedTaskInstanceFields.get_templated_fields(ti, session=session) or {}
-    return str(fields.get("report", ""))
+        ti = run.get_task_instance(task_id, session=session)
+        return RenderedTaskInstanceFields.get_templated_fields(ti, session=session) or {}
 
 
 @dataclass

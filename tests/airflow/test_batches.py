@@ -20,7 +20,11 @@ def test_small_tables_share_a_batch_and_large_ones_do_not():
 
 def test_a_label_names_three_tables_and_counts_the_rest():
     (batch,) = pack(tables(5, 4, 3, 2, 1), batch_bytes=GB, batch_tables=50)
-    assert batch.label == "db.t0, db.t1, db.t2 and 2 more (15 B)"
+    assert batch.label == "db.t0, db.t1, db.t2 and 2 more (spark: 15 B to rewrite)"
+    rules = [Expected("db.a", GB, "spark_threshold 256 MB"), Expected("db.b", 1, "engine is spark")]
+    (batch,) = pack(rules, batch_bytes=2 * GB, batch_tables=50)
+    why = "spark: 1.0 GB to rewrite, spark_threshold 256 MB, engine is spark"
+    assert (batch.label, batch.to_json()["why"]) == (f"db.a, db.b ({why})", why)
 
 
 @pytest.mark.parametrize("batch_bytes", [GB, 0])

@@ -22,7 +22,10 @@ def test_batches_run_side_by_side_and_the_report_sums_up(run_dag, fake_lake):
     assert ran.state == "success"
     assert sorted(lake.applications) == [["db.a", "db.b"], ["db.big"]]
     assert lake.ran_in_process == ["db.meta"]
-    assert ran.labels == ["db.big: files 40 -> 4", "db.a, db.b: files 80 -> 8"]
+    assert ran.labels == [
+        "db.big: files 40 -> 4 (spark: 30.0 GB to rewrite)",
+        "db.a, db.b: files 80 -> 8 (spark: 2.0 GB to rewrite)",
+    ]
     assert ran.report["outcome"] == "4 done, 1 nothing to do"
     assert ran.report["totals"]["files"] == [120, 12]
     assert ran.shown.startswith("4 done, 1 nothing to do\nfiles 120 -> 12, runs 60 -> 6")
@@ -70,7 +73,7 @@ def test_one_tables_failure_stops_no_other_and_fails_the_run(run_dag, fake_lake)
         "db.strange": "UnsupportedFeature: unsupported table feature: row tracking",
     }
     assert "db.bad      FAILED" in ran.shown
-    assert ran.labels[1] == "db.a, db.bad, db.b: 1 FAILED, 2 done"
+    assert ran.labels[1] == "db.a, db.bad, db.b: 1 FAILED, 2 done (spark: 6 B to rewrite)"
     # Neither failure is one that another try cures, so there was none.
     assert len(lake.applications) == 2
 

@@ -73,7 +73,7 @@ def test_its_form_is_about_tables_and_its_page_names_the_file(dags, policy):
     dag = dags["caretaker_policy_maintain__daily"]
     assert list(dag.params) == [
         *("warehouse", "tables", "dry_run", "including", "excluding"),
-        *("max_rewrite", "force", "batch_size"),
+        *("max_rewrite", "force", "engine", "spark_threshold", "batch_size"),
     ]
     assert dag.params.get_param("tables").description.endswith(": *.*, archive.*.")
     assert f"`{policy}` names this schedule" in dag.doc_md

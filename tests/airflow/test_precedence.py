@@ -14,7 +14,7 @@ from paimon_airflow import spark_runs
 from paimon_airflow.job_request import JobRequest, request_from
 from paimon_dags.job_dags import job_dag, job_dags
 from paimon_dags.pages import all_pages
-from paimon_dags.settings import JobSettings, Settings
+from paimon_dags.settings import JobSettings, Settings, SettingsError, settings_from
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.parser import build_parser
 from paimon_maintenance.cli.request import requests_of
@@ -218,8 +218,56 @@ def test_by_hand_orphans_are_put_aside_and_on_a_schedule_they_go():
 
 
 def test_a_wrong_default_in_the_settings_is_named():
-    from paimon_dags.settings import SettingsError
 
     wrong = Settings(jobs={"compact": JobSettings(defaults={"strategy": "most"})})
     with pytest.raises(SettingsError, match=r"\[jobs.compact\] defaults: .*'most' is not one of"):
         list(job_dags(wrong))
+
+
+def test_the_engine_typed_then_policy_then_settings_then_default(tmp_path):
+    job = job_named("compact")
+    rule = {
+        "tables": "db.ruled",
+        "spark_threshold": "1 gb",
+        "jobs": {"compact": {"engine": "auto"}},
+    }
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump({"version": 1, "rules": [rule]}))
+    (page,) = all_pages([job.name])
+    settings = settings_from(
+        {"caretaker": {"engine": "spark", "spark_threshold": 0, "policy": str(policy)}}, environ={}
+    )
+    dag = job_dag(page, settings, load_policy(policy))
+    untouched = {**dag.params.dump(), "warehouse": str(tmp_path), "tables": ["db.*"]}
+
+    def asked(table: str, **typed: object) -> tuple[str, int]:
+        request = request_from(
+            job.name,
+            {**untouched, **typed},
+            storage={},
+            timezone=None,
+            policy=str(policy),
+            defaults=dag.task_dict["plan"].defaults,
+        )
+        run = request.for_table(table)
+        started = spark_runs.StartedRun(table=table, run_id="r", snapshot_before=None)
+        (on_spark,) = json.loads(spark_runs.batch_json(request, [started]))
+        assert RunRequest.from_json(on_spark, job_named) == replace(run, run_id="r")
+        return str(run.engine.engine), run.engine.spark_threshold
+
+    assert asked("db.free") == ("spark", 0)
+    assert asked("db.ruled") == ("auto", 1024**3)
+    assert asked("db.ruled", engine="local", spark_threshold="1.5 mb") == ("local", 1536 * 1024)
+    assert asked("db.ruled", spark_threshold="0") == ("auto", 0)
+    assert "else 0." in dag.params.get_param("spark_threshold").description
+    for wrong in ({"engine": "flink"}, {"spark_threshold": "much"}):
+        with pytest.raises(ValueError, match=r"flink|much"):
+            asked("db.free", **wrong)
+    alone = job_dag(page, Settings()).task_dict["plan"]
+    assert alone.defaults.keys() & {"engine", "spark_threshold"} == set()
+
+
+@pytest.mark.parametrize("wrong", [{"engine": "flink"}, {"spark_threshold": "much"}])
+def test_a_wrong_engine_in_the_settings_is_named(wrong):
+    with pytest.raises(SettingsError, match=r"\[caretaker\].*(flink|much)"):
+        settings_from({"caretaker": wrong}, environ={})

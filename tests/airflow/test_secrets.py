@@ -122,7 +122,7 @@ def test_nothing_that_others_can_read_holds_a_secret(
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     caplog.set_level(logging.INFO)
     with watched_arguments() as commands:
-        conf = {"warehouse": lake, "tables": ["db.t"], "strategy": "full"}
+        conf = {"warehouse": lake, "tables": ["db.t"], "strategy": "full", "engine": "spark"}
         ran = run_dag(conf, storage_connection="lake")
     assert ran.state == "success", ran.report
     assert ran.tasks["on_spark[0]"] == "success"

@@ -161,6 +161,8 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
             *command,
             "--master",
             cluster.master,
+            "--engine",
+            "spark",
             "--json",
         ],
         env=env,
@@ -176,11 +178,18 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
 
     connection = {"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    conf = {"warehouse": lake, "tables": ["db.b"], "bucket_num": 2, "safety_tag": "0"}
+    conf = {
+        "warehouse": lake,
+        "tables": ["db.b"],
+        "bucket_num": 2,
+        "safety_tag": "0",
+        "engine": "spark",
+    }
     done = run_dag(conf, job="rescale")
     assert done.state == "success", done.report
     assert done.tasks["on_spark[0]"] == "success"
-    assert done.labels == ["db.b: files 6 -> 2"]
+    (label,) = done.labels
+    assert label.startswith("db.b: files 6 -> 2 (spark: ")
     assert {buckets for buckets, _ in files(lake, "db.b")} == {2}
     # Both were applications of this cluster.
     assert cluster.worker_log.read_text().count("Asked to launch executor") == 2

@@ -7,9 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,10 @@ from spark_work import slow, work
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
-from paimon_maintenance.engines.spark import SparkEngine, StartedSession, UnitLost
-from paimon_maintenance.job.engine import WorkUnit
+from paimon_maintenance.engines.combine import Combiner
+from paimon_maintenance.engines.spark import SparkEngine, UnitLost
+from paimon_maintenance.engines.spark_loss import SparkLost
+from paimon_maintenance.job.engine import UnitResult, WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.request import RunRequest
@@ -72,7 +77,7 @@ def test_small_units_share_a_task(spark):
 
 
 def test_parallelism_bounds_the_tasks(spark):
-    engine = SparkEngine(master="local[2]", parallelism=3, _started=StartedSession(spark.session()))
+    engine = spark.with_parallelism(3)
     tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
     assert len(tasks) == 3
 
@@ -83,6 +88,30 @@ def test_a_dying_worker_loses_its_own_unit_only(spark):
     error = results[1].error
     assert isinstance(error, UnitLost)
     assert "die" in str(error)
+
+
+def test_small_tables_share_a_job_and_a_dying_one_harms_no_other(spark, caplog):
+    engine = replace(spark, combiner=Combiner())
+    caplog.set_level("INFO", logger="paimon_maintenance.engines.spark")
+    ready = threading.Barrier(3, timeout=60)
+
+    def run(payloads: tuple[bytes, ...]) -> list[UnitResult]:
+        ready.wait()
+        try:
+            return engine.run_units(units(*payloads, size=1000), work)
+        except SparkLost as e:  # all tasks of this call died
+            return [UnitResult(index=0, error=e)]
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(run, [(b"a", b"b"), (b"c",), (b"refused",)]))
+        assert [[r.payload for r in results] for results in found] == [[b"A", b"B"], [b"C"], [None]]
+        assert isinstance(found[2][0].error, UnsupportedFeature)
+        assert [m for m in caplog.messages if m.startswith("units=")] == [
+            "units=4 tasks=2 tables=3 slots=2"
+        ]
+        found = list(pool.map(run, [(b"a",), (b"die",), (b"c",)]))
+    assert [[r.payload for r in results] for results in found] == [[b"A"], [None], [b"C"]]
+    assert isinstance(found[1][0].error, SparkLost)
 
 
 def test_progress_is_told_while_tasks_run(spark):
@@ -263,7 +292,18 @@ def test_spark_connect(lake, tmp_path):
     # A process of its own: one process cannot be both a classic and a Connect client.
     with connect_server() as url:
         ran = caretaker_in_a_process(
-            *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", url, "--json")
+            *(
+                "run",
+                "compact",
+                "db.t",
+                "-w",
+                str(lake.warehouse),
+                "--engine",
+                "spark",
+                "--master",
+                url,
+                "--json",
+            )
         )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert json.loads(ran.stdout)["after"]["files"] == 6
@@ -273,7 +313,18 @@ def test_spark_connect(lake, tmp_path):
 def test_the_command_line_runs_on_spark(lake):
     rows = read_rows(lake.warehouse)
     ran = caretaker_in_a_process(
-        *("run", "compact", "db.*", "-w", str(lake.warehouse), "--master", "local[2]", "--json"),
+        *(
+            "run",
+            "compact",
+            "db.*",
+            "-w",
+            str(lake.warehouse),
+            "--spark-threshold",
+            "0",
+            "--master",
+            "local[2]",
+            "--json",
+        ),
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     told = json.loads(ran.stdout)
@@ -286,7 +337,18 @@ def test_the_command_line_runs_on_spark(lake):
 
 def test_a_master_that_is_not_there(lake):
     ran = caretaker_in_a_process(
-        *("run", "compact", "db.t", "-w", str(lake.warehouse), "--master", "nonsense", "--json")
+        *(
+            "run",
+            "compact",
+            "db.t",
+            "-w",
+            str(lake.warehouse),
+            "--engine",
+            "spark",
+            "--master",
+            "nonsense",
+            "--json",
+        )
     )
     assert ran.returncode == 1, ran.stderr[-3000:]
     error = json.loads(ran.stdout)["error"]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_spark.sql.errors import WriteRefused
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_spark.sql import distributed
+from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
 from paimon_spark.sql.splitter import split_statements
@@ -173,6 +175,99 @@ def test_tables_from_queries(sql: Sql) -> None:
     assert sql("SELECT * FROM t") == [[2]]
     sql("WITH x AS (SELECT 5 AS a) INSERT INTO t SELECT a FROM x")
     assert sql("SELECT * FROM t ORDER BY a") == [[2], [5]]
+
+
+def test_hidden_columns(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, p1 INT, p2 STRING) PARTITIONED BY (p1, p2)")
+    sql("INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y'), (3, 2, 'y')")
+    assert sql("SELECT *, __paimon_partition, __paimon_row_index FROM t ORDER BY a") == [
+        [1, 1, "x", [1, "x"], 0],
+        [2, 2, "y", [2, "y"], 0],
+        [3, 2, "y", [2, "y"], 1],
+    ]
+    (path,) = sql("SELECT DISTINCT input_file_name() FROM t WHERE p1 = 1")[0]
+    assert path.startswith(sql.session.catalog.get_table("default.t").root)
+    sql(f"DELETE FROM t WHERE __paimon_file_path = '{path}'")
+    assert sql("SELECT a FROM (SELECT *, __paimon_bucket FROM t) ORDER BY a") == [[2], [3]]
+    sql("CREATE TABLE k (a INT) TBLPROPERTIES ('primary-key' = 'a', 'bucket' = '1')")
+    sql("INSERT INTO k VALUES (1)")
+    assert sql("SELECT a, __paimon_file_path IS NOT NULL FROM k") == [[1, True]]
+    sql("INSERT INTO k VALUES (1), (2)")
+    assert sql("SELECT a, __paimon_bucket FROM k ORDER BY a") == [[1, 0], [2, 0]]
+    with pytest.raises(UnsupportedFeature, match="support querying metadata columns"):
+        sql("SELECT __paimon_file_path FROM k")
+    sql("CREATE TABLE r (a INT) TBLPROPERTIES ('row-tracking.enabled' = 'true')")
+    sql("INSERT INTO r VALUES (1), (2); INSERT INTO r VALUES (3)")
+    assert sql("SELECT a, _ROW_ID, _SEQUENCE_NUMBER FROM r ORDER BY a") == [
+        [1, 0, 1],
+        [2, 1, 1],
+        [3, 2, 2],
+    ]
+
+
+def test_structs_match_by_name(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, s STRUCT<x: STRING, y: INT>)")
+    sql("INSERT INTO t BY NAME SELECT named_struct('y', 1, 'x', 'one') AS s, 1 AS id")
+    with pytest.raises(IncompatibleRows, match="extra fields: z"):
+        sql("INSERT INTO t BY NAME SELECT 2 AS id, named_struct('x', 'a', 'y', 1, 'z', 1) AS s")
+    sql("CREATE TEMPORARY VIEW v AS SELECT 1 AS id, named_struct('y', 2, 'z', 9) AS s, 'n' AS new")
+    star = "ON t.id = v.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    with pytest.raises(IncompatibleRows, match="extra fields: z"):
+        sql(f"MERGE INTO t USING v {star}")
+    sql("SET spark.paimon.write.merge-schema=true")
+    sql(f"MERGE INTO t USING v {star}")
+    assert sql("SELECT * FROM t") == [[1, [None, 2, 9], "n"]]
+    sql("INSERT INTO t BY NAME SELECT 2 AS id, named_struct('z', 7, 'w', 1L) AS s")
+    assert sql("SELECT * FROM t WHERE id = 2") == [[2, [None, None, 7, 1], None]]
+
+
+@pytest.mark.parametrize("keys", ["'bucket' = '-1'", "'primary-key' = 'id,p', 'bucket' = '2'"])
+def test_executors_read_and_write_the_same_rows(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    columns = "id INT, s STRING, c CHAR(3), ts TIMESTAMP, m MAP<STRING, INT>, p STRING"
+    sql(f"CREATE TABLE t ({columns}) PARTITIONED BY (p) TBLPROPERTIES ({keys})")
+    sql("SET TIME ZONE 'Asia/Shanghai'")
+    sql("""
+        INSERT INTO t SELECT id, concat('s', id), 'c', timestamp '2024-01-01 08:00:00',
+        map('k', id), concat('p', id % 2) FROM range(10)
+    """)
+    queries = [
+        "SELECT * FROM t ORDER BY id",
+        "SELECT count(*) FROM t",
+        "SELECT s FROM t WHERE p = 'p1' AND id > 4 ORDER BY s",
+        "SELECT id FROM t WHERE c = 'c' AND ts > timestamp '2024-01-01 00:00:00' ORDER BY id",
+        "SELECT max(id) FROM t VERSION AS OF 1",
+    ]
+    before = [sql(q) for q in queries]
+    monkeypatch.setattr(distributed, "LARGE_READ", 0)
+    assert [sql(q) for q in queries] == before
+    monkeypatch.setattr(distributed, "LARGE_WRITE", -1)
+    sql("CREATE TABLE u (id INT, v BIGINT, p STRING) PARTITIONED BY (p)")
+    sql("INSERT INTO u SELECT id, id * 2, p FROM t")
+    sql("INSERT OVERWRITE u PARTITION (p = 'p1') SELECT id, 0 FROM t WHERE id < 2")
+    sql("SET spark.sql.sources.partitionOverwriteMode=dynamic")
+    sql("INSERT OVERWRITE u SELECT 7, 7, 'p0'")
+    assert sql("SELECT * FROM u ORDER BY p, id") == [[7, 7, "p0"], [0, 0, "p1"], [1, 0, "p1"]]
+    with pytest.raises(Exception, match="null"):
+        sql("CREATE TABLE n (a INT NOT NULL); INSERT INTO n SELECT nullif(id, 1) FROM range(3)")
+    assert sql("SELECT count(*) FROM n") == [[0]]
+
+
+def test_full_scans_can_be_forbidden(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, p INT) PARTITIONED BY (p); INSERT INTO t VALUES (1, 1), (2, 2)")
+    sql("SET spark.paimon.read.allow.fullScan=false")
+    assert sql("SELECT * FROM t WHERE p > 1") == [[2, 2]]
+    for query in ("SELECT * FROM t", "SELECT * FROM t WHERE p > 0 AND a = 1"):
+        with pytest.raises(InvalidArgument, match="Full scan is not supported"):
+            sql(query)
+
+
+def test_sys_tables_and_functions(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT)")
+    assert sql("SELECT table_name, partitioned FROM sys.tables") == [["t", False]]
+    assert sql("SELECT current_database(), current_catalog()") == [["default", "paimon"]]
+    assert sql.columns("SELECT current_database()") == ["current_database()"]
 
 
 def test_from_python(spark: Any, tmp_path: Path) -> None:

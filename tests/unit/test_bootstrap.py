@@ -353,16 +353,15 @@ class TestLauncher:
         [
             (["demo"], True),
             (["test", "-x"], True),
-            (["run", "compact", "db.t"], True),
-            (["run", "compact", "db.t", "--engine", "local"], False),
-            (["run", "compact", "db.t", "--engine=local"], False),
+            (["run", "compact", "db.t"], False),
+            (["sql"], False),
             (["run", "compact", "--help"], False),
             (["plan", "compact", "db.t"], False),
             (["python", "demo"], False),
             ([], False),
         ],
     )
-    def test_java_is_looked_for_only_where_spark_may_start(self, launcher, arguments, wanted):
+    def test_java_is_looked_for_only_where_spark_always_starts(self, launcher, arguments, wanted):
         expected = "/the/java" if wanted else ""
         assert f"JAVA_HOME={expected}\n" in launcher(*arguments).stdout
 

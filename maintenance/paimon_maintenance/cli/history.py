@@ -22,6 +22,7 @@ _SHOWN_ELSEWHERE: Final = frozenset(
     {
         "why",
         "seconds",
+        "engine_why",
         "effect",
         "feature",
         "changes",
@@ -91,6 +92,9 @@ def _line(entry: Entry) -> str:
     done = {k: v for k, v in entry.details.items() if k not in _SHOWN_ELSEWHERE}
     if text := ", ".join(detail_texts(done)):
         parts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+    engine_why = entry.details.get("engine_why")
+    if engine_why:
+        parts.append(f"{entry.engine}: {engine_why}")
     if entry.seconds is not None:
         parts.append(f"{entry.seconds:.1f} s")
     parts.append(f"by {entry.origin} {entry.actor}")

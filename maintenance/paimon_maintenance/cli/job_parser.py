@@ -22,6 +22,7 @@ from paimon_maintenance.cli.options import (
     timezone_option,
 )
 from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job.engine_choice import EngineName
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.registry import JOBS
 
@@ -114,9 +115,15 @@ def _run_options(parser: Parser) -> None:
     run.add_argument("--dry-run", action="store_true", help="print the plan and exit")
     run.add_argument(
         "--engine",
-        choices=("spark", "local"),
-        default="spark",
-        help="where to rewrite files: on Spark or in this process (default: spark)",
+        choices=tuple(map(str, EngineName)),
+        help="where to rewrite files: local (in this process), spark, or auto, which takes Spark from "
+        "--spark-threshold on (default: auto)",
+    )
+    run.add_argument(
+        "--spark-threshold",
+        metavar="SIZE",
+        help="with --engine auto, rewrite less than this in this process, the rest on Spark; 0: all on "
+        "Spark (default: 256 mb)",
     )
     run.add_argument(
         "--master",

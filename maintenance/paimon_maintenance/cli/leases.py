@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.rules.times import wall_clock_text
 from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:

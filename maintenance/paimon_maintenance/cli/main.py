@@ -53,6 +53,10 @@ _MODULES: Final[Mapping[str, str]] = {
     "catalogs": "paimon_maintenance.cli.catalogs",
     "tables": "paimon_maintenance.cli.tables",
     "sql": "paimon_maintenance.cli.sql",
+    "table": "paimon_maintenance.cli.ddl",
+    "database": "paimon_maintenance.cli.ddl",
+    "write": "paimon_maintenance.cli.rows_commands",
+    "delete": "paimon_maintenance.cli.rows_commands",
 }
 
 

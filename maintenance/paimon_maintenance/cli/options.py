@@ -56,14 +56,18 @@ def table_options(
     how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
     parser.add_argument("table", metavar="TABLE", help=table_help, **how)
     warehouse_option(parser)
+    catalog_option(parser)
+    parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
+    storage_option(parser)
+    output_options(parser)
+
+
+def catalog_option(parser: Parser) -> None:
     parser.add_argument(
         "--catalog",
         metavar="NAME",
         help="a catalog of caretaker.toml or $CARETAKER_CATALOGS instead of a warehouse",
     )
-    parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
-    storage_option(parser)
-    output_options(parser)
 
 
 def warehouse_option(parser: Parser) -> None:

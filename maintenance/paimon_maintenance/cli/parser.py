@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from paimon_maintenance.cli.data_parser import data_commands
 from paimon_maintenance.cli.job_parser import job_command
 from paimon_maintenance.cli.options import (
     EXIT_CODES,
@@ -16,6 +17,7 @@ from paimon_maintenance.cli.options import (
     Formatter,
     Parser,
     add_command,
+    catalog_option,
     not_negative,
     output_options,
     policy_option,
@@ -47,6 +49,8 @@ the environment variable {WAREHOUSE_VARIABLE}. Pass a REST or JDBC catalog with 
   plan     caretaker plan compact db.orders -w /lake  show what a run would do
   act      caretaker run compact db.orders -w /lake   run it
            caretaker run compact 'db.*' -w /lake --excluding 'db\\.tmp_.*'
+  change   caretaker table create db.orders -w /lake --column 'id BIGINT' --primary-key id
+           caretaker write db.orders -w /lake --from orders.jsonl
 """
 
 
@@ -85,6 +89,7 @@ def build_parser() -> Parser:
     _catalogs(commands)
     _tables(commands)
     _sql(commands)
+    data_commands(commands)
     demo = commands.add_parser(
         "demo",
         help="create a sample lake, start Airflow and compact the lake on Spark",
@@ -123,6 +128,7 @@ def _read(commands: Commands[Parser]) -> None:
             "caretaker read db.orders -w /lake --tag 2024-01-01 | wc -l",
             "caretaker read db.orders -w /lake --incremental 12,15",
             "caretaker read 'db.orders$snapshots' -w /lake",
+            "caretaker read db.orders -w /lake --follow --consumer-id audit",
         ),
     )
     table_options(parser)
@@ -154,6 +160,24 @@ def _read(commands: Commands[Parser]) -> None:
     parser.add_argument("--columns", metavar="A,B", help="print only these columns, in this order")
     parser.add_argument("--where", metavar="SQL", help="print only rows that match this condition")
     parser.add_argument("--limit", metavar="N", type=not_negative, help="print at most N rows")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="then print each change as it is committed, until Ctrl-C (exit code 130) or --limit",
+    )
+    parser.add_argument(
+        "--consumer-id",
+        metavar="ID",
+        help="with --follow: go on where this consumer stopped, and store its progress; the table "
+        "keeps the snapshots that it has not read",
+    )
+    parser.add_argument(
+        "--poll",
+        metavar="SECONDS",
+        type=float,
+        default=1.0,
+        help="with --follow: how often to look for changes (default: 1)",
+    )
     timezone_option(parser)
 
 
@@ -334,19 +358,24 @@ def _sql(commands: Commands[Parser]) -> None:
         "sql",
         "run SQL statements: DDL, queries, changes, CALL",
         "Runs the statements in one session, with the current catalog paimon and the current\n"
-        "database default. Spark starts with the first statement that needs it.",
+        "database default. Spark starts with the first statement that needs it.\n"
+        "At a terminal, without -e and -f, reads statements from a prompt.",
         (
-            "caretaker sql -w /lake -e 'SHOW TABLES'",
+            "caretaker sql -w /lake",
+            "caretaker sql --catalog prod -e 'SHOW TABLES'",
             "caretaker sql -w /lake -f report.sql --json -k",
             "echo 'SELECT count(*) FROM db.orders' | caretaker sql -w /lake",
         ),
     )
     warehouse_option(parser)
-    parser.set_defaults(catalog=None)  # SQL works on warehouse folders
+    catalog_option(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-e", "--execute", metavar="SQL", help="the statements, each ended by ;")
     which.add_argument(
-        "-f", "--file", metavar="FILE", help="a file of statements (default: standard input)"
+        "-f",
+        "--file",
+        metavar="FILE",
+        help="a file of statements (default: standard input; at a terminal, a prompt)",
     )
     parser.add_argument(
         "-k", "--keep-going", action="store_true", help="go on after a statement that fails"

@@ -96,7 +96,8 @@ def _table_lines(
         step = job.job in ("compact", *USUAL, *ON_DEMAND)
         when = job.schedule or ("manual, or as a step of maintain" if step else "manual")
         arguments = ", ".join(f"{k}={_typed(v)}" for k, v in job.arguments.items())
-        guards = ", ".join(f"{k}={v}" for k, v in job.guards.to_json().items())
+        limits = {**job.guards.to_json(), **job.engine.to_json()}
+        guards = ", ".join(f"{k}={v}" for k, v in limits.items())
         refused = "" if job.on_refused is None else f"on_refused={job.on_refused}"
         notes = (arguments, guards, refused)
         yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in notes if t)

@@ -24,28 +24,34 @@ _ROWS_AT_ONCE = 4096
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print `[kind, value, ...]` for each row; an empty result is a success."""
+    if args.follow:
+        from paimon_maintenance.cli.follow import follow  # noqa: PLC0415 - fast start
+
+        return follow(args, output)
+    if args.consumer_id:
+        raise InvalidArgument("argument --consumer-id: it is for --follow")
     from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
 
     name = take_branch(args)
     zone = zone_of(args) or machine_zone()
-    batch = batch_scan_of(open_named(args, options=_scan_options(args)), zone=zone)
+    batch = batch_scan_of(open_named(args, options=scan_options(args)), zone=zone)
     if name is not None:
         return _system_table(batch, name, args, output)
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
     from paimon_core.table.batch_scan import read_batch  # noqa: PLC0415 - fast start
 
     row_type = batch.table.schema.row_type
-    columns = _columns(args.columns)
+    columns = columns_of(args.columns)
     predicate = parse_where(args.where, row_type) if args.where else None
     rows = read_batch(batch, columns=columns, predicate=predicate, limit=args.limit, zone=zone)
     if batch.table.snapshots.latest() is None:
         output.note(f"table {batch.table.name} has no snapshot, so it has no rows")
-    _print(rows, row_type if columns is None else row_type.project(columns), output)
+    print_rows(rows, row_type if columns is None else row_type.project(columns), output)
     return ExitCode.SUCCESS
 
 
-def _scan_options(args: argparse.Namespace) -> dict[str, str | None]:
+def scan_options(args: argparse.Namespace) -> dict[str, str | None]:
     """Dynamic table options for this read; they override the options of the table."""
     given = {
         "scan.snapshot-id": args.snapshot,
@@ -91,7 +97,7 @@ def _system_table(
     else:
         row_type, batches = read_system_table(batch.table, name, batch.whole, zone=zone)
     wanted = row_type
-    columns = _columns(args.columns)
+    columns = columns_of(args.columns)
     if columns is not None:
         unknown = [c for c in columns if row_type.get(c) is None]
         if unknown:
@@ -101,11 +107,12 @@ def _system_table(
             )
         wanted = row_type.project(columns)
     predicate = parse_where(args.where, row_type) if args.where else None
-    _print(chosen_rows(batches, wanted.names, predicate, args.limit), wanted, output)
+    print_rows(chosen_rows(batches, wanted.names, predicate, args.limit), wanted, output)
     return ExitCode.SUCCESS
 
 
-def _print(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output) -> None:
+def print_rows(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output) -> None:
+    """Print batches of `_VALUE_KIND` and these columns as JSON lines, and flush."""
     from paimon_core.schema.table_schema import VALUE_KIND  # noqa: PLC0415 - fast start
     from paimon_core.types.text import batch_to_json_rows  # noqa: PLC0415 - fast start
 
@@ -121,7 +128,8 @@ def _print(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output)
     output.out.flush()
 
 
-def _columns(text: str | None) -> list[str] | None:
+def columns_of(text: str | None) -> list[str] | None:
+    """The names of --columns; None without it, InvalidArgument for an empty or repeated one."""
     if text is None:
         return None
     names = [name.strip().strip("`") for name in text.split(",") if name.strip()]

@@ -13,6 +13,7 @@ from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode, refusal_fails
 from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.engine_of_config import engine_from, engine_of_config
 from paimon_maintenance.policy.model import GuardPolicy, TablePolicy
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.rules.tables import is_pattern
@@ -49,6 +50,10 @@ def requests_of(
     """
     typed = typed_arguments(job, args)
     limits = GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None))
+    engine = engine_from(
+        getattr(args, "engine", None), getattr(args, "spark_threshold", None), "the command line"
+    )
+    default_engine = engine_of_config()
     policy = policy_of(args)
     many = is_pattern(args.table)
     warehouse, storage = warehouse_of(args), storage_of(args)
@@ -57,9 +62,14 @@ def requests_of(
         if many and not table.job(job.name).enabled:
             output.note(f"{name}: skipped, the policy disables {job.name}")
             continue
-        yield resolve(job, table, typed=typed, limits=limits).request(
-            warehouse=warehouse, table=name, branch=args.branch, storage=storage, **how
-        )
+        yield resolve(
+            job,
+            table,
+            typed=typed,
+            limits=limits,
+            engine=engine,
+            default_engine=default_engine,
+        ).request(warehouse=warehouse, table=name, branch=args.branch, storage=storage, **how)
 
 
 def environment_of(args: argparse.Namespace) -> Environment:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.progress import progress_for
 from paimon_maintenance.cli.request import ended, environment_of, requests_of
+from paimon_maintenance.engines.gate import Gate, usable_cores
 from paimon_maintenance.engines.local import LocalEngine
-from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.job.exit_codes import ExitCode, combined
-from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS, Progress
+from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import is_pattern
 
 if TYPE_CHECKING:
+    from paimon_maintenance.engines.spark import SparkEngine
     from paimon_maintenance.job.report import Report
     from paimon_maintenance.run.metrics import Metrics
 
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the job on each table; a failure on one table does not stop the others."""
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - fast start
+    from paimon_maintenance.run.many import run_tables  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
-    from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - fast start
+    from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - fast start
 
     job = job_named(args.job)
     requests = list(
@@ -42,43 +45,48 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     )
     many = is_pattern(args.table)
     metrics = Metrics()
-    env = environment_of(args)
-    engine = _engine(args)
-    history = open_history()
-    reports: list[Report] = []
+    spark = _spark(args)
+    services = RunServices(
+        engine=LocalEngine(gate=Gate(usable_cores())),
+        spark=spark,
+        env=environment_of(args),
+        metrics=metrics,
+        history=open_history(),
+    )
+    reports: dict[str, Report] = {}
     codes: list[ExitCode | None] = []
     try:
-        for request in requests:
-            table = request.table
-            engine = _at_most(engine, request.arguments.get("parallelism"))
-            with progress_for(table) as bars:
-                progress: Progress = bars
-                report = run_table(
-                    request,
-                    RunServices(
-                        engine=engine, env=env, progress=progress, metrics=metrics, history=history
-                    ),
-                )
-            reports.append(report)
-            codes.append(ended(request, report.error, report.exit_code))
-            for warning in report.warnings:
-                output.note(f"warning: {warning}")
-            if report.error is not None:
-                line = error_line(report.error, report.done_before)
-                output.note((f"{table}: " if many else "") + line)
-            if many and not output.json:
-                output.result({}, _report_lines(report))
+        # The lines of finished tables show the progress of a run over many.
+        with progress_for(args.table, wanted=not many) as progress:
+            for request, report in run_tables(requests, replace(services, progress=progress)):
+                reports[report.table] = report
+                codes.append(ended(request, report.error, report.exit_code))
+                if many:
+                    _show(report, output, many=True)
     finally:
-        engine.close()
+        spark.close()
         if args.metrics_file:
             _write_metrics(metrics, args.metrics_file, output)
-    code = combined(c for c in codes if c is not None) if many else reports[0].exit_code
+    in_order = [reports[request.table] for request in requests]
+    code = combined(c for c in codes if c is not None) if many else in_order[0].exit_code
     if not many:
-        output.result(reports[0].to_json(), _report_lines(reports[0]))
+        _show(in_order[0], output, many=False)
+        output.result(in_order[0].to_json(), _report_lines(in_order[0]))
     elif output.json:
-        shown = [r.to_json() for r in reports]
-        output.result({"job": job.name, "exit_code": int(code), "reports": shown}, ())
+        parts = [r.to_json() for r in in_order]
+        output.result({"job": job.name, "exit_code": int(code), "reports": parts}, ())
     return code
+
+
+def _show(report: Report, output: Output, *, many: bool) -> None:
+    """Print the warnings and the error of a run, and of one among many the report as well."""
+    for warning in report.warnings:
+        output.note(f"warning: {warning}")
+    if report.error is not None:
+        line = error_line(report.error, report.done_before)
+        output.note((f"{report.table}: " if many else "") + line)
+    if many and not output.json:
+        output.result({}, _report_lines(report))
 
 
 def _write_metrics(metrics: Metrics, path: str, output: Output) -> None:
@@ -93,21 +101,13 @@ def _report_lines(report: Report) -> list[str]:
     return [*report.lines(), *shown]
 
 
-def _engine(args: argparse.Namespace) -> Engine:
-    if args.engine == "local":
-        return LocalEngine()
+def _spark(args: argparse.Namespace) -> SparkEngine:
+    """Spark, which starts when a plan needs it."""
+    from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - fast start
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
 
     return SparkEngine(
-        master=args.master or os.environ.get(MASTER_VARIABLE), verbose=args.verbose > 0
+        master=args.master or os.environ.get(MASTER_VARIABLE),
+        verbose=args.verbose > 0,
+        combiner=Combiner() if is_pattern(args.table) else None,
     )
-
-
-def _at_most(engine: Engine, parallelism: object) -> Engine:
-    """The engine with the parallelism that the arguments for this table set."""
-    wanted = parallelism if isinstance(parallelism, int) else None
-    if isinstance(engine, LocalEngine):
-        return LocalEngine(threads=wanted or 1)
-    if hasattr(engine, "parallelism"):
-        engine.parallelism = wanted
-    return engine

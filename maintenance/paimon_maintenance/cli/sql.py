@@ -1,4 +1,4 @@
-"""`caretaker sql`: run SQL statements, one answer each."""
+"""`caretaker sql`: run SQL statements, one answer each; at a terminal, a prompt."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import argparse
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, to_json_text
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.storage.catalogs import catalog_name
+from paimon_maintenance.storage.catalogs import catalog_of, defined_catalogs
 
 if TYPE_CHECKING:
     from paimon_spark.sql.result import Result
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_spark.sql.session import SqlSession  # noqa: PLC0415 - fast start
     from paimon_spark.sql.splitter import split_statements  # noqa: PLC0415 - fast start
 
-    statements = split_statements(_text(args))
+    interactive = args.execute is None and args.file is None and sys.stdin.isatty()
     # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     spark = SparkEngine(
@@ -42,15 +43,20 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         conf=dict(_SETTINGS),
         verbose=args.verbose > 0,
     )
-    warehouse = warehouse_of(args)
-    if catalog_name(warehouse) is not None:
-        raise UnsupportedFeature("SQL on a catalog other than a warehouse folder")
     session = SqlSession(
-        warehouse=warehouse,
+        warehouse=warehouse_of(args),
         start_spark=spark.session,
         storage=storage_of(args),
         procedures=JobProcedures(),
+        defined=defined_catalogs(),
+        open_catalog=catalog_of,
     )
+    if interactive:
+        from paimon_maintenance.cli.sql_prompt import read_statements  # noqa: PLC0415 - fast start
+
+        statements: Iterable[str] = read_statements(session)
+    else:
+        statements = split_statements(_text(args))
     failed = False
     try:
         for i, statement in enumerate(statements):
@@ -64,13 +70,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
                     output.out.flush()
                 else:
                     output.note(f"error in statement {i + 1}: {error_type(e)}: {error_text(e)}")
-                if not args.keep_going:
+                if not (args.keep_going or interactive):
                     break
             else:
-                _print(i, result, output)
+                _print(i, result, output, aligned=interactive)
     finally:
         spark.close()
-    return ExitCode.FAILURE if failed else ExitCode.SUCCESS
+    return ExitCode.FAILURE if failed and not interactive else ExitCode.SUCCESS
 
 
 def _text(args: argparse.Namespace) -> str:
@@ -84,10 +90,14 @@ def _text(args: argparse.Namespace) -> str:
     return sys.stdin.read()
 
 
-def _print(i: int, result: Result, output: Output) -> None:
+def _print(i: int, result: Result, output: Output, *, aligned: bool = False) -> None:
     if output.json:
         answer = {"statement": i, "columns": list(result.columns), "rows": list(result.rows)}
         output.out.write(to_json_text(answer) + "\n")
+    elif aligned:
+        from paimon_maintenance.cli.sql_prompt import table_text  # noqa: PLC0415 - fast start
+
+        output.out.write(table_text(result))
     elif result.columns:
         output.out.write("\t".join(result.columns) + "\n")
         for row in result.rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,10 +10,9 @@ from typing import Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.environment import Environment, system_environment
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.open import open_table
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
@@ -23,7 +23,7 @@ from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
-from paimon_maintenance.storage.catalogs import catalog_of
+from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
@@ -134,7 +134,14 @@ class JobProcedures:
                 raw.pop("order_by", None)
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
-        opened = open_table(site.warehouse, table, branch=branch, file_io_options=site.storage)
+        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
+        if procedure.job == "delete_tag":
+            # Java's procedure passes over tags that do not exist.
+            tags = [t.strip() for t in str(raw["tag"]).split(",")]
+            there = [t for t in tags if opened.tags.exists(t)]
+            if not there:
+                return [[True]]
+            raw["tag"] = ",".join(there)
         _choose_version(opened, raw)
         before = _before(opened)
         request = RunRequest(
@@ -152,7 +159,7 @@ class JobProcedures:
         )
         if report.error is not None:
             raise report.error
-        after = open_table(site.warehouse, table, branch=branch, file_io_options=site.storage)
+        after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         return _ANSWERS[procedure.answer](report, before, after)
 
 
@@ -180,13 +187,27 @@ def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
         if value is not None and (applies or parameter.name == "table"):
-            bound[key] = _raw(value)
+            raw = _raw(value)
+            bound[key] = _condition(key, raw) if key in ("where", "partitions") else raw
+    if "where" in bound and "partitions" in bound:
+        raise InvalidArgument("partitions and where cannot be used together.")
     missing = [p.name for p in procedure.parameters if p.required and p.name not in seen]
     if missing:
         raise AnalysisError(
             f"[REQUIRED_PARAMETER_NOT_FOUND] procedure sys.{name} needs {', '.join(missing)}"
         )
     return bound
+
+
+def _condition(key: str, value: object) -> object:
+    """`where` with texts in single quotes, `partitions` with bare ones: Spark's literals may have
+    single or double quotes in both.
+    """
+    if not isinstance(value, str):
+        return value
+    if key == "partitions":
+        return re.sub(r"""=\s*(["'])(.*?)\1""", r"=\2", value)
+    return re.sub(r"""'[^']*'|"([^"]*)\"""", lambda m: m[0] if m[1] is None else f"'{m[1]}'", value)
 
 
 def _raw(value: object) -> object:

@@ -31,7 +31,10 @@ _START_SECONDS = 600.0
 _REQUEST_SECONDS = 120.0  # Spark may keep a small machine busy
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
-# Settings of the demo: only the demo triggers runs, without retries.
+# Settings of the demo: only the demo triggers runs, without retries; its small tables go to Spark, too.
+[caretaker]
+engine = "spark"
+
 """
 _JOB_SETTINGS = """\
 [jobs.{job}]

@@ -44,5 +44,5 @@ def package_parents() -> list[str]:
 def _sources() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         folder = package_folder(package)
-        for source in sorted(folder.rglob("*.py")):
+        for source in sorted((*folder.rglob("*.py"), *folder.rglob("*.tsv"))):
             yield str(source.relative_to(folder.parent)), source

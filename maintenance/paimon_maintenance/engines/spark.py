@@ -1,4 +1,4 @@
-"""Runs units of work on Spark; the only module that imports PySpark, when the first units run.
+"""Runs units of work on Spark, whose session starts with the first units (`spark_session`).
 
 Units become rows of a DataFrame, packed into tasks of similar size.  `mapInArrow` runs them on the
 executors, with classic Spark and Spark Connect, and returns the results as rows.  An error in a unit is
@@ -9,33 +9,28 @@ own Spark job, so that only the tasks that die again are lost.
 from __future__ import annotations
 
 import logging
-import os
 import pickle
-import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
-from paimon_core.errors import MaintenanceError, PaimonError
+from paimon_core.errors import PaimonError
+from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.packing import pack, task_count
-from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark_loss import (
     SparkLost,
     UnitLost,
     all_tasks_died,
-    is_not_of_py4j,
     raise_if_lost,
     reason_of,
 )
-from paimon_maintenance.engines.spark_output import StartupOutput
+from paimon_maintenance.engines.spark_session import APP_NAME, SharedSession, own_pool
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 
 if TYPE_CHECKING:
@@ -44,35 +39,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-APP_NAME: Final = "caretaker"
-CONNECT_SCHEME: Final = "sc://"
-DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_SLOTS: Final = 8
 _RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
 _WATCH_SECONDS: Final = 0.5
-_WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _CHUNKS_AT_ONCE: Final = 16
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit, which then controls master and configuration."""
-
-
-class SparkUnavailable(MaintenanceError):
-    """Spark cannot start."""
-
-    default_next_step = (
-        "check that a JDK 17 or newer is installed and that the master is reachable, or use "
-        "--engine local to run without Spark"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class StartedSession:
-    """A session, whether to stop it at the end, and the folder that executors fetch packages from."""
-
-    session: SparkSession
-    owned: bool = False
-    shipped: tempfile.TemporaryDirectory[str] | None = None
 
 
 @dataclass(slots=True)
@@ -81,14 +52,16 @@ class SparkEngine:
 
     `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of an
     active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
-    the JVM's messages appear only if Spark does not start, or after it has started.
+    the JVM's messages appear only if Spark does not start, or after it has started.  With `combiner`,
+    small work of several threads shares Spark jobs, unless a run has a `parallelism` of its own.
     """
 
     master: str | None = None
     parallelism: int | None = None
     conf: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
-    _started: StartedSession | None = None
+    combiner: Combiner | None = None
+    shared: SharedSession = field(default_factory=SharedSession)
 
     @property
     def name(self) -> str:
@@ -103,7 +76,11 @@ class SparkEngine:
     @property
     def started(self) -> bool:
         """Whether the session has started."""
-        return self._started is not None
+        return self.shared.started is not None
+
+    def with_parallelism(self, parallelism: int | None) -> Self:
+        """The engine with this `parallelism`, on the same session; None: as before."""
+        return self if parallelism is None else replace(self, parallelism=parallelism)
 
     def run_units(
         self,
@@ -117,19 +94,46 @@ class SparkEngine:
         if not units:
             return []
         session = self.session()
-        slots, tasks = self._tasks(session, units)
-        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
-        try:
-            with _watched(session, len(tasks), on_share):
-                results = _collect(session, units, tasks, run)
-        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
-            raise_if_lost(session, e)
-            logger.warning("a Spark job failed; running its tasks one by one: %s", reason_of(e))
-            results = _one_by_one(session, units, tasks, run, slots)
+        results: list[UnitResult] | None = None
+        if self.combiner is not None and self.parallelism is None:
+            results = self.combiner.run(units, run, self._run_combined)
+        if results is None:
+            results = self._run_alone(session, units, run, on_share)
         if on_done is not None:
             for result in results:
                 on_done(result)
         return results
+
+    def _run_combined(
+        self, units: Sequence[WorkUnit], run: Callable[[bytes], bytes], tables: int
+    ) -> list[UnitResult]:
+        """Results in one job, whose errors are raised; small units of several tables run in parallel."""
+        session = self.session()
+        slots, tasks = self._tasks(session, units)
+        if len(tasks) < min(slots, tables):
+            sizes = [u.expected_bytes for u in units]
+            tasks = pack(range(len(units)), min(slots, tables), lambda i: sizes[i])
+        logger.info("units=%d tasks=%d tables=%d slots=%d", len(units), len(tasks), tables, slots)
+        with own_pool(session):
+            return _collect(session, units, tasks, run)
+
+    def _run_alone(
+        self,
+        session: SparkSession,
+        units: Sequence[WorkUnit],
+        run: Callable[[bytes], bytes],
+        on_share: Callable[[float], None] | None,
+    ) -> list[UnitResult]:
+        """Results in one job; if it fails, each task runs in a job of its own."""
+        slots, tasks = self._tasks(session, units)
+        logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
+        try:
+            with own_pool(session), _watched(session, len(tasks), on_share):
+                return _collect(session, units, tasks, run)
+        except Exception as e:  # noqa: BLE001 - Spark has many ways to say that tasks died
+            raise_if_lost(session, e)
+            logger.warning("a Spark job failed; running its tasks one by one: %s", reason_of(e))
+            return _one_by_one(session, units, tasks, run, slots)
 
     def run_shuffle(
         self,
@@ -144,7 +148,10 @@ class SparkEngine:
         slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
         try:
-            return _shuffled(session, units, tasks, split, join, ranges)
+            # A chunk has up to a few megabytes, so an Arrow batch holds only a few of them.
+            few = self.shared.configured(session, _ARROW_BATCH, str(_CHUNKS_AT_ONCE))
+            with own_pool(session), few:
+                return _shuffled(session, units, tasks, split, join, ranges)
         except Exception as e:
             logger.debug("the Spark shuffle job failed", exc_info=True)
             raise_if_lost(session, e)
@@ -155,9 +162,7 @@ class SparkEngine:
 
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
-        if self._started is None:
-            self._started = _start(self.master, self.conf, verbose=self.verbose)
-        return self._started.session
+        return self.shared.start(self.master, self.conf, verbose=self.verbose)
 
     def _tasks(
         self, session: SparkSession, units: Sequence[WorkUnit]
@@ -174,122 +179,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stop the session if this engine started it; a lost session counts as stopped."""
-        started, self._started = self._started, None
-        if started is None:
-            return
-        if started.owned:
-            try:
-                started.session.stop()
-            except Exception:  # report the run anyway
-                logger.debug("cannot stop the Spark session", exc_info=True)
-        if started.shipped is not None:
-            started.shipped.cleanup()
-
-
-# --- the session --------------------------------------------------------------------------------
-
-
-def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
-    try:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
-    except ImportError as e:
-        raise SparkUnavailable(
-            f"PySpark is not installed ({e})",
-            next_step="install paimon-caretaker[spark], or use --engine local",
-        ) from e
-    if master is None:
-        active = SparkSession.getActiveSession()
-        if active is not None:
-            return StartedSession(active)
-    submitted = _SUBMITTED in os.environ
-    logging.getLogger().addFilter(is_not_of_py4j)
-    prepare_workers()
-    builder = SparkSession.builder.appName(APP_NAME)
-    try:
-        if master is not None and master.startswith(CONNECT_SCHEME):
-            session = builder.remote(master).getOrCreate()
-            return StartedSession(session, owned=True, shipped=_ship(session))
-        if master is not None or not submitted:
-            builder = builder.master(master or DEFAULT_MASTER)
-        conf = {**_defaults(master, submitted=submitted), **conf}
-        for key, value in conf.items():
-            builder = builder.config(key, value)
-        if submitted or verbose:
-            session = builder.getOrCreate()
-        else:
-            with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
-                session = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as e:
-        raise SparkUnavailable(f"Spark did not start: {e}") from e
-    session.sparkContext.setLogLevel("ERROR")
-    if submitted and _is_local(session.sparkContext.master):
-        # The JVM was started before this process could set the workers' path.
-        session.sparkContext.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    elsewhere = not submitted and not _is_local(master)
-    return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
-
-
-@contextmanager
-def _quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
-    """Start the JVM for the session of the block, and hide its output unless the block fails.
-
-    Does nothing if this process already has a JVM.
-    """
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see `_start`
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - see `_start`
-
-    if SparkContext._gateway is not None:  # noqa: SLF001 - nothing public has it
-        yield
-        return
-    output = StartupOutput()
-    try:
-        try:
-            settings = SparkConf().setAll(list(conf.items()))
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                settings, popen_kwargs={"stderr": output.write_end}
-            )
-        finally:
-            output.close_write_end()
-        SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001 - as above
-        yield
-    except BaseException:
-        output.release()
-        raise
-    output.discard()
-
-
-def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
-    """Send the packages to the executors; spark-submit does this itself (--py-files).
-
-    The folder must exist as long as the session: executors fetch from it when they start.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="caretaker-")
-    session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
-    return folder
-
-
-def _is_local(master: str | None) -> bool:
-    return (master or DEFAULT_MASTER).startswith("local")
-
-
-def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
-    conf = {"spark.ui.showConsoleProgress": "false"}
-    if not submitted and _is_local(master):
-        # Local Spark also works on a machine whose host name does not resolve.
-        conf |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
-        }
-    return conf
-
-
-def prepare_workers() -> None:
-    """Make workers use this Python and find these packages, unless the environment configures it."""
-    os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
-    known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*package_parents(), *known]))
+        self.shared.close()
 
 
 def _slots(session: SparkSession) -> int:
@@ -408,24 +298,15 @@ def _shuffled(
     ranges: int,
 ) -> list[UnitResult]:
     """Split units into chunks, move the chunks of each range to one task, and join them."""
-    # A chunk has up to a few megabytes, so an Arrow batch holds only a few of them.
-    before = session.conf.get(_ARROW_BATCH, None)
-    session.conf.set(_ARROW_BATCH, str(_CHUNKS_AT_ONCE))
-    try:
-        chunks = _distributed(session, units, tasks).mapInArrow(
-            SplitOnExecutor(split), "range int, chunk binary"
-        )
-        if hasattr(chunks, "repartitionById"):
-            together = chunks.repartitionById(ranges, "range")
-        else:
-            # Before Spark 4.1: by hash, so that some ranges may share a task, one after the other.
-            together = chunks.repartition(ranges, "range").sortWithinPartitions("range")
-        rows = together.mapInArrow(JoinOnExecutor(join), _RESULT_SCHEMA).toArrow()
-    finally:
-        if before is None:
-            session.conf.unset(_ARROW_BATCH)
-        else:
-            session.conf.set(_ARROW_BATCH, before)
+    chunks = _distributed(session, units, tasks).mapInArrow(
+        SplitOnExecutor(split), "range int, chunk binary"
+    )
+    if hasattr(chunks, "repartitionById"):
+        together = chunks.repartitionById(ranges, "range")
+    else:
+        # Before Spark 4.1: by hash, so that some ranges may share a task, one after the other.
+        together = chunks.repartition(ranges, "range").sortWithinPartitions("range")
+    rows = together.mapInArrow(JoinOnExecutor(join), _RESULT_SCHEMA).toArrow()
     return _results(rows)
 
 

@@ -276,6 +276,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
                 # The details of a successful run already contain its changes.
                 **({"changes": changes} if error and any(changes.values()) else {}),
                 **({"seconds": dict(seconds)} if seconds else {}),
+                **({"engine_why": report["engine_why"]} if report.get("engine_why") else {}),
             }
         ),
         error_type=_text(error.get("type")),

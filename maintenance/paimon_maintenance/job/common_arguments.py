@@ -34,7 +34,7 @@ PARALLELISM: Final = Argument(
     name="parallelism",
     kind=Kind.INTEGER,
     least=1,
-    help="maximum number of Spark tasks, or of threads with --engine local "
+    help="maximum number of Spark tasks, or of threads in this process "
     "(default: depends on the bytes to rewrite and the number of cores)",
     example="8",
 )

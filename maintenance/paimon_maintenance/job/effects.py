@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.reachability.files import Metadata, Role, StoredFile, data_files, listed_names
+from paimon_core.reachability.files import Role, StoredFile, data_files
+from paimon_core.reachability.needed import needed_files
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
@@ -62,7 +63,9 @@ def expiry_effect(
     """
     latest = table.snapshots.latest() if garbage else None
     live = [] if latest is None else scan_files(table, latest)
-    needed = () if latest is None else _needed(snapshot_reference(table, latest), live, garbage)
+    needed = (
+        () if latest is None else needed_files(snapshot_reference(table, latest), live, garbage)
+    )
     return Effect(
         deleted_files=len(garbage),
         deleted_bytes=sum(f.size or 0 for f in garbage),
@@ -102,7 +105,7 @@ def history_effect(
         losses=(*version_losses(going, references), *of_live.losses, *_stored(garbage)),
         needed=()
         if newest is None or not garbage
-        else _needed(newest, scan_files(newest.table, newest.snapshot), garbage),
+        else needed_files(newest, scan_files(newest.table, newest.snapshot), garbage),
     )
 
 
@@ -124,28 +127,3 @@ def _stored(garbage: Sequence[StoredFile]) -> tuple[Loss, ...]:
         Loss(LossKind.BYTES, sum(f.size or 0 for f in data)),
         Loss(LossKind.METADATA, len(garbage) - len(data)),
     )
-
-
-def _needed(
-    newest: Reference, live: Iterable[ManifestEntry], garbage: Iterable[StoredFile]
-) -> tuple[str, ...]:
-    """The garbage files that the newest snapshot with these live files needs."""
-    kept = {f.path for e in live for f in data_files(newest.table, e)}
-    kept |= _metadata_paths(newest)
-    return tuple(f.path for f in garbage if f.path in kept)
-
-
-def _metadata_paths(reference: Reference) -> set[str]:
-    """The paths of all metadata files of a snapshot: lists, manifests, indexes and statistics."""
-    table, snapshot = reference.table, reference.snapshot
-    paths = table.paths
-    found = {paths.manifest(name) for name, _ in listed_names(reference)}
-    manifests = Metadata(table).data_manifests(snapshot)
-    found.update(paths.manifest(meta.file_name) for meta in manifests)
-    if snapshot.index_manifest is not None:
-        found.add(paths.manifest(snapshot.index_manifest))
-        for entry in table.index_entries(snapshot):
-            found.add(paths.index_file(entry.partition, entry.bucket, entry.index_file))
-    if snapshot.statistics is not None:
-        found.add(paths.statistics(snapshot.statistics))
-    return found

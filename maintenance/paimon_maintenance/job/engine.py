@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,9 @@ class Engine(Protocol):
     def is_parallel(self) -> bool:
         """Whether units run in parallel, so that splitting large ones helps."""
 
+    def with_parallelism(self, parallelism: int | None) -> Self:
+        """The same engine for a run with this many units at once; None: without a limit of its own."""
+
     def run_units(
         self,
         units: Sequence[WorkUnit],
@@ -64,7 +67,7 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Release all resources.  It can be called at any time and more than once."""
+        """Release all resources.  Any thread can call it, at any time and more than once."""
 
 
 @runtime_checkable

@@ -128,6 +128,7 @@ class FailedUnit:
 class Report:
     """The report of one run on one table.
 
+    `engine` did the work, because of `engine_why`; both are None if the run did not come so far.
     `seconds` maps phases to durations.  `details` are job-specific JSON values.  `parts` are the step
     results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
     `changes` are the changes of the run to the table, however it ended; None if they were not
@@ -141,6 +142,7 @@ class Report:
     status: Status
     branch: str | None = None
     engine: str | None = None
+    engine_why: str | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     plan: Mapping[str, object] | None = None
     plan_lines: tuple[str, ...] = ()
@@ -188,6 +190,7 @@ class Report:
             "status": str(self.status),
             "exit_code": int(self.exit_code),
             "engine": self.engine,
+            "engine_why": self.engine_why,
             "arguments": dict(self.arguments),
             "planned_from": None if self.pin is None else self.pin.to_json(),
             "snapshots": list(self.snapshots),
@@ -236,6 +239,8 @@ class Report:
             yield f"  {self.done_before}"
         for warning in self.warnings:
             yield f"  warning {warning}"
+        if self.engine:
+            yield f"  engine  {self.engine}: {self.engine_why}"
         if self.seconds:
             spent = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
             yield f"  seconds {spent}"

@@ -11,6 +11,8 @@
           snapshot.time-retained: 1 d
           tag.automatic-creation: process-time
         guards: { max_deleted_share: 0.3 }
+        engine: auto                       # or local, spark
+        spark_threshold: 256 mb            # auto: Spark from this many bytes to rewrite
         on_refused: skip                   # or fail; default: fail the first time only
         jobs:
           compact:
@@ -36,8 +38,9 @@ from typing import Final
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.options import check_option, parse_memory_size, similar_option
 from paimon_maintenance.job.arguments import with_underscores
+from paimon_maintenance.job.engine_choice import engine_named
 from paimon_maintenance.job.exit_codes import OnRefused
-from paimon_maintenance.policy.model import GuardPolicy, JobRule, Policy, Rule
+from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, JobRule, Policy, Rule
 from paimon_maintenance.policy.schedule import wrong_schedule
 from paimon_maintenance.policy.yaml_node import YamlNode, read_yaml
 from paimon_maintenance.registry import JOBS, job_named
@@ -47,8 +50,11 @@ POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
 _TOP: Final = frozenset({"version", "rules"})
 _STORAGE: Final = "storage"
-_RULE: Final = frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"})
-_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"})
+_ENGINE: Final = frozenset(f.name for f in fields(EnginePolicy))
+_RULE: Final = (
+    frozenset({"name", "tables", "excluding", "options", "guards", "on_refused", "jobs"}) | _ENGINE
+)
+_JOB: Final = frozenset({"enabled", "schedule", "arguments", "guards", "on_refused"}) | _ENGINE
 _GUARDS: Final = frozenset(f.name for f in fields(GuardPolicy))
 _OPTIONS: Final = (
     "snapshot.",
@@ -123,6 +129,7 @@ def _rule(place: YamlNode, index: int) -> Rule:
         excluding=_patterns(entries["excluding"]) if "excluding" in entries else (),
         options=_options(entries["options"]) if "options" in entries else {},
         guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        engine=_engine(entries),
         on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
         jobs={
             name: _job(name, job)
@@ -203,6 +210,17 @@ def _size(entries: Mapping[str, YamlNode], name: str) -> str | None:
     return at.text()
 
 
+def _engine(entries: Mapping[str, YamlNode]) -> EnginePolicy:
+    engine: str | None = None
+    if "engine" in entries:
+        at = entries["engine"]
+        try:
+            engine = str(engine_named(at.text()))
+        except InvalidArgument as e:
+            at.wrong(e.message)
+    return EnginePolicy(engine=engine, spark_threshold=_size(entries, "spark_threshold"))
+
+
 def _on_refused(place: YamlNode) -> OnRefused:
     try:
         return OnRefused(place.text())
@@ -242,6 +260,7 @@ def _job(name: str, place: YamlNode) -> JobRule:
         by_hand=by_hand,
         arguments=_arguments(name, entries["arguments"]) if "arguments" in entries else {},
         guards=_guards(entries["guards"]) if "guards" in entries else GuardPolicy(),
+        engine=_engine(entries),
         on_refused=_on_refused(entries["on_refused"]) if "on_refused" in entries else None,
     )
 

@@ -42,6 +42,25 @@ class GuardPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePolicy:
+    """Where a run works; None means that a lower source decides (`paimon_maintenance.policy.resolve`).
+
+    `engine` is "auto", "local" or "spark"; `spark_threshold` is a size such as "256 mb".
+    """
+
+    engine: str | None = None
+    spark_threshold: str | None = None
+
+    def overridden_by(self, other: EnginePolicy) -> EnginePolicy:
+        """This policy, overridden by what `other` sets."""
+        return replace(self, **cast("dict[str, Any]", other.to_json()))
+
+    def to_json(self) -> dict[str, object]:
+        """What is set."""
+        return {k: v for k, v in asdict(self).items() if v is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPolicy:
     """One job on one table.
 
@@ -55,6 +74,7 @@ class JobPolicy:
     schedule: str | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -64,6 +84,7 @@ class JobPolicy:
             "schedule": self.schedule,
             "arguments": dict(self.arguments),
             "guards": self.guards.to_json(),
+            **self.engine.to_json(),
             "on_refused": self.on_refused,
         }
 
@@ -78,6 +99,7 @@ class JobRule:
     by_hand: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
 
     def applied_to(self, before: JobPolicy | None) -> JobPolicy:
@@ -90,6 +112,7 @@ class JobRule:
             schedule=kept if self.schedule is None else self.schedule,
             arguments={**before.arguments, **self.arguments},
             guards=before.guards.overridden_by(self.guards),
+            engine=before.engine.overridden_by(self.engine),
             on_refused=self.on_refused or before.on_refused,
         )
 
@@ -108,6 +131,7 @@ class Rule:
     excluding: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
     jobs: Mapping[str, JobRule] = field(default_factory=dict)
 
@@ -129,12 +153,13 @@ class TablePolicy:
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: Mapping[str, JobPolicy] = field(default_factory=dict)
     guards: GuardPolicy = field(default_factory=GuardPolicy)
+    engine: EnginePolicy = field(default_factory=EnginePolicy)
     on_refused: OnRefused | None = None
 
     def job(self, name: str) -> JobPolicy:
         """The settings for this job, also if the policy does not mention it."""
         return self.jobs.get(name) or JobPolicy(
-            job=name, guards=self.guards, on_refused=self.on_refused
+            job=name, guards=self.guards, engine=self.engine, on_refused=self.on_refused
         )
 
     @property
@@ -212,12 +237,13 @@ class Policy:
         """The settings for "database.table"."""
         matching = [rule for rule in self.rules if rule.matches(table)]
         options: dict[str, str] = {}
-        common = GuardPolicy()
+        common, engine = GuardPolicy(), EnginePolicy()
         on_refused: OnRefused | None = None
         jobs: dict[str, JobPolicy] = {}
         for rule in matching:
             options |= rule.options
             common = common.overridden_by(rule.guards)
+            engine = engine.overridden_by(rule.engine)
             on_refused = rule.on_refused or on_refused
             for name, job in rule.jobs.items():
                 jobs[name] = job.applied_to(jobs.get(name))
@@ -226,6 +252,7 @@ class Policy:
             rules=tuple(rule.name for rule in matching),
             options=options,
             guards=common,
+            engine=engine,
             on_refused=on_refused,
             jobs={
                 name: JobPolicy(
@@ -234,6 +261,7 @@ class Policy:
                     schedule=job.schedule,
                     arguments=job.arguments,
                     guards=common.overridden_by(job.guards),
+                    engine=engine.overridden_by(job.engine),
                     on_refused=job.on_refused or on_refused,
                 )
                 for name, job in jobs.items()

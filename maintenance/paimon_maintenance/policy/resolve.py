@@ -1,10 +1,10 @@
-"""Resolves the arguments and guards of a run from all sources.
+"""Resolves the arguments, the guards and the engine of a run from all sources.
 
 The precedence, highest first::
 
     typed      the command line, the trigger form, `conf` of the REST API
-    policy     the arguments and guards of the policy for this table
-    defaults   those of a DAG: its page, and `defaults` in caretaker.toml
+    policy     the arguments, guards and engine of the policy for this table
+    defaults   those of a DAG: its page, and `defaults` in caretaker.toml; the engine of caretaker.toml
     table      the options of the table: jobs read them if an argument is not set
     options    the options of the policy, for options that the table does not set
     job        the default of the argument
@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paimon_maintenance.job.arguments import Kind, with_underscores
+from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import Job
-from paimon_maintenance.policy.model import MAINTAIN, GuardPolicy, TablePolicy
+from paimon_maintenance.policy.model import MAINTAIN, EnginePolicy, GuardPolicy, TablePolicy
 from paimon_maintenance.registry import JOBS
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _STEP_ARGUMENTS = "step_arguments"
 _NONE: Mapping[str, object] = {}
 _NO_LIMITS = GuardPolicy()
+_NO_ENGINE = EnginePolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Resolved:
     arguments: Mapping[str, object]
     default_options: Mapping[str, str]
     guards: Guards
+    engine: EngineRule
     on_refused: OnRefused | None
 
     def request(
@@ -70,6 +73,7 @@ class Resolved:
             file_io_options=storage,
             default_options=self.default_options,
             guards=self.guards,
+            engine=self.engine,
             on_refused=self.on_refused,
             **how,
         )
@@ -83,23 +87,27 @@ def resolve(
     defaults: Mapping[str, object] = _NONE,
     limits: GuardPolicy = _NO_LIMITS,
     default_limits: GuardPolicy = _NO_LIMITS,
+    engine: EnginePolicy = _NO_ENGINE,
+    default_engine: EnginePolicy = _NO_ENGINE,
 ) -> Resolved:
     """The settings for a run of the job on the table of the policy.
 
     `typed` and `defaults` are raw values under the names of the job; `limits` and `default_limits` are
-    their guards.  InvalidArgument for an unknown argument or an invalid value.
+    their guards, `engine` and `default_engine` where they let the run work.  InvalidArgument for an unknown argument or an invalid value.
     """
     own = policy.job(job.name)
     raw = merged(job, defaults, policy.arguments_of(job.name), typed)
     if job.name == MAINTAIN:
         raw["without"] = _left_out(job, policy, raw, typed)
     limits = default_limits.overridden_by(own.guards).overridden_by(limits)
+    engine = default_engine.overridden_by(own.engine).overridden_by(engine)
     return Resolved(
         job=job,
         raw=raw,
         arguments=job.read_arguments(raw),
         default_options=policy.options,
         guards=Guards.from_json(limits.to_json()),
+        engine=EngineRule.from_json(engine.to_json()),
         on_refused=own.on_refused,
     )
 

@@ -1,1 +1,1 @@
-"""Rules that several jobs share: retention, partition times, tag periods, table names and times."""
+"""Rules that several jobs share: safety tags, partition specs, table names and times."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from paimon_core.features import check_snapshot_readable
+from paimon_core.features import check_snapshot_rewritable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
@@ -74,7 +74,7 @@ def read_partitions(
     entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
     if snapshot is not None:
-        check_snapshot_readable(table, snapshot)
+        check_snapshot_rewritable(table, snapshot)
         for entry in scan_files(table, snapshot):
             if postponed or entry.bucket != POSTPONE_BUCKET:
                 entries[entry.partition].append(entry)

@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
-from paimon_core.types.datetimes import civil_from_days
 
 _DAY: Final = 86_400_000
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
@@ -47,16 +46,6 @@ def parse_older_than(text: str, env: Environment) -> int:
         ) from e
 
 
-def local_clock(millis: int, env: Environment) -> int:
-    """The wall clock of the configured zone at an instant, as milliseconds as if in UTC."""
-    if env.local_at is not None:
-        try:
-            return env.local_at(millis)
-        except (OverflowError, ValueError, OSError):
-            pass  # beyond the years that zones are known for
-    return millis + round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
-
-
 def _instant_of(local: int, env: Environment) -> int:
     """The instant at which the wall clock shows this time.
 
@@ -70,12 +59,3 @@ def _instant_of(local: int, env: Environment) -> int:
 
 def _offset(millis: int, env: Environment) -> int:
     return local_clock(millis, env) - millis
-
-
-def wall_clock_text(local_millis: int) -> str:
-    """A wall clock time as text, for any year: "2024-01-31 12:00:00"."""
-    days, seconds = divmod(local_millis // 1000, 86_400)
-    year, month, day = civil_from_days(days)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"

@@ -22,6 +22,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_maintenance.job.commit_user import commit_user
+from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Committed, Job, RunContext, Steps, unfenced
 from paimon_maintenance.job.plan import Plan
@@ -73,6 +74,10 @@ def _no_start(_: Plan) -> None:
     """Record nothing."""
 
 
+def _same_engine(_: Plan) -> None:
+    """Keep the engine of the context."""
+
+
 def _no_check(_: FileStoreTable, __: frozenset[int]) -> None:
     """Check nothing."""
 
@@ -87,18 +92,20 @@ def run_job(
     plan: Plan | None = None,
     dry_run: bool = False,
     before_changes: Callable[[Plan], None] = _no_start,
+    choose_engine: Callable[[Plan], Engine | None] = _same_engine,
     check_commits: Callable[[FileStoreTable, frozenset[int]], None] = _no_check,
 ) -> Outcome:
     """Run the job until nothing is left to do or it fails; with `dry_run`, stop after the plan.
 
     `table` is the name for logs; `open_table` returns the table under its newest schema and is
     called before each plan.  `plan`: one made earlier, to start from.  `before_changes` is called
-    once, with the plan that is about to make the first change.  `check_commits` is called at the
+    once, with the plan that is about to make the first change.  `choose_engine` returns the engine for
+    each plan that is executed; None: that of the context.  `check_commits` is called at the
     end with the ids of the snapshots that were committed, and raises if they are damaged.
 
     Raises nothing: every error, also KeyboardInterrupt, is in the outcome.  Use `Outcome.failure`.
     """
-    loop = _Loop(table, open_table, job, arguments, context, plan)
+    loop = _Loop(table, open_table, job, arguments, context, plan, choose_engine)
     error: BaseException | None = None
     try:
         status = loop.run(
@@ -131,6 +138,7 @@ class _Loop:
         arguments: Mapping[str, object],
         context: RunContext,
         given: Plan | None,
+        choose_engine: Callable[[Plan], Engine | None],
     ) -> None:
         self.table = table
         self.open_table = open_table
@@ -138,6 +146,7 @@ class _Loop:
         self.arguments = arguments
         self.context = context
         self.given = given
+        self.choose_engine = choose_engine
         self.fence: Callable[[], None] = unfenced
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
@@ -280,6 +289,7 @@ class _Loop:
                     table=table.name,
                 )
             plan = steps.recheck(table, plan)
+        self.context = replace(self.context, engine=self.choose_engine(plan) or self.context.engine)
         left_out: list[str] = []
         for batch in steps.batches(plan):
             context = self.fresh_context()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,9 +69,10 @@ def _escaped(value: str) -> str:
 
 @dataclass(slots=True)
 class Metrics:
-    """A set of labelled numbers, one per process; not thread-safe."""
+    """A set of labelled numbers, one per process; any thread may record a report."""
 
     _values: dict[Metric, dict[tuple[tuple[str, str], ...], float]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, metric: Metric, value: float, **labels: str) -> None:
         """Add `value` to the counter with these labels."""
@@ -84,6 +86,10 @@ class Metrics:
 
     def record(self, report: Report, *, now_millis: int) -> None:
         """Count everything in a report."""
+        with self._lock:
+            self._record(report, now_millis)
+
+    def _record(self, report: Report, now_millis: int) -> None:
         job, table = report.job, report.table
         self.add(RUNS, 1, job=job, table=table, outcome=str(report.status))
         for phase, seconds in report.seconds.items():

@@ -15,6 +15,7 @@ from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import lacking
+from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS, Job
@@ -30,7 +31,8 @@ class RunRequest:
 
     `warehouse` is a folder or URL, or `catalog:NAME`; `file_io_options` configure the store, and
     the catalog if there is one.  `arguments` are typed values (`Job.read_arguments`).
-    `default_options` are table options that apply where the table sets none.
+    `default_options` are table options that apply where the table sets none.  `engine` says where
+    the work runs.
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
     the run waits for another job that removes history or files of the table.  `on_refused` is the
     policy's rule for what a refused table means for a run over many.  `run_id`: given by whoever
@@ -48,6 +50,7 @@ class RunRequest:
     force: bool = False
     verify: bool = True
     guards: Guards = field(default_factory=Guards)
+    engine: EngineRule = field(default_factory=EngineRule)
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
     on_refused: OnRefused | None = None
@@ -102,6 +105,7 @@ class RunRequest:
             "force": self.force,
             "verify": self.verify,
             "guards": self.guards.to_json(),
+            "engine": self.engine.to_json(),
             "max_attempts": self.max_attempts,
             "lease_wait_millis": self.lease_wait_millis,
             "on_refused": None if self.on_refused is None else str(self.on_refused),
@@ -137,6 +141,7 @@ class RunRequest:
             force=read.boolean("force", default=False),
             verify=read.boolean("verify", default=True),
             guards=Guards.from_json(read.mapping("guards")),
+            engine=EngineRule.from_json(read.mapping("engine")),
             max_attempts=read.number("max_attempts", DEFAULT_MAX_ATTEMPTS),
             lease_wait_millis=read.number("lease_wait_millis", DEFAULT_LEASE_WAIT_MILLIS),
             on_refused=None if on_refused is None else _on_refused(on_refused),
@@ -151,6 +156,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "force": False,
     "verify": True,
     "guards": {},
+    "engine": {},
     "max_attempts": DEFAULT_MAX_ATTEMPTS,
     "lease_wait_millis": DEFAULT_LEASE_WAIT_MILLIS,
 }

@@ -27,6 +27,7 @@ from paimon_maintenance.history.lost_runs import close_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.engine import Engine
+from paimon_maintenance.job.engine_choice import EngineChoice, EngineName
 from paimon_maintenance.job.job import (
     NoProgress,
     Progress,
@@ -49,11 +50,14 @@ logger = logging.getLogger(__name__)
 class RunServices:
     """The services that the runs of a process share: engines, environment, progress and metrics.
 
+    `engine` does the work of all runs, except those whose plan is for Spark
+    (`paimon_maintenance.job.engine_choice`) where there is a `spark`; it starts when it gets work.
     `history` records every plan, start, run and skip; None disables it.  `check_supervised` runs
     before each commit (see `RunContext`).
     """
 
     engine: Engine = field(default_factory=LocalEngine)
+    spark: Engine | None = None
     env: Environment = field(default_factory=system_environment)
     progress: Progress = field(default_factory=NoProgress)
     metrics: Metrics = field(default_factory=Metrics)
@@ -139,6 +143,7 @@ class _Run:
         self.lost_runs_closed = False
         self.ledger = Ledger()
         self.findings: list[Finding] = []
+        self.choice: EngineChoice | None = None
 
     def go(self, *, dry_run: bool) -> Outcome:
         """Run the loop and return the outcome."""
@@ -150,7 +155,26 @@ class _Run:
             self.context(),
             dry_run=dry_run,
             before_changes=self.record_start,
+            choose_engine=self.choose_engine,
             check_commits=self.check_commits,
+        )
+
+    def choose_engine(self, plan: Plan) -> Engine:
+        """The engine for the plan; a run that worked on Spark stays there."""
+        wanted = self.choice
+        if wanted is None or wanted.engine != EngineName.SPARK:
+            wanted = self.request.engine.choose(plan.effect)
+        engine = self.engine_for(wanted.engine)
+        self.choice = wanted.made_on(engine.name)
+        return engine
+
+    def engine_for(self, name: str) -> Engine:
+        """The engine with this name if this process has it, with the parallelism of the run."""
+        services = self.services
+        engine = services.spark if name == EngineName.SPARK else None
+        parallelism = self.request.arguments.get("parallelism")
+        return (engine or services.engine).with_parallelism(
+            parallelism if isinstance(parallelism, int) else None
         )
 
     def open(self) -> FileStoreTable:
@@ -174,7 +198,8 @@ class _Run:
             run_id=self.run_id,
             commit_user="",
             env=self.services.env,
-            engine=self.services.engine,
+            # Until there is a plan; `choose_engine` returns the engine of the plan.
+            engine=self.engine_for(self.request.engine.engine),
             local=LocalEngine(),
             progress=self.services.progress,
             guards=self.request.guards,
@@ -260,7 +285,8 @@ class _Run:
             branch=self.request.branch,
             run_id=self.run_id,
             status=status,
-            engine=self.services.engine.name if "execute" in outcome.seconds else None,
+            engine=None if self.choice is None else self.choice.engine,
+            engine_why=None if self.choice is None else self.choice.why,
             arguments=shown_arguments(self.request.arguments),
             plan=plan.to_json() if plan and status is Status.DRY_RUN else None,
             plan_lines=tuple(plan.lines())

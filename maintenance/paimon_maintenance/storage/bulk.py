@@ -15,6 +15,7 @@ from typing import Final, TypeVar, cast
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.retention.deleting import Deleting
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import RunContext
@@ -61,6 +62,11 @@ def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContex
         if context.ledger is not None:
             context.ledger.deleted_elsewhere(sum(found), unsure=len(found) < len(paths))
     return found
+
+
+def deleting_in(context: RunContext) -> Deleting:
+    """The services of a run for what `paimon_core.retention` removes."""
+    return Deleting(context.env, context.fence, partial(delete_paths, context=context))
 
 
 def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileStat]]:

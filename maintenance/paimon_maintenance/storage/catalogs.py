@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_maintenance.storage.config_file import DEFAULT_CONFIG, read_config
 from paimon_maintenance.storage.options import refuse_secrets
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from paimon_core.io.file_io import FileIO
 
 CATALOGS_VARIABLE: Final = "CARETAKER_CATALOGS"
-CONFIG_VARIABLE: Final = "CARETAKER_CONFIG"
-DEFAULT_CONFIG: Final = "caretaker.toml"
 PREFIX: Final = "catalog:"
 _ALL_STEPS: Final = "maintain"
 _CHANGE_HISTORY: Final = frozenset({"repair"})
@@ -148,15 +145,8 @@ def _check_not_maintained(
 
 
 def _of_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    named = environ.get(CONFIG_VARIABLE)
-    file = Path(named or DEFAULT_CONFIG)
-    if not named and not file.is_file():
-        return {}
-    try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise InvalidArgument(f"{file} cannot be read: {e}") from e
-    return catalogs_from(raw.get("catalogs", {}), str(file))
+    file, raw = read_config(environ)
+    return catalogs_from(raw.get("catalogs", {}), file)
 
 
 def catalogs_from(raw: object, where: str) -> dict[str, dict[str, str]]:

@@ -11,26 +11,35 @@ synchronizes, and this machine is not one of them.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.errors import ClockSkew, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import delete_abandoned
+from paimon_core.io.file_io import delete_abandoned, parent
 from paimon_core.paths import CARETAKER_DIR
 
 MOST_SKEW_MILLIS: Final = 60_000
+_VALID_SECONDS: Final = 300.0
+"""How long a passed check holds for all tables of a warehouse in one process."""
+_passed: Final[dict[tuple[Callable[[], int], str], float]] = {}
 
 
 def check_clock(table: FileStoreTable, env: Environment) -> None:
     """ClockSkew if the clocks of this machine and of the store differ too much.
 
-    Does nothing if `env` has no machine clock.  OSError if the store does not answer,
+    Does nothing if `env` has no machine clock, or if the check passed a short time ago for a table of the
+    same warehouse.  OSError if the store does not answer,
     UnsupportedFeature if it does not report modification times.
     """
     clock = env.machine_millis
     if clock is None:
+        return
+    place = (clock, parent(parent(table.root)))
+    if time.monotonic() < _passed.get(place, 0.0):
         return
     # A temporary file name: remove_orphan_files deletes the file if a crash leaves it behind.
     path = f"{table.root}/{CARETAKER_DIR}/.clock.{env.new_uuid()}.tmp"
@@ -51,6 +60,7 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
     ahead = before - store if store < before else min(after - store, 0)
     if abs(ahead) > MOST_SKEW_MILLIS:
         raise _skewed(table, here=after, store=store, ahead=ahead)
+    _passed[place] = time.monotonic() + _VALID_SECONDS
 
 
 def _skewed(table: FileStoreTable, *, here: int, store: int, ahead: int) -> ClockSkew:

@@ -12,12 +12,6 @@ from enum import Enum
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.lsm.aggregates.options import check_aggregate_functions
-from paimon_core.lsm.engines.aggregation import aggregation_of
-from paimon_core.lsm.engines.deduplicate import deduplicate_of
-from paimon_core.lsm.engines.first_row import first_row_of
-from paimon_core.lsm.engines.partial_update import group_sequence_fields, partial_update_of
-from paimon_core.lsm.engines.sequence_groups import check_partial_update
 from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
 from paimon_core.options import MERGE_ENGINE, SEQUENCE_FIELD, Options
 from paimon_core.schema.table_schema import TableSchema
@@ -40,6 +34,57 @@ def _no_columns(_: TableSchema) -> Sequence[str]:
 
 def _no_check(_: TableSchema) -> None:
     pass
+
+
+# Commands that only look at metadata start faster without the engines.
+
+
+def _deduplicate(schema: TableSchema, rules: JavaRules) -> MergeEngine:
+    from paimon_core.lsm.engines.deduplicate import deduplicate_of  # noqa: PLC0415 - fast start
+
+    return deduplicate_of(schema, rules)
+
+
+def _first_row(schema: TableSchema, rules: JavaRules) -> MergeEngine:
+    from paimon_core.lsm.engines.first_row import first_row_of  # noqa: PLC0415 - fast start
+
+    return first_row_of(schema, rules)
+
+
+def _aggregation(schema: TableSchema, rules: JavaRules) -> MergeEngine:
+    from paimon_core.lsm.engines.aggregation import aggregation_of  # noqa: PLC0415 - fast start
+
+    return aggregation_of(schema, rules)
+
+
+def _check_aggregation(schema: TableSchema) -> None:
+    from paimon_core.lsm.aggregates.options import (  # noqa: PLC0415 - fast start
+        check_aggregate_functions,
+    )
+
+    check_aggregate_functions(schema)
+
+
+def _partial_update(schema: TableSchema, rules: JavaRules) -> MergeEngine:
+    from paimon_core.lsm.engines.partial_update import partial_update_of  # noqa: PLC0415 - fast start
+
+    return partial_update_of(schema, rules)
+
+
+def _check_partial_update(schema: TableSchema) -> None:
+    from paimon_core.lsm.engines.sequence_groups import (  # noqa: PLC0415 - fast start
+        check_partial_update,
+    )
+
+    check_partial_update(schema)
+
+
+def _group_sequence_fields(schema: TableSchema) -> Sequence[str]:
+    from paimon_core.lsm.engines.partial_update import (  # noqa: PLC0415 - fast start
+        group_sequence_fields,
+    )
+
+    return group_sequence_fields(schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,30 +132,30 @@ MERGE_ENGINES: Final = {
     for row in (
         EngineTraits(
             name="deduplicate",
-            build=deduplicate_of,
+            build=_deduplicate,
             existing_key=ExistingKey.DELETE_OLD,
             newest_wins=True,
         ),
         EngineTraits(
             name="partial-update",
-            build=partial_update_of,
+            build=_partial_update,
             existing_key=ExistingKey.USE_OLD,
-            needed_columns=group_sequence_fields,
-            check=check_partial_update,
+            needed_columns=_group_sequence_fields,
+            check=_check_partial_update,
             combines_versions=True,
             differs_by_java=True,
         ),
         EngineTraits(
             name="aggregation",
-            build=aggregation_of,
+            build=_aggregation,
             existing_key=ExistingKey.USE_OLD,
-            check=check_aggregate_functions,
+            check=_check_aggregation,
             combines_versions=True,
             differs_by_java=True,
         ),
         EngineTraits(
             name="first-row",
-            build=first_row_of,
+            build=_first_row,
             existing_key=ExistingKey.SKIP_NEW,
             keeps_first=True,
             needs_lookup=True,

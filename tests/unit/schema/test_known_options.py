@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
-from paimon_core import known_options
+from paimon_core import features, known_options
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
-from paimon_core.errors import SchemaError
-from paimon_core.known_options import check_value, similar_name, unknown_options
+from paimon_core.errors import SchemaError, UnsupportedFeature
+from paimon_core.known_options import (
+    KNOWN_OPTIONS,
+    Treatment,
+    check_value,
+    similar_name,
+    unknown_options,
+)
 from paimon_core.options import all_options
 
 COLUMNS = [Column("k", "INT")]
@@ -25,9 +32,70 @@ def test_every_option_that_caretaker_reads_is_known() -> None:
     assert len(known_options._NAMES) > 400
 
 
+@pytest.mark.parametrize(("version", "least"), [("1.4.2", 285), ("2.0.0", 334), ("HEAD", 336)])
+def test_the_list_holds_the_options_of_each_version(version: str, least: int) -> None:
+    """At least as many keys as `CoreOptions` has constants; some have other keys besides."""
+    core = [o for o in KNOWN_OPTIONS.values() if o.declared_in == "CoreOptions"]
+    assert len([o for o in core if version in o.versions]) >= least
+    assert {v for o in core for v in o.versions} == {"1.4.2", "2.0.0", "HEAD"}
+
+
+def test_new_options_of_versions_are_told_apart() -> None:
+    assert KNOWN_OPTIONS["primary-key.nullable"].versions == ("HEAD",)
+    assert KNOWN_OPTIONS["sequence.snapshot-ordering"].versions == ("2.0.0", "HEAD")
+    assert KNOWN_OPTIONS["bucket"].versions == ("1.4.2", "2.0.0", "HEAD")
+    assert KNOWN_OPTIONS["merge-engine"].values == (
+        *("deduplicate", "partial-update", "aggregation", "first-row"),
+    )
+
+
+def _sources() -> str:
+    root = Path(known_options.__file__).parent
+    folders = (root, root.parent / "paimon_spark", root.parent / "maintenance")
+    files = [p for folder in folders for p in folder.rglob("*.py") if p.name != "known_options.py"]
+    return "".join(p.read_text(encoding="utf-8") for p in files)
+
+
+def test_honoured_options_are_read_and_others_are_not() -> None:
+    source = _sources()
+    read = {o.key for o in all_options()} | {k for o in all_options() for k in o.fallback_keys}
+    for option in KNOWN_OPTIONS.values():
+        literal = option.key in read or f'"{option.key}"' in source
+        if option.treatment is Treatment.HONOURED:
+            assert literal, f"{option.key} is read nowhere"
+        if option.treatment is Treatment.NO_EFFECT:
+            assert not literal or option.key == "mode", f"{option.key} is read somewhere"
+
+
+def test_refused_options_are_refused_by_name(tmp_path: Path) -> None:
+    """Each refused option is named by some check of `paimon_core/features.py`."""
+    checks = [
+        value
+        for name, value in vars(features).items()
+        if name.startswith("check_") and name != "check_snapshot_readable"
+    ]
+    table = Lake(tmp_path)
+    table.primary_key()
+    handle = table.table()
+    for option in KNOWN_OPTIONS.values():
+        if option.treatment is not Treatment.REFUSED:
+            continue
+        value = {"boolean": "true", "integer": "1", "enum": "x"}.get(option.type, "x")
+        schema = handle.schema.with_options({option.key: value})
+        named = False
+        for check in checks:
+            try:
+                check(replace(handle, schema=schema))
+            except UnsupportedFeature as e:
+                named = named or option.key in str(e)
+        assert named, option.key
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("scan.mode", "latest-fulll"),
+        ("tag.automatic-creation", "sometimes"),
         ("snapshot.num-retained.max", "many"),
         ("snapshot.num-retained.max", "1_0"),
         ("snapshot.time-retained", "long"),
@@ -111,3 +179,20 @@ def test_a_path_is_refused_as_in_java(where: str, tmp_path: Path) -> None:
         catalog.create_table("db.t", schema)
     assert refused.value.table == "db.t"
     assert catalog.list_tables("db") == []
+
+
+def test_the_list_goes_to_executors(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from paimon_maintenance.engines.shipping import write_packages
+
+    shipped = write_packages(tmp_path / "caretaker.zip")
+    code = (
+        f"import sys; sys.path.insert(0, {str(shipped)!r})\n"
+        "from paimon_core import known_options as k\n"
+        "print(k.__file__, k.KNOWN_OPTIONS['bucket'].treatment)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert str(shipped) in ran.stdout
+    assert ran.stdout.endswith("honoured\n")

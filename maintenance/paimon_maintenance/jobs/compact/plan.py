@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
+from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.postpone import replay_units
 from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.features import check_compactable, check_snapshot_readable
+from paimon_core.features import check_compactable, check_snapshot_rewritable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
@@ -161,8 +162,9 @@ def inspect(
     entries: list[ManifestEntry] = []
     vectors: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = {}
     if snapshot is not None:
-        check_snapshot_readable(table, snapshot)
+        check_snapshot_rewritable(table, snapshot)
         entries = scan_files(table, snapshot, predicate=predicate)
+        check_rewritable(entries, table=table.name, snapshot=snapshot.id)
         vectors = vector_files(table, snapshot)
     grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:

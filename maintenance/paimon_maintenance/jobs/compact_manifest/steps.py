@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import Changes
-from paimon_core.commit.manifest_merge import with_full_merge
+from paimon_core.commit.manifest_merge import check_mergeable, with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
@@ -32,6 +32,7 @@ def make(
     deletes = sum(m.num_deleted_files for m in metas)
     actions = []
     if deletes or len(small) > 1:
+        check_mergeable(metas)
         size = human_bytes(sum(m.file_size for m in metas))
         actions.append(
             Action(

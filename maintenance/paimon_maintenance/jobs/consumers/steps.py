@@ -12,6 +12,7 @@ from paimon_core.errors import CorruptTable, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CONSUMER_EXPIRATION_TIME
 from paimon_core.refs.consumers import Consumer
+from paimon_core.retention.consumers import dead_consumers
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained
@@ -43,7 +44,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
         kept = [Retained(what="consumers", why=why, count=len(consumers))]
         return _plan("expire_consumers", table, [], kept, arguments)
     now = context.env.now_millis()
-    dead = [c for c in consumers if c.modified_millis < now - allowed]
+    dead = dead_consumers(consumers, expiration_millis=allowed, now_millis=now)
     kept = [
         Retained(what=f"consumer {c.id!r}", why=f"last update {_hours(now, c)} ago")
         for c in consumers

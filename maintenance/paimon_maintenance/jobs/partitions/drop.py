@@ -10,17 +10,13 @@ from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.registered_partitions import unregister_partitions
+from paimon_core.retention.partitions import Partition, partitions_of
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.partitions.content import (
-    Partition,
-    effect_of,
-    partitions_of,
-    spec_tests,
-)
+from paimon_maintenance.jobs.partitions.content import effect_of, spec_tests
 
 Specs = tuple[Mapping[str, str], ...]
 

@@ -5,6 +5,9 @@ Lists only folders that Paimon writes: bucket folders at the depth of the partit
 partition folders, only temporary files are candidates.  External paths (`data-file.external-paths`) are
 listed only on request, because other tables may use the same paths.
 
+A file whose name has no pattern that this version knows is listed apart: a newer version may use it
+although no manifest mentions it.
+
 Symbolic links are not followed: neither a link nor its target is a candidate.
 """
 
@@ -17,10 +20,15 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import is_inside
 from paimon_core.io.file_io import FileStat
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
-from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR
+from paimon_core.reachability.known_kinds import (
+    MANAGED_BLOB_SUFFIX,
+    Folder,
+    is_known_kind,
+    is_temporary,
+)
 from paimon_core.reachability.references import branches_of
 from paimon_core.reachability.release import JOURNALS
-from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 from paimon_maintenance.storage.bulk import list_folders
@@ -30,10 +38,12 @@ from paimon_maintenance.storage.bulk import list_folders
 class Candidates:
     """The candidates by path, and the totals of all listed files.
 
-    `data` are the candidates in bucket folders.
+    `data` are the candidates in bucket folders.  `unknown` are files of unknown kinds, as old as the
+    candidates.
     """
 
     candidates: dict[str, FileStat] = field(default_factory=dict)
+    unknown: dict[str, FileStat] = field(default_factory=dict)
     data: set[str] = field(default_factory=set)
     empty_folders: list[str] = field(default_factory=list)
     data_files: int = 0
@@ -48,10 +58,13 @@ def find_candidates(
     older_than_millis: int,
     context: RunContext,
     external: Sequence[str] = (),
+    *,
+    unknown_kinds: bool = False,
 ) -> Candidates:
     """All files last modified before the time.  OSError if a listing fails.
 
-    `external` are additional roots of partition and bucket folders.  The engine lists very many
+    With `unknown_kinds`, files of unknown kinds are candidates too, except packs of managed BLOBs,
+    which data files share.  `external` are additional roots of partition and bucket folders.  The engine lists very many
     folders.
     """
     found = Candidates()
@@ -59,22 +72,33 @@ def find_candidates(
     temporary: list[FileStat] = []
     folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
     paths = table.paths
-    metadata = _without_links(
-        table, [paths.manifest_dir, paths.index_dir, paths.statistics_dir], found
-    )
+    kinds = {
+        paths.manifest_dir: Folder.MANIFEST,
+        paths.index_dir: Folder.INDEX,
+        paths.statistics_dir: Folder.STATISTICS,
+    }
+    metadata = _without_links(table, kinds, found)
     for folder, listed in _listed(table, [*folders, *metadata], context):
         files = [f for f in listed if not f.is_dir]
-        _add(found, files, older_than_millis, data=folder not in metadata)
+        kind = kinds.get(folder, Folder.BUCKET)
+        _add(found, files, older_than_millis, kind, unknown_kinds=unknown_kinds)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
     for files in (temporary, *_metadata_files(table, found)):
-        _add(found, files, older_than_millis, data=False)
+        _add(found, files, older_than_millis)
     return found
 
 
 def _add(
-    found: Candidates, files: Iterable[FileStat], older_than_millis: int, *, data: bool
+    found: Candidates,
+    files: Iterable[FileStat],
+    older_than_millis: int,
+    folder: Folder | None = None,
+    *,
+    unknown_kinds: bool = False,
 ) -> None:
+    """Add the files of a folder whose kinds are looked at, or (None) that are all temporary."""
+    data = folder is Folder.BUCKET
     for file in files:
         if file.is_link:
             found.links += 1
@@ -84,12 +108,17 @@ def _add(
             found.data_bytes += file.size
         else:
             found.metadata_files += 1
-        if file.modified_millis < older_than_millis:
+        known = folder is None or is_known_kind(file.name, folder)
+        if not known and unknown_kinds:
+            known = not file.name.endswith(MANAGED_BLOB_SUFFIX)
+        if file.modified_millis >= older_than_millis:
+            found.young += 1
+        elif not known:
+            found.unknown[file.path] = file
+        else:
             found.candidates[file.path] = file
             if data:
                 found.data.add(file.path)
-        else:
-            found.young += 1
 
 
 def _listed(
@@ -154,19 +183,15 @@ def _metadata_files(table: FileStoreTable, found: Candidates) -> Iterator[list[F
 
     for branch in branches_of(table):
         paths = branch.paths
-        for folder, prefix in (
-            (paths.snapshot_dir, SNAPSHOT_PREFIX),
-            (paths.changelog_dir, CHANGELOG_PREFIX),
+        for folder in (
+            paths.snapshot_dir,
+            paths.changelog_dir,
+            paths.tag_dir,
+            paths.schema_dir,
+            paths.consumer_dir,
+            paths.tag_success_dir,
         ):
-            known = (EARLIEST, LATEST)
-            yield [
-                f
-                for f in listed(folder)
-                if not f.is_dir and f.name not in known and not f.name.startswith(prefix)
-            ]
-        for folder in (paths.tag_dir, paths.schema_dir, paths.consumer_dir):
-            yield [f for f in listed(folder) if not f.is_dir and f.name.startswith(".")]
-        yield _temporary(listed(paths.tag_success_dir))
+            yield _temporary(listed(folder))
         if paths.branch_root != paths.root:
             yield _temporary(listed(paths.branch_root))
     yield _temporary(listed(f"{table.root}/{CARETAKER_DIR}"))
@@ -178,4 +203,4 @@ def _metadata_files(table: FileStoreTable, found: Candidates) -> Iterator[list[F
 
 def _temporary(listed: Iterable[FileStat]) -> list[FileStat]:
     """The temporary files of killed writers (`.NAME.UUID.tmp`)."""
-    return [f for f in listed if not f.is_dir and f.name[0] == "." and f.name.endswith(".tmp")]
+    return [f for f in listed if not f.is_dir and is_temporary(f.name)]

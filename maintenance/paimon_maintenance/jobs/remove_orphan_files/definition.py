@@ -37,6 +37,14 @@ EXTERNAL_PATHS = Argument(
     help="also check data-file.external-paths of the table; only safe if no other table uses these "
     "paths, because files of other tables count as orphans",
 )
+UNKNOWN_KINDS = Argument(
+    name="unknown_kinds",
+    kind=Kind.BOOLEAN,
+    default=False,
+    help="also remove files whose names have no known pattern; only safe if no newer version of "
+    "Paimon writes the table, because such files may belong to a feature that Caretaker does not "
+    "know (packs of managed BLOBs always stay)",
+)
 PARALLELISM = replace(
     common_arguments.PARALLELISM,
     help="maximum number of Spark tasks, or of threads with --engine local, if there are very many "
@@ -59,12 +67,12 @@ REMOVE_ORPHAN_FILES: Final = Job(
         "bucket folders."
     ),
     protects=(
-        "Keeps files younger than one day. Lists candidates before it reads references, and checks "
+        "Keeps files younger than one day, and files of kinds that this version does not know. Lists candidates before it reads references, and checks "
         "new commits again before the removal. An unreadable folder or metadata file stops the job "
         "before it removes anything, unless the snapshot has expired."
     ),
     undo="With mode=quarantine, run restore_orphan_files. Otherwise not possible.",
-    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS, PARALLELISM),
+    arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS, UNKNOWN_KINDS, PARALLELISM),
     examples=(
         "caretaker plan remove_orphan_files 'db.*' -w /lake",
         "caretaker run remove_orphan_files db.orders -w /lake --mode quarantine",

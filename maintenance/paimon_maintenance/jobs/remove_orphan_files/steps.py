@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -21,6 +22,7 @@ from paimon_core.reachability.release import (
     finish_interrupted,
     journals,
 )
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained
@@ -31,7 +33,7 @@ from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     find_candidates,
 )
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import move_aside
-from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
 
 LEAST_AGE_MILLIS: Final = 86_400_000
@@ -42,12 +44,16 @@ MOST_NAMED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """The files to remove, their target, and the journals of interrupted runs to finish."""
+    """The files to remove, their target, and the journals of interrupted runs to finish.
+
+    `unknown` are the paths of files that stay because their kind is unknown.
+    """
 
     files: tuple[FileStat, ...] = ()
     empty_folders: tuple[str, ...] = ()
     quarantine: bool = False
     interrupted: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
 
 
@@ -65,9 +71,18 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             next_step="use mode=delete, or do not set external_paths",
         )
-    found = find_candidates(table, older_than, context, external)
-    mentioned = Mentioned(table, {f.name for f in found.candidates.values()})
+    found = find_candidates(
+        table,
+        older_than,
+        context,
+        external,
+        unknown_kinds=bool(arguments.get("unknown_kinds")),
+    )
+    names = {f.name for f in (*found.candidates.values(), *found.unknown.values())}
+    mentioned = Mentioned(table, names)
     references = mentioned.look()
+    unknown = [f for f in found.unknown.values() if f.name in mentioned.candidates]
+    unknown.sort(key=lambda f: f.path)
     orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
     orphans.sort(key=lambda f: f.path)
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
@@ -80,9 +95,16 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         Retained(
             what="files",
             why=f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)",
-            count=len(found.candidates) - len(orphans),
+            count=len(found.candidates) - len(orphans) + len(found.unknown) - len(unknown),
         ),
         Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
+        Retained(
+            what="files of unknown kinds",
+            why="no reference mentions them, but a newer version of Paimon may need them; "
+            "unknown_kinds removes them",
+            count=len(unknown),
+            bytes=sum(f.size for f in unknown),
+        ),
         Retained(what="links", why="symbolic links are not followed", count=found.links),
     ]
     return MetadataPlan(
@@ -94,13 +116,17 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
             interrupted=interrupted,
+            unknown=tuple(f.path for f in unknown),
             mentioned=mentioned,
         ),
         actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
         effect=_effect(found, orphans),
         arguments=arguments,
-        details={"orphans": [f.path for f in orphans[:MOST_NAMED]]},
+        details={
+            "orphans": [f.path for f in orphans[:MOST_NAMED]],
+            "unknown": [f.path for f in unknown[:MOST_NAMED]],
+        },
     )
 
 
@@ -215,6 +241,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     return Committed(
         details={
             **details,
+            **({"files_of_unknown_kinds": list(work.unknown[:MOST_NAMED])} if work.unknown else {}),
             f"{word}_files": done,
             f"{word}_bytes": sum(f.size for f in work.files),
             "deleted_folders": folders,

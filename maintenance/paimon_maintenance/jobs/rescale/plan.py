@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
+from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
 from paimon_core.file_store_table import FileStoreTable
@@ -198,6 +199,7 @@ def plan(
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
     for partition in going:
+        check_rewritable(partition.entries, table=table.name)
         check_changelog_complete(table, partition.label, partition.entries)
     kept: list[Retained] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")

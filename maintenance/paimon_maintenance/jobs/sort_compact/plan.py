@@ -8,6 +8,7 @@ from typing import ClassVar, Final, cast
 
 from paimon_core.clustering.external_sort import Clustering, OrderStrategy
 from paimon_core.clustering.rewrite import SortUnit, code_width
+from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_sortable
@@ -154,6 +155,8 @@ def plan(
     groups, kept = _chosen(table, state, clustering, arguments, context)
     if groups and table.bucket_mode is BucketMode.DYNAMIC:
         _check_writers(table, arguments)
+    for group in groups:
+        check_rewritable(group.entries, table=table.name)
     for group in groups if table.has_primary_key else ():
         check_changelog_complete(table, group.label, group.entries)
     files = [f for p in groups for f in p.files]

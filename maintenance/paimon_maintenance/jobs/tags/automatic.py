@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
-    SINK_PROCESS_TIME_ZONE,
-    SINK_WATERMARK_TIME_ZONE,
-    TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
     TAG_BATCH_CUSTOMIZED_NAME,
     TAG_DEFAULT_TIME_RETAINED,
     TAG_NUM_RETAINED_MAX,
     TAG_TIME_EXPIRE_ENABLED,
 )
-from paimon_core.reachability.keep import create_kept
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.tag_schedule import TagPeriod, automatic_tags
+from paimon_core.retention.tags import (
+    TagDeletion,
+    announce_tag,
+    create_automatic,
+    is_unannounced,
+    make_tag,
+    periodic_tags,
+    tag_clock,
+)
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained
-from paimon_maintenance.jobs.tags.create import make_tag
-from paimon_maintenance.jobs.tags.files import announce_tag, is_unannounced
-from paimon_maintenance.jobs.tags.remove import (
-    TagDeletion,
-    apply_deletion,
-    expired_tags,
-    plan_deletion,
-)
+from paimon_maintenance.jobs.tags.remove import apply_deletion, expired_tags, plan_deletion
 from paimon_maintenance.jobs.tags.remove import recheck as recheck_deletion
-from paimon_maintenance.rules.tag_periods import (
-    Moment,
-    TaggedSnapshot,
-    TagPeriod,
-    TagSchedule,
-    automatic_tags,
-    schedule_tags,
-)
-from paimon_maintenance.rules.times import local_clock, wall_clock_text
 
-_NO_WATERMARK: Final = -(2**63)
 _BATCH_PREFIX: Final = "batch-write-"
 
 
@@ -70,7 +58,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     mode = table.options.value(TAG_AUTOMATIC_CREATION)
     kept: list[Retained] = []
     tags = table.tags.all()
-    due: list[tuple[TaggedSnapshot, Snapshot]] = []
+    due: list[tuple[str, Snapshot]] = []
     beyond: list[str] = []
     match mode:
         case "none":
@@ -86,7 +74,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
     if due:
         check_taggable(table)
-    create = tuple(make_tag(t.name, snapshot, retained, context) for t, snapshot in due)
+    create = tuple(make_tag(name, snapshot, retained, context.env) for name, snapshot in due)
     by_name = {t.name: t for t in tags}
     unannounced = _unannounced(table, mode, tags)
     why = f"beyond tag.num-retained-max={table.options.value(TAG_NUM_RETAINED_MAX)}"
@@ -133,71 +121,28 @@ def _periodic(
     tags: list[Tag],
     arguments: Mapping[str, object],
     context: RunContext,
-) -> tuple[list[tuple[TaggedSnapshot, Snapshot]], list[str], list[Retained]]:
-    period = TagPeriod.of(table.options)
-    clock = _clock(table, mode, context)
-    existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
-    last = existing[-1].snapshot_id if existing else 0
-    ids = [i for i in table.snapshots.ids() if i > last]
-    snapshots = {s.id: s for s in table.snapshots.get_many(ids)}
-    moments = [Moment(i, _time_of(s, mode, clock)) for i, s in sorted(snapshots.items())]
-
-    def scheduled(moments: list[Moment]) -> TagSchedule:
-        return schedule_tags(
-            existing,
-            moments,
-            period,
-            retained_max=table.options.value(TAG_NUM_RETAINED_MAX),
-            completion=table.options.value(TAG_AUTOMATIC_COMPLETION),
-        )
-
-    schedule = scheduled(moments)
+) -> tuple[list[tuple[str, Snapshot]], list[str], list[Retained]]:
+    found = periodic_tags(
+        table,
+        mode,
+        tags,
+        context.env,
+        newest_stands_for_now=arguments.get("when_idle") == "latest",
+    )
     kept: list[Retained] = []
-    if arguments.get("when_idle") == "latest" and mode == "process-time" and moments:
-        # The newest snapshot represents the period that ended since its commit.
-        newest = moments[-1].snapshot_id
-        if all(t.snapshot_id != newest for t in schedule.create):
-            now = clock(context.env.now_millis())
-            schedule = scheduled([*moments, Moment(newest, now)])
+    schedule, period = found.schedule, found.period
     if schedule.next_period is not None:
         due = schedule.next_period + period.millis + period.delay
         why = f"due with the first commit at or after {wall_clock_text(due)}"
         kept.append(
             Retained(what=f"tag {period.name_of(schedule.next_period)!r}", why=why, count=0)
         )
-    return [(t, snapshots[t.snapshot_id]) for t in schedule.create], list(schedule.delete), kept
-
-
-def _clock(table: FileStoreTable, mode: str, context: RunContext) -> Callable[[int], int]:
-    """A function from milliseconds since the epoch to the wall clock for tag names."""
-    zone = table.options.value(
-        SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
-    )
-    if zone is None:
-        return lambda millis: local_clock(millis, context.env)
-    try:
-        info = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError) as e:
-        raise InvalidArgument(f"unknown time zone {zone!r}", table=table.name) from e
-
-    def wall_clock(millis: int) -> int:
-        offset = datetime.fromtimestamp(millis // 1000, UTC).astimezone(info).utcoffset()
-        return millis + (0 if offset is None else int(offset.total_seconds()) * 1000)
-
-    return wall_clock
-
-
-def _time_of(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int | None:
-    if mode == "process-time":
-        return clock(snapshot.time_millis)
-    if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
-        return None
-    return clock(snapshot.watermark)
+    return found.create, list(schedule.delete), kept
 
 
 def _batch_tag(
     table: FileStoreTable, tags: list[Tag], context: RunContext
-) -> list[tuple[TaggedSnapshot, Snapshot]]:
+) -> list[tuple[str, Snapshot]]:
     """The batch tag for the newest snapshot, unless a tag with this name exists.
 
     Java's batch jobs replace a tag of the same day; we keep the first one of a day, and do not count
@@ -206,11 +151,11 @@ def _batch_tag(
     latest = table.snapshots.latest()
     if latest is None:
         return []
-    day = wall_clock_text(_clock(table, "batch", context)(latest.time_millis))[:10]
+    day = wall_clock_text(tag_clock(table, "batch", context.env)(latest.time_millis))[:10]
     name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME) or f"{_BATCH_PREFIX}{day}"
     if any(t.name == name for t in tags):
         return []
-    return [(TaggedSnapshot(name, latest.id), latest)]
+    return [(name, latest)]
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
@@ -227,18 +172,9 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Create tags first, then delete, so that an interruption leaves too many tags, not too few."""
-    created = []
     if plan.work.unannounced is not None:
         announce_tag(table, plan.work.unannounced, context.env.now_millis())
-    for tag in plan.work.create:
-        try:
-            create_kept(table, tag)
-        except AlreadyExists:
-            continue  # a writer was faster, as Java's automatic creation takes it
-        except NotFound:
-            continue  # its snapshot has expired: the next run chooses another
-        announce_tag(table, tag.name, context.env.now_millis())
-        created.append(tag.name)
+    created = create_automatic(table, plan.work.create, context.env)
     committed = apply_deletion(table, plan.work.deletion, context)
     return replace(committed, details={"created_tags": created, **committed.details})
 

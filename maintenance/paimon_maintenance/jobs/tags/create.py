@@ -20,20 +20,21 @@ from paimon_core.reachability.keep import check_kept, create_kept
 from paimon_core.reachability.references import tag_reference
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.tag_schedule import TagPeriod
+from paimon_core.retention.tags import (
+    announce_tag,
+    free_tags,
+    is_unannounced,
+    make_tag,
+)
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.jobs.tags.files import (
-    announce_tag,
-    free_tags,
-    is_unannounced,
-)
-from paimon_maintenance.rules.tag_periods import TagPeriod
 from paimon_maintenance.rules.times import parse_instant
+from paimon_maintenance.storage.bulk import deleting_in
 
 Arguments = Mapping[str, object]
-_NANOS_OF_MILLI: Final = 1_000_000
 
 
 def required(arguments: Arguments, name: str) -> str:
@@ -42,14 +43,6 @@ def required(arguments: Arguments, name: str) -> str:
     if not value:
         raise InvalidArgument(f"argument --{name.replace('_', '-')} is required")
     return value
-
-
-def make_tag(name: str, snapshot: Snapshot, retained: int | None, context: RunContext) -> Tag:
-    """The tag; with a time to live (milliseconds), it also has a creation time."""
-    if retained is None:
-        return Tag(name, snapshot)
-    made = context.env.local_millis() * _NANOS_OF_MILLI
-    return Tag(name, snapshot, made, retained * _NANOS_OF_MILLI)
 
 
 def _chosen(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
@@ -154,7 +147,7 @@ def make_create(
     retained = cast("int | None", arguments.get("time_retained"))
     if retained is None:
         retained = table.options.value(TAG_DEFAULT_TIME_RETAINED)
-    tag = make_tag(name, snapshot, retained, context)
+    tag = make_tag(name, snapshot, retained, context.env)
     action = Action(
         f"tag snapshot {snapshot.id} as {name!r}",
         "without a time to live" if retained is None else f"for {retained} ms",
@@ -183,7 +176,7 @@ def make_replace(
     snapshot = _chosen(table, arguments, context)
     _check_automatic(table, name, snapshot)
     retained = cast("int | None", arguments.get("time_retained"))
-    tag = make_tag(name, snapshot, retained, context)
+    tag = make_tag(name, snapshot, retained, context.env)
     action = Action(
         f"move tag {name!r} from snapshot {old.snapshot.id} to {snapshot.id}",
         details={"tag": name, "snapshot": snapshot.id, "old_snapshot": old.snapshot.id},
@@ -218,7 +211,7 @@ def apply_replace(
             _point_back(table, old)
             raise
 
-    removed = free_tags(table, going, context, change)
+    removed = free_tags(table, going, deleting_in(context), change)
     details.update(removed.to_json())
     return Committed(details=details)
 

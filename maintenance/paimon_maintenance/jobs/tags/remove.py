@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, cast
 
+from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.reachability.files import Metadata, StoredFile
-from paimon_core.reachability.garbage import Garbage, find_garbage
-from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.tags import (
+    TagDeletion,
+    apply_tags,
+    plan_tag_deletion,
+    recheck_tags,
+)
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.tags.files import free_tags, withdraw_tag
-from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+from paimon_maintenance.rules.times import parse_older_than
+from paimon_maintenance.storage.bulk import deleting_in
 
 Arguments = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagDeletion:
-    """The tags to delete, the files that only they need, and journals of interrupted runs."""
-
-    going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
-    interrupted: tuple[str, ...] = ()
 
 
 Plan = MetadataPlan[TagDeletion]
@@ -97,15 +92,9 @@ def plan_deletion(
     arguments: Arguments,
 ) -> Plan:
     """The plan that deletes these tags and the files that only they need."""
-    if tags:
-        check_taggable(table)
     interrupted = tuple(journals(table))
-    going = [tag_reference(table, tag) for tag, _ in tags]
-    garbage = Garbage()
-    references = all_references(table) if going else []
-    if going:
-        left = without(references, going)
-        garbage = find_garbage(table, going, left, Metadata(table))
+    work, garbage, references = plan_tag_deletion(table, [tag for tag, _ in tags])
+    going = work.going
     actions = [
         Action(f"delete tag {tag.name!r} (snapshot {tag.snapshot.id})", why, {"tag": tag.name})
         for tag, why in tags
@@ -122,9 +111,7 @@ def plan_deletion(
         job=job,
         table=table.name,
         pin=latest_pin(table),
-        work=TagDeletion(
-            going=tuple(going), files=frozenset(garbage.files), interrupted=interrupted
-        ),
+        work=replace(work, interrupted=interrupted),
         actions=tuple(actions),
         kept=(*kept, *held),
         effect=expiry_effect(table, going, references, garbage.files),
@@ -134,13 +121,7 @@ def plan_deletion(
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     """The plan without tags that were replaced or extended after it."""
-    going = tuple(
-        r
-        for r in plan.work.going
-        if (tag := table.tags.get_or_none(r.name)) is None
-        or tag.snapshot.identity == r.snapshot.identity
-    )
-    return replace(plan, work=replace(plan.work, going=going))
+    return replace(plan, work=recheck_tags(table, plan.work))
 
 
 def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
@@ -150,21 +131,7 @@ def apply_deletion(table: FileStoreTable, plan: Plan, context: RunContext) -> Co
     if work.interrupted:
         context.fence()
         details["finished"] = finish_interrupted(table, work.interrupted).to_json()
-
-    def delete() -> None:
-        # What announces the tag goes first.
-        for reference in work.going:
-            context.fence()
-            now = table.tags.get_or_none(reference.name)
-            if now is not None and now.snapshot.identity != reference.snapshot.identity:
-                continue  # it was moved to another snapshot after the plan
-            withdraw_tag(table, reference.name)
-            table.tags.delete(reference.name)
-
-    if work.going:
-        removed = free_tags(table, work.going, context, delete, planned=work.files)
-        details.update(removed.to_json())
-    details["deleted_tags"] = [r.name for r in work.going]
+    details.update(apply_tags(table, work, deleting_in(context)))
     return Committed(details=details)
 
 

@@ -20,8 +20,8 @@ from paimon_core.options import BUCKET
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, snapshot_reference, tag_reference
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
-from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin

@@ -16,8 +16,8 @@ from paimon_core.reachability.references import Reference, on_branch, references
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
-from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps

@@ -32,11 +32,11 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.line import gaps_in, unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, check_no_straggler, remove_newest, undone
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps

@@ -26,12 +26,12 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.registered_partitions import synchronise_partitions
 from paimon_maintenance.job.effects import history_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps

@@ -438,12 +438,12 @@ def test_guards_and_metrics(lake, tmp_path):
 
 
 def test_spark_is_not_started_for_nothing(lake, monkeypatch):
-    import paimon_maintenance.engines.spark
+    import paimon_maintenance.engines.spark_session
 
     def never(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(paimon_maintenance.engines.spark, "_start", never)
+    monkeypatch.setattr(paimon_maintenance.engines.spark_session, "_start", never)
     words = ("compact", "db.t", "-w", lake.warehouse)
     assert caretaker("plan", *words).code == 0
     assert caretaker("run", *words, "--dry-run").code == 0
@@ -541,3 +541,23 @@ def test_rows_are_read_by_the_clock_of_the_zone_that_is_named(lake):
         return caretaker("read", "db.t$snapshots", "-w", lake.warehouse, *words).rows[0][1]
 
     assert committed("Asia/Tokyo") != committed("UTC")
+
+
+def test_looking_at_a_table_imports_no_formats_engines_or_database(lake):
+    script = (
+        "import sys; from paimon_maintenance.cli.main import main\n"
+        f"code = main(['inspect', 'db.t', '-w', {str(lake.warehouse)!r}])\n"
+        "core = ('format.data_format', 'format.orc', 'format.parquet', 'lsm.aggregates', 'lsm.tree')\n"
+        "heavy = ['pyarrow.parquet', 'pyarrow.fs', 'sqlalchemy', 'pyspark', 'rich', 'fsspec']\n"
+        "heavy += [f'paimon_core.{name}' for name in core]\n"
+        "found = [name for name in heavy if name in sys.modules]\n"
+        "print(found, file=sys.stderr); sys.exit(code or len(found))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'maintenance'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

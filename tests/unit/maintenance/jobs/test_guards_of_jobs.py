@@ -245,12 +245,12 @@ def test_what_the_newest_snapshot_needs_is_never_deleted(
 ) -> None:
     """Even if the search for garbage were wrong, and whatever the flags are."""
     from paimon_core.reachability.files import data_files
-    from paimon_maintenance.jobs.expire_snapshots import steps
+    from paimon_core.retention import snapshots
 
     table = lake.table()
     entry = scan_files(table, table.latest_or_not_found())[0]
     wrong = Garbage(tuple(data_files(table, entry)))
-    monkeypatch.setattr(steps, "find_garbage", lambda *_: wrong)
+    monkeypatch.setattr(snapshots, "find_garbage", lambda *_: wrong)
     arguments: dict[str, object] = {"retain_max": 1, "retain_min": 1}
     if job == "maintain":
         arguments = {"step_arguments": {f"expire_snapshots.{k}": "1" for k in arguments}}

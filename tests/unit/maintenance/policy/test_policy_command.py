@@ -8,7 +8,6 @@ import pytest
 from command_line import caretaker
 from lakes import Lake
 
-from paimon_maintenance.cli.run import _at_most
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.spark_app import run_batch
 
@@ -126,11 +125,10 @@ def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monk
     class Engine:
         name = "spark"
         is_parallel = False
-        parallelism = None
 
-        def run_units(self, *args, **kwargs):
-            asked.append(self.parallelism)
-            return LocalEngine().run_units(*args, **kwargs)
+        def with_parallelism(self, parallelism):
+            asked.append(parallelism)
+            return LocalEngine()
 
         def close(self):
             """Nothing was started."""
@@ -142,6 +140,6 @@ def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monk
         {**common, "table": "db.own"},
     ]
     assert run_batch(batch, str(tmp_path / "results")) == 0
-    assert asked == [3, None]
-    assert _at_most(LocalEngine(), 3) == LocalEngine(threads=3)
-    assert _at_most(LocalEngine(threads=3), None) == LocalEngine()
+    assert set(asked) == {3, None}
+    assert LocalEngine().with_parallelism(3) == LocalEngine(threads=3)
+    assert LocalEngine(threads=3).with_parallelism(None) == LocalEngine(threads=3)

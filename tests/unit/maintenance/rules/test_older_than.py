@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
-from paimon_core.environment import system_environment
+from paimon_core.environment import local_clock, system_environment
 from paimon_core.errors import InvalidArgument
+from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.times import local_clock, parse_older_than, wall_clock_text
+from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table
 

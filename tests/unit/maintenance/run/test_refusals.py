@@ -143,8 +143,9 @@ def test_steps_of_one_dag_run_do_not_make_a_refusal_known_to_each_other(url, lak
 def half(tmp_path, url) -> Lake:
     """A table that compaction refuses and the expiry of snapshots does not."""
     made = Lake(tmp_path / "lake")
-    made.log(**{"row-tracking.enabled": "true", "snapshot.num-retained.min": "1"})
+    made.log(**{"snapshot.num-retained.min": "1"})
     made.fill(4)
+    made.change_options("db.t", "commit.callbacks", "org.example.Callback")
     return made
 
 

@@ -1,4 +1,4 @@
-"""Every golden table is compacted without a change of its rows, or refused by name."""
+"""Every golden table is compacted without a change of its rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from command_line import caretaker, in_order, read_rows
 GOLDEN = Path(__file__).parents[4] / "golden"
 
 NAMES = sorted((p.parent.parent.name, p.parent.name) for p in GOLDEN.glob("*/*/expected.json"))
-REFUSED = {
-    "row_tracking": "row-tracking.enabled",
-}
-"""What may be refused until the issue on the whole format is done, and under which name."""
 BROKEN_BY_JAVA = {"orphans"}
 """Java's expiry took a changelog manifest list that a branch still names."""
 
@@ -26,15 +22,9 @@ def values(rows):
 @pytest.mark.parametrize("strategy", ["full", "minor"])
 def test_rows_stay_and_the_table_is_clean(golden, version, name, strategy):
     table = golden(name, version, copy=True)
-    files = caretaker("files", "db.t", "-w", table.warehouse, "--json")
     command = ["run", "compact", "db.t", "-w", table.warehouse, "--engine", "local", "--json"]
     ran = caretaker(*command, "--strategy", strategy)
     report = ran.json
-    if ran.code == 4:
-        assert report["error"]["feature"] == REFUSED[name]
-        again = caretaker("files", "db.t", "-w", table.warehouse, "--json")
-        assert again.out == files.out
-        return
     assert ran.code in (0, 3), ran.err
     # Compaction makes +I of +U, in Java too: the values are what must stay.
     if name != "postpone":  # where compaction is what makes rows visible

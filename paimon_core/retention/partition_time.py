@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from paimon_maintenance.rules.date_time_format import (
+from paimon_core.retention.date_time_format import (
     DateTimeFormat,
     Field,
     Fraction,

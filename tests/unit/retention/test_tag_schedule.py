@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import Options
-from paimon_maintenance.rules.tag_periods import (
+from paimon_core.retention.tag_schedule import (
     Moment,
     TaggedSnapshot,
     TagPeriod,

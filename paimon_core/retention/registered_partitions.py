@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from paimon_core.commit.registered_partitions import registry_of
-from paimon_core.errors import NotFound, PaimonError
+from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import TAG_TO_PARTITION
 from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.references import on_branch
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.partition_registry import PartitionRegistry
-from paimon_core.table.open import open_table_at
 
 log = logging.getLogger(__name__)
 
@@ -87,10 +87,7 @@ def _of_branches(
     """The partitions with files in the newest snapshots of the branches, of `rows` if given."""
     test = None if rows is None else frozenset(rows).__contains__
     for branch in branches:
-        try:
-            other = open_table_at(table.io, table.root, table.name, branch=branch)
-        except NotFound:
-            continue
+        other = on_branch(table, branch)
         latest = other.snapshots.latest()
         if latest is not None:
             found = scan_files(other, latest, keep_partition=test)

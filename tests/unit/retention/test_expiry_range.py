@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_core.errors import InvalidArgument
-from paimon_maintenance.rules.retention import Keep, Retention, choose_range
+from paimon_core.retention.expiry_range import Keep, Retention, choose_range
 
 
 def slow(

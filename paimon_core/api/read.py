@@ -1,0 +1,210 @@
+"""Batch reads: builder -> scan -> plan -> splits -> rows (Java: `table/source/ReadBuilder`).
+
+What is read (a snapshot, a tag, changes between two of them) is up to the options of the table
+handle, see `paimon_core.table.batch_scan`; `Table.copy` and the arguments of `Table.to_arrow` set
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from paimon_core.api.context import Context
+from paimon_core.api.predicates import Filter, PredicateBuilder, predicate_of, projection
+from paimon_core.api.rows import batches_out, schema_out
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.predicate import Predicate
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.batch_tasks import BatchTask, BucketTask, plan_batch, read_task
+from paimon_core.types.data_types import RowType
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Files that are read together; splits can be pickled and read by any process."""
+
+    task: BatchTask
+
+    @property
+    def row_count(self) -> int | None:
+        """Stored rows, before merging and deletion vectors; None if only reading tells."""
+        if isinstance(self.task, BucketTask):
+            return sum(e.file.row_count for e in self.task.entries)
+        return None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, where a small file counts as `source.split.open-file-cost`."""
+        return self.task.size
+
+    @property
+    def file_paths(self) -> list[str]:
+        """The paths of the data files; none for a range of changes."""
+        if not isinstance(self.task, BucketTask):
+            return []
+        paths = self.task.table.paths
+        return [paths.data_file(e.partition, e.bucket, e.file) for e in self.task.entries]
+
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """The text of each partition column, as in paths; empty without partitions."""
+        if not isinstance(self.task, BucketTask):
+            return {}
+        return dict(self.task.table.paths.partition_values(self.task.entries[0].partition))
+
+    @property
+    def bucket(self) -> int | None:
+        """The bucket; None for a range of changes."""
+        return self.task.entries[0].bucket if isinstance(self.task, BucketTask) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The splits of one scan, and the snapshot that it reads; None for changes or an empty table."""
+
+    snapshot_id: int | None
+    all_splits: tuple[Split, ...]
+
+    def splits(self) -> list[Split]:
+        return list(self.all_splits)
+
+
+class ReadBuilder:
+    """Collects what to read; each `with_` method changes the builder and returns it."""
+
+    def __init__(self, table: FileStoreTable, context: Context) -> None:
+        self._context = context
+        # Planned once: splits and reads have the schema of the version that is read.
+        self._scan = batch_scan_of(table, zone=context.zone)
+        self._predicate: Predicate | None = None
+        self._columns: RowType = self._scan.table.schema.row_type
+        self._limit: int | None = None
+        self._kinds = False
+
+    def with_filter(self, filter_: Filter) -> ReadBuilder:
+        """Only rows that match: a predicate, or text such as "k > 5"."""
+        self._predicate = predicate_of(filter_, self._scan.table.schema.row_type)
+        return self
+
+    def with_projection(self, columns: Sequence[str]) -> ReadBuilder:
+        """Only these columns, in this order."""
+        self._columns = projection(columns, self._scan.table.schema.row_type)
+        return self
+
+    def with_limit(self, limit: int) -> ReadBuilder:
+        """At most this many rows for each call that reads."""
+        if limit < 0:
+            raise InvalidArgument(f"a limit is at least 0, not {limit}")
+        self._limit = limit
+        return self
+
+    def with_row_kind(self, *, include: bool = True) -> ReadBuilder:
+        """Add `_row_kind` (+I, -U, +U, -D) as the first column, and read rows of all kinds.
+
+        Without it, rows that retract another one are left out.
+        """
+        self._kinds = include
+        return self
+
+    def new_predicate_builder(self) -> PredicateBuilder:
+        return PredicateBuilder(self._scan.table.schema.row_type)
+
+    def new_scan(self) -> TableScan:
+        return TableScan(self._scan, self._predicate, self._context)
+
+    def new_read(self) -> TableRead:
+        return TableRead(self._columns, self._predicate, self._limit, self._kinds, self._context)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """Plans splits; the plans of one scan are all of the same snapshot."""
+
+    scan: BatchScan
+    predicate: Predicate | None
+    context: Context
+    shard: tuple[int, int] = (0, 1)
+
+    def with_shard(self, index: int, count: int) -> TableScan:
+        """Plan only part `index` (from 0) of `count`, so that the parts together are everything."""
+        if not 0 <= index < count:
+            raise InvalidArgument(f"a shard is from 0 to {count - 1}, not {index}")
+        return TableScan(self.scan, self.predicate, self.context, (index, count))
+
+    def plan(self) -> Plan:
+        """Errors as in `paimon_core.table.batch_tasks.plan_batch`."""
+        tasks = plan_batch(self.scan, predicate=self.predicate, zone=self.context.zone)
+        index, count = self.shard
+        whole = self.scan.whole
+        return Plan(
+            None if whole is None else whole.id, tuple(Split(t) for t in tasks[index::count])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """Reads splits.  Filters hold exactly; the order of rows is undefined."""
+
+    row_type: RowType
+    predicate: Predicate | None
+    limit: int | None
+    kinds: bool
+    context: Context
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of everything that is read."""
+        return schema_out(self.row_type, kinds=self.kinds)
+
+    def to_batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        """Yield Arrow batches; memory is bounded by a few of them."""
+        rows = chain.from_iterable(
+            read_task(
+                s.task,
+                columns=self.row_type.names,
+                predicate=self.predicate,
+                zone=self.context.zone,
+            )
+            for s in splits
+        )
+        left = self.limit
+        for batch in batches_out(rows, self.row_type, kinds=self.kinds):
+            if left is None:
+                yield batch
+                continue
+            if left > 0:
+                yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+    def to_arrow_batch_reader(self, splits: Sequence[Split]) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(splits))
+
+    def to_arrow(self, splits: Sequence[Split]) -> pa.Table:
+        return pa.Table.from_batches(self.to_batches(splits), schema=self.schema)
+
+    def to_pandas(self, splits: Sequence[Split]) -> pd.DataFrame:
+        """A DataFrame; needs the package pandas."""
+        frame: pd.DataFrame = self.to_arrow(splits).to_pandas()
+        return frame
+
+    def to_dicts(self, splits: Sequence[Split]) -> Iterator[dict[str, Any]]:
+        """Yield each row as a dict of Python values."""
+        for batch in self.to_batches(splits):
+            yield from batch.to_pylist()
+
+    def to_iterator(self, splits: Sequence[Split]) -> Iterator[tuple[Any, ...]]:
+        """Yield each row as a tuple of Python values, in the order of the columns."""
+        for batch in self.to_batches(splits):
+            columns = [column.to_pylist() for column in batch.columns]
+            yield from zip(*columns, strict=True) if columns else [()] * batch.num_rows

@@ -1,0 +1,56 @@
+"""Whether a file's name has one of the patterns that this version knows.
+
+Java: `io/DataFilePathFactory`, `utils/FileStorePathFactory`, `fs/Path.createTempPath`.  Newer
+versions write further files beside these, which no manifest mentions by name: packs of managed
+BLOBs (`*.managed.blob`), their references (`*.blobref`), sidecars.  So a file of another pattern is
+not garbage because nothing known mentions it.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+_FORMATS: Final = "parquet|orc|avro"
+_CODECS: Final = (
+    "none|uncompressed|snappy|lz4|lz4_raw|lz4_frame|zstd|gzip|zlib|deflate|bzip2|lzo|xz|brotli"
+)
+_STEM: Final = r"(?:[^.]*-[^.]+|.+-\d+)"  # a prefix that an option sets may hold dots
+_DATA: Final = re.compile(rf"{_STEM}(?:\.(?:{_CODECS}))?\.(?:{_FORMATS})(?:\.index)?")
+_FILE_INDEX: Final = re.compile(rf"{_STEM}\.index")
+_COMPACTED_CHANGELOG: Final = re.compile(rf"compacted-changelog-.+\.cc-(?:{_FORMATS})")
+_BUCKET_INDEX: Final = re.compile(r"index-[^.]+")
+_GLOBAL_INDEX: Final = re.compile(r"(?:.+-)?global-index-.+\.index")
+_MANIFEST: Final = re.compile(r"(?:manifest|manifest-list|index-manifest)-[^.]+")
+_STATISTICS: Final = re.compile(r"stats?-.+")
+_TEMPORARY: Final = re.compile(r"\..+\.tmp")
+MANAGED_BLOB_SUFFIX: Final = ".managed.blob"
+"""The ending of packs of BLOBs, which many data files share (Java: `blob/ManagedBlobReferenceFile`)."""
+
+
+class Folder(StrEnum):
+    """The kinds of folders that hold files which metadata mentions by name."""
+
+    BUCKET = "bucket"
+    MANIFEST = "manifest"
+    INDEX = "index"
+    STATISTICS = "statistics"
+
+
+_PATTERNS: Final = {
+    Folder.BUCKET: (_DATA, _FILE_INDEX, _COMPACTED_CHANGELOG, _BUCKET_INDEX, _GLOBAL_INDEX),
+    Folder.MANIFEST: (_MANIFEST,),
+    Folder.INDEX: (_BUCKET_INDEX, _GLOBAL_INDEX),
+    Folder.STATISTICS: (_STATISTICS,),
+}
+
+
+def is_known_kind(name: str, folder: Folder) -> bool:
+    """Return whether metadata mentions each file with such a name, or the file is temporary."""
+    return any(p.fullmatch(name) for p in (*_PATTERNS[folder], _TEMPORARY))
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a killed writer left the file (`.NAME.UUID.tmp`)."""
+    return _TEMPORARY.fullmatch(name) is not None

@@ -1,0 +1,58 @@
+"""The last check before files are deleted: the newest snapshot must need none of them.
+
+It repeats what `find_garbage` has found out, from the newest snapshot's own metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.reachability.files import Metadata, StoredFile, data_files, listed_names
+from paimon_core.reachability.references import Reference, snapshot_reference
+from paimon_core.scan.scan import scan_files
+
+
+def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> None:
+    """Raise CorruptTable if the newest snapshot needs one of the files."""
+    files = list(garbage)
+    latest = table.snapshots.latest() if files else None
+    if latest is None:
+        return
+    needed = needed_files(snapshot_reference(table, latest), scan_files(table, latest), files)
+    if needed:
+        raise CorruptTable(
+            f"nothing was deleted: the newest snapshot of table {table.name} needs {len(needed)} of "
+            "the files that were found to be garbage",
+            table=table.name,
+            file=needed[0],
+            snapshot=latest.id,
+            next_step="run `caretaker verify` on the table",
+        )
+
+
+def needed_files(
+    newest: Reference, live: Iterable[ManifestEntry], garbage: Iterable[StoredFile]
+) -> tuple[str, ...]:
+    """Return the paths of garbage files that the newest snapshot with these live files needs."""
+    kept = {f.path for e in live for f in data_files(newest.table, e)}
+    kept |= _metadata_paths(newest)
+    return tuple(f.path for f in garbage if f.path in kept)
+
+
+def _metadata_paths(reference: Reference) -> set[str]:
+    """Return the paths of all metadata files of a snapshot: lists, manifests, indexes and statistics."""
+    table, snapshot = reference.table, reference.snapshot
+    paths = table.paths
+    found = {paths.manifest(name) for name, _ in listed_names(reference)}
+    manifests = Metadata(table).data_manifests(snapshot)
+    found.update(paths.manifest(meta.file_name) for meta in manifests)
+    if snapshot.index_manifest is not None:
+        found.add(paths.manifest(snapshot.index_manifest))
+        for entry in table.index_entries(snapshot):
+            found.add(paths.index_file(entry.partition, entry.bucket, entry.index_file))
+    if snapshot.statistics is not None:
+        found.add(paths.statistics(snapshot.statistics))
+    return found

@@ -1,0 +1,175 @@
+"""Reads tables with data evolution (Java: `operation/DataEvolutionSplitRead`).
+
+An update of some columns writes a file with only these columns, for the same rows: it has the row
+ids of the file whose rows it updates.  So files with the same range of row ids form a group, whose
+rows are put together column by column.  The file with the greatest sequence number that has a
+column wins.  BLOB and vector columns are in files of their own formats; columns in other files can
+be read without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.manifest.entry_codec import unknown_of
+from paimon_core.manifest.unknown_fields import valued
+from paimon_core.options import DATA_EVOLUTION_ENABLED
+from paimon_core.read.data_file import read_data_file
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.types.data_types import RowType
+
+BATCH_ROWS: Final = 65_536
+Group = Sequence[ManifestEntry]
+"""Files with the same rows, newest first."""
+
+
+def has_data_evolution(table: FileStoreTable) -> bool:
+    """Return whether several files of the table may hold columns of the same rows."""
+    return table.options.value(DATA_EVOLUTION_ENABLED)
+
+
+def check_whole(table: FileStoreTable, keep: object) -> None:
+    """Raise UnsupportedFeature if a read leaves out files, which may hold newer columns."""
+    if keep is not None and has_data_evolution(table):
+        raise _unsupported(table, "a read of some files only")
+
+
+def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> list[Group]:
+    """Return the groups of one bucket's files by their row ids, each with its newest file first.
+
+    Raises UnsupportedFeature for files without row ids, and for files that overlap in rows without
+    having the same ones.
+    """
+    groups: list[list[ManifestEntry]] = []
+    end = -1
+    ordered = sorted(entries, key=lambda e: _range(e.file, table)[0])
+    for entry in ordered:
+        first, last = _range(entry.file, table)
+        if first > end:
+            groups.append([])
+        groups[-1].append(entry)
+        end = max(end, last)
+    for group in groups:
+        group.sort(key=lambda e: (-e.file.max_sequence_number, e.file.file_name))
+        rows = {_range(e.file, table) for e in group if not is_dedicated(e.file)}
+        if len(rows) != 1:
+            raise _unsupported(table, "files that share only some rows", group[0].file)
+    return groups
+
+
+def is_dedicated(file: DataFileMeta) -> bool:
+    """Return whether the file holds BLOBs or vectors in a format of their own."""
+    return file.file_name.endswith(".blob") or ".vector." in file.file_name
+
+
+def read_group(
+    table: FileStoreTable,
+    group: Group,
+    needed: Collection[str],
+    vectors: Mapping[str, Positions],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the needed columns of a group's rows, in the order of the table's columns.
+
+    Raises UnsupportedFeature for columns in files of BLOBs or vectors, and for deleted rows of a
+    group with several files.
+    """
+    wanted = [f for f in table.schema.fields if f.name in needed]
+    schemas = {e.file.file_name: _stored(table, e.file) for e in group}
+    ids = {name: {f.id for f in schema.fields} for name, schema in schemas.items()}
+    plain = [e for e in group if not is_dedicated(e.file)]
+    sources: dict[str, list[str]] = {e.file.file_name: [] for e in plain}
+    keys = set(table.schema.partition_keys)
+    for field in wanted:
+        owner = plain[0]
+        if field.name not in keys:
+            having = (e for e in group if field.id in ids[e.file.file_name])
+            owner = next(having, owner)
+        if is_dedicated(owner.file):
+            raise _unsupported(table, f"column {field.name} in {owner.file.file_name}", owner.file)
+        sources[owner.file.file_name].append(field.name)
+    used = [e for e in plain if sources[e.file.file_name]] or plain[:1]
+    if len(group) > 1 and any(e.file.file_name in vectors for e in group):
+        raise _unsupported(table, "deleted rows of updated files", group[0].file)
+    if len(used) > 1 and any(valued(unknown_of(e)) for e in used):
+        name = next(n for e in used for n in valued(unknown_of(e)))
+        raise _unsupported(table, f"metadata field {name}", used[0].file)
+
+    def read(entry: ManifestEntry) -> Iterator[pa.RecordBatch]:
+        names = set(sources[entry.file.file_name])
+        batches = read_data_file(
+            table.io,
+            table.paths.data_file(entry.partition, entry.bucket, entry.file),
+            entry.file,
+            file_schema=schemas[entry.file.file_name],
+            read_type=RowType(nullable=False, fields=tuple(f for f in wanted if f.name in names)),
+            key_value=False,
+            batch_rows=BATCH_ROWS,
+            partition=entry.partition,
+        )
+        deleted = vectors.get(entry.file.file_name)
+        return batches if deleted is None else without_deleted(batches, deleted)
+
+    order = [f.name for f in wanted]
+    if len(used) == 1:
+        yield from (b.select(order) if order else b for b in read(used[0]))
+        return
+    yield from _side_by_side([read(e) for e in used], order, used[0].file.file_name)
+
+
+def _side_by_side(
+    readers: Sequence[Iterator[pa.RecordBatch]], order: Sequence[str], file: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns of all readers, which have the same number of rows."""
+    parts: list[pa.RecordBatch | None] = [None] * len(readers)
+    while True:
+        for i, reader in enumerate(readers):
+            part = parts[i]
+            while part is None or not part.num_rows:
+                part = next(reader, None)
+                if part is None:
+                    break
+            parts[i] = part
+        present = [p for p in parts if p is not None]
+        if not present:
+            return
+        if len(present) < len(parts):
+            raise CorruptTable("files of the same rows have different numbers of rows", file=file)
+        rows = min(p.num_rows for p in present)
+        columns = {n: p.column(n).slice(0, rows) for p in present for n in p.schema.names}
+        yield pa.RecordBatch.from_arrays([columns[n] for n in order], names=list(order))
+        parts = [p.slice(rows) for p in present]
+
+
+def _range(file: DataFileMeta, table: FileStoreTable) -> tuple[int, int]:
+    if file.first_row_id is None:
+        raise _unsupported(table, "files without row ids", file)
+    return file.first_row_id, file.first_row_id + file.row_count - 1
+
+
+def _stored(table: FileStoreTable, file: DataFileMeta) -> TableSchema:
+    """Return the schema of the columns that the file holds."""
+    schema = table.schema_of(file.schema_id)
+    if file.write_cols is None:
+        return schema
+    kept = {*file.write_cols, *schema.partition_keys}
+    return replace(schema, fields=tuple(f for f in schema.fields if f.name in kept))
+
+
+def _unsupported(
+    table: FileStoreTable, what: str, file: DataFileMeta | None = None
+) -> UnsupportedFeature:
+    feature = f"data-evolution.enabled with {what}"
+    return UnsupportedFeature(
+        feature,
+        f"table {table.name} cannot be read: it uses {feature}, which is not supported",
+        table=table.name,
+        file=None if file is None else file.file_name,
+    )

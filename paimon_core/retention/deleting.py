@@ -1,0 +1,22 @@
+"""What removing something needs from its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paimon_core.environment import Environment
+from paimon_core.reachability.release import Delete, delete_here
+
+
+def unfenced() -> None:
+    """The fence of a caller without a lease: do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleting:
+    """`fence` runs before each change and raises if the caller must stop; `delete` deletes files."""
+
+    env: Environment
+    fence: Callable[[], None] = unfenced
+    delete: Delete = delete_here

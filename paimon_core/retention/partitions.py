@@ -1,0 +1,250 @@
+"""Expires partitions (Java: `operation/PartitionExpire`; java-rules K1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    PARTITION_EXPIRATION_BATCH_SIZE,
+    PARTITION_EXPIRATION_MAX_NUM,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+    Options,
+)
+from paimon_core.retention.date_time_format import DateTimeFormat
+from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
+from paimon_core.retention.registered_partitions import unregister_partitions
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.types.text import partition_text
+
+_DAY: Final = 86_400_000
+STRATEGIES: Final = ("values-time", "update-time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition: its stored row, its path, and its live files.
+
+    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.
+    """
+
+    row: bytes
+    path: str
+    files: int
+    bytes: int
+    newest_file: int
+
+
+def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Partition]:
+    """All partitions with live files, sorted by path."""
+    found: dict[bytes, tuple[int, int, int]] = {}
+    for entry in [] if snapshot is None else scan_files(table, snapshot):
+        files, size, newest = found.get(entry.partition, (0, 0, 0))
+        made = entry.file.creation_time or 0
+        found[entry.partition] = (files + 1, size + entry.file.file_size, max(newest, made))
+    partitions = [
+        Partition(
+            row=row,
+            path=table.paths.partition_path(row),
+            files=files,
+            bytes=size,
+            newest_file=newest,
+        )
+        for row, (files, size, newest) in found.items()
+    ]
+    return sorted(partitions, key=lambda p: p.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRule:
+    """When partitions expire: `time` in milliseconds, at most `most` of them in one run."""
+
+    time: int
+    strategy: str
+    pattern: str | None = None
+    formatter: str | None = None
+    most: int = 100
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise InvalidArgument(f"unknown partition.expiration-strategy {self.strategy!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlan:
+    """What expires, with its time; and what stays.
+
+    `before` is the wall clock time before which partitions expire.  `unclear` are partitions
+    without a time, with the reason; `beyond` expired too, but exceed the maximum of the rule.
+    """
+
+    work: PartitionExpiry
+    times: Sequence[int]
+    before: int
+    everything: Sequence[Partition]
+    unclear: Sequence[tuple[Partition, str]] = ()
+    young: int = 0
+    beyond: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionExpiry:
+    """The partitions to drop, in order, and the number per commit."""
+
+    going: tuple[Partition, ...] = ()
+    batch_size: int = 0
+    by_update_time: bool = False
+
+
+def partition_rule(options: Options) -> PartitionRule | None:
+    """Return the rule that the table's options define; None without an expiration time."""
+    time = options.value(PARTITION_EXPIRATION_TIME)
+    if time is None:
+        return None
+    return PartitionRule(
+        time=time,
+        strategy=options.value(PARTITION_EXPIRATION_STRATEGY),
+        pattern=options.value(PARTITION_TIMESTAMP_PATTERN),
+        formatter=options.value(PARTITION_TIMESTAMP_FORMATTER),
+        most=options.value(PARTITION_EXPIRATION_MAX_NUM),
+    )
+
+
+def plan_partitions(
+    table: FileStoreTable, latest: Snapshot | None, rule: PartitionRule, *, local_millis: int
+) -> PartitionPlan:
+    """Return which partitions of the snapshot expire; `local_millis` is the wall clock time."""
+    before = local_millis - rule.time
+    everything = partitions_of(table, latest)
+    reader = _Reader.of(rule) if rule.strategy == "values-time" else None
+    found: list[tuple[Partition, int]] = []
+    unclear: list[tuple[Partition, str]] = []
+    young = 0
+    for partition in everything:
+        time = partition.newest_file if reader is None else reader.time_of(table, partition.row)
+        if isinstance(time, str):
+            unclear.append((partition, time))
+        elif time < before:
+            found.append((partition, time))
+        else:
+            young += 1
+    found.sort(key=lambda f: _sort_text(table, f[0].row))
+    going = found[: rule.most]
+    return PartitionPlan(
+        work=PartitionExpiry(
+            going=tuple(p for p, _ in going),
+            batch_size=table.options.value(PARTITION_EXPIRATION_BATCH_SIZE) or 0,
+            by_update_time=reader is None,
+        ),
+        times=[time for _, time in going],
+        before=before,
+        everything=everything,
+        unclear=unclear,
+        young=young,
+        beyond=len(found) - len(going),
+    )
+
+
+def _sort_text(table: FileStoreTable, row: bytes) -> str:
+    return ",".join(table.paths.partition_values(row).values())
+
+
+# --- values to times ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    pattern: str | None
+    formatter: DateTimeFormat
+
+    @classmethod
+    def of(cls, rule: PartitionRule) -> _Reader:
+        formatter = rule.formatter
+        form = DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter)
+        return cls(rule.pattern, form)
+
+    def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
+        """The time that the values represent, or the reason why there is none."""
+        fields = table.schema.partition_type.fields
+        values = dict(
+            zip((f.name for f in fields), decode_row(row, [f.type for f in fields]), strict=True)
+        )
+        if self.pattern is None:
+            first = fields[0]
+            direct = _direct_millis(values[first.name], first.type)
+            if direct is not None:
+                return direct
+        texts = {}
+        for field in fields:
+            value = values[field.name]
+            if value is None and (self.pattern is not None or field is fields[0]):
+                return f"{field.name} is null"
+            text = "" if value is None else partition_text(value, field.type, legacy_name=False)
+            texts[field.name] = text or ""
+        text = put_together(self.pattern, texts)
+        if text is None:
+            return f"timestamp_pattern {self.pattern!r} does not accept its values"
+        time = self.formatter.millis(text)
+        return f"cannot parse {text!r} as a time" if time is None else time
+
+
+def _direct_millis(value: object, data_type: DataType) -> int | None:
+    """The time of a DATE or TIMESTAMP column.
+
+    Java treats their internal numbers as text, so such partitions never expire (decision 0008).
+    """
+    if value is None:
+        return None
+    if data_type.root is TypeRoot.DATE:
+        return cast("int", value) * _DAY
+    if data_type.root is TypeRoot.TIMESTAMP:
+        return cast("int", value) // 1_000_000
+    return None
+
+
+# --- dropping -----------------------------------------------------------------------------------
+
+
+def recheck_partitions(table: FileStoreTable, work: PartitionExpiry) -> PartitionExpiry:
+    """Return the work without partitions that received files since, with update-time."""
+    if not work.by_update_time:
+        return work
+    now = {p.row: p.newest_file for p in partitions_of(table, table.snapshots.latest())}
+    return replace(work, going=tuple(p for p in work.going if now.get(p.row, 0) <= p.newest_file))
+
+
+def apply_partitions(
+    table: FileStoreTable,
+    work: PartitionExpiry,
+    *,
+    user_of: Callable[[int], str],
+    env: Environment,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+) -> list[Snapshot]:
+    """Commit one OVERWRITE snapshot per batch, `user_of` its number from 0."""
+    made: list[Snapshot] = []
+    size = work.batch_size or max(1, len(work.going))
+    for number, start in enumerate(range(0, len(work.going), size)):
+        rows = frozenset(p.row for p in work.going[start : start + size])
+        unregister_partitions(table, rows)
+        made.append(
+            replace_partitions(
+                table,
+                rows.__contains__,
+                user=user_of(number),
+                env=env,
+                identifier=identifier,
+            )
+        )
+    return made

@@ -1,0 +1,281 @@
+"""Expires snapshots (Java: `ExpireSnapshotsImpl`; java-rules H)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from paimon_core.errors import StalePlan
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    CONSUMER_CHANGELOG_ONLY,
+    SNAPSHOT_CLEAN_EMPTY_DIRECTORIES,
+    SNAPSHOT_EXPIRE_LIMIT,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+    Options,
+)
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
+from paimon_core.reachability.references import (
+    Reference,
+    RefKind,
+    all_references,
+    changelog_reference,
+    without,
+)
+from paimon_core.reachability.release import release
+from paimon_core.refs.consumers import Consumer
+from paimon_core.retention.deleting import Deleting
+from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_range
+from paimon_core.snapshot.line import NewestWatch, unbroken_ids
+from paimon_core.snapshot.removal import Removal, Side, remove_oldest
+from paimon_core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """The snapshots to delete, oldest first, and the files that only they need.
+
+    `newest` is the newest snapshot at the time of the plan.  `interrupted` are journals of runs
+    that died, for callers that finish them.
+    """
+
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = frozenset()
+    keep_changelogs: bool = False
+    interrupted: tuple[str, ...] = ()
+    clean_folders: bool = False
+    consumers_hold: bool = True
+    newest: Snapshot | None = None
+    metadata: Metadata | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPlan:
+    """What expires, and why nothing else does.
+
+    `consumer` is the one that is furthest behind, if consumers hold snapshots.
+    """
+
+    work: Expiry
+    ids: Sequence[int]
+    chosen: ExpiryRange
+    consumer: Consumer | None
+    garbage: Garbage
+    references: Sequence[Reference]
+
+
+# --- planning -----------------------------------------------------------------------------------
+
+
+def snapshot_retention(options: Options, *, now_millis: int) -> Retention:
+    """Return the retention that the table's options define."""
+    return Retention(
+        num_min=options.value(SNAPSHOT_NUM_RETAINED_MIN),
+        num_max=options.value(SNAPSHOT_NUM_RETAINED_MAX),
+        limit=options.value(SNAPSHOT_EXPIRE_LIMIT),
+        older_than_millis=now_millis - options.value(SNAPSHOT_TIME_RETAINED),
+    )
+
+
+def plan_expiry(
+    table: FileStoreTable, retention: Retention, *, now_millis: int, only_if_due: bool = False
+) -> ExpiryPlan | None:
+    """Return what the retention expires; None for a table without snapshots.
+
+    With `only_if_due`, also None if nothing expires, which then costs no more than the listing.
+    InvalidArgument for a contradictory retention, CorruptTable if what stays cannot be read.
+    """
+    ids = unbroken_ids(table.snapshots)
+    if not ids:
+        return None
+    retention.check()
+    decoupled = changelogs_are_kept_longer(table, retention, now_millis)
+    consumers_hold = not (decoupled and table.options.value(CONSUMER_CHANGELOG_ONLY))
+    consumer = table.consumers.furthest_behind() if consumers_hold else None
+    chosen = choose_snapshots(table, ids, retention, consumer)
+    if only_if_due and chosen.end <= chosen.earliest:
+        return None
+    references = all_references(table)
+    going = in_range(table, references, chosen)
+    metadata = Metadata(table)
+    garbage = garbage_of(table, going, references, metadata, keep_changelogs=decoupled)
+    work = Expiry(
+        going=tuple(going),
+        files=frozenset(garbage.files),
+        keep_changelogs=decoupled,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        consumers_hold=consumers_hold,
+        newest=_newest(references, table, going),
+        metadata=metadata,
+    )
+    return ExpiryPlan(
+        work=work,
+        ids=ids,
+        chosen=chosen,
+        consumer=consumer,
+        garbage=garbage,
+        references=references,
+    )
+
+
+def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now: int) -> bool:
+    """Return whether the changelog retention exceeds that of snapshots (Java: `ExpireConfig`).
+
+    The procedure of 1.4.2 ignores the changelog options and deletes the changelogs; we keep them.
+    """
+    options = table.options
+    least = options.value(CHANGELOG_NUM_RETAINED_MIN)
+    most = options.value(CHANGELOG_NUM_RETAINED_MAX)
+    time = options.value(CHANGELOG_TIME_RETAINED)
+    return (
+        (least is not None and least > retention.num_min)
+        or (most is not None and most > retention.num_max)
+        or (time is not None and time > now - retention.older_than_millis)
+    )
+
+
+def choose_snapshots(
+    table: FileStoreTable, ids: Sequence[int], retention: Retention, consumer: Consumer | None
+) -> ExpiryRange:
+    """Return the range of snapshots to expire; `consumer` is the one furthest behind."""
+
+    def time_of(snapshot_id: int) -> int | None:
+        snapshot = table.snapshots.get_or_none(snapshot_id)
+        return None if snapshot is None else snapshot.time_millis
+
+    return choose_range(
+        ids,
+        retention,
+        latest=ids[-1],
+        time_of=time_of,
+        next_consumed=None if consumer is None else consumer.next_snapshot,
+    )
+
+
+def in_range(
+    table: FileStoreTable, references: Sequence[Reference], chosen: ExpiryRange
+) -> list[Reference]:
+    """Return the snapshots of the table's branch in this range."""
+    return [
+        r
+        for r in references
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch and r.snapshot.id in chosen
+    ]
+
+
+def _newest(
+    references: Sequence[Reference], table: FileStoreTable, going: Sequence[Reference]
+) -> Snapshot | None:
+    """Return the newest snapshot; StalePlan if another job removed snapshots during the read."""
+    mine = [
+        r.snapshot
+        for r in references
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch
+    ]
+    newest = max(mine, key=lambda s: s.id, default=None)
+    if newest is not None and going and going[-1].snapshot.id >= newest.id:
+        raise StalePlan(
+            f"another job removed snapshots of table {table.name} while this job read them: the "
+            f"newest is now {newest.id}",
+            table=table.name,
+            snapshot=newest.id,
+        )
+    return newest
+
+
+def garbage_of(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    references: Sequence[Reference],
+    metadata: Metadata,
+    *,
+    keep_changelogs: bool,
+) -> Garbage:
+    """Return the files that only these snapshots need."""
+    staying = without(references, going)
+    if keep_changelogs:
+        staying += [changelog_reference(r.table, r.snapshot) for r in going]
+    return find_garbage(table, going, staying, metadata)
+
+
+# --- removing -----------------------------------------------------------------------------------
+
+
+def recheck_expiry(table: FileStoreTable, work: Expiry) -> Expiry:
+    """Return the work without snapshots that a consumer needs now or that were replaced."""
+    consumer = table.consumers.furthest_behind() if work.consumers_hold else None
+    going: list[Reference] = []
+    for reference in work.going:
+        wanted = consumer is not None and consumer.next_snapshot <= reference.snapshot.id
+        if wanted or not _is_same(reference):
+            break
+        going.append(reference)
+    return replace(work, going=tuple(going))
+
+
+def _is_same(reference: Reference) -> bool:
+    """Return whether the snapshot is still the planned one or is gone; False if it was replaced."""
+    now = reference.table.snapshots.get_or_none(reference.snapshot.id)
+    return now is None or now.identity == reference.snapshot.identity
+
+
+def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dict[str, object]:
+    """Delete the snapshots, then the files that only they needed; return the figures for reports.
+
+    Errors as in `release`; StalePlan if another job changed the line meanwhile: then all snapshots
+    are there again.
+    """
+    details: dict[str, object] = {}
+    if work.going and work.newest is not None:
+        removed = release(
+            table,
+            work.going,
+            partial(_remove, table, work, work.newest, deleting),
+            new_uuid=deleting.env.new_uuid,
+            metadata=work.metadata,
+            planned=work.files,
+            clean_folders=work.clean_folders,
+            delete=deleting.delete,
+        )
+        details.update(removed.to_json())
+        if work.keep_changelogs:
+            lost = drop_lost_changelogs(table, [r.snapshot for r in work.going])
+            if lost:
+                details["lost_changelogs"] = lost
+    details["expired_snapshots"] = [r.snapshot.id for r in work.going]
+    return details
+
+
+def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Deleting) -> None:
+    """Delete the oldest first, so that an interruption leaves no gap."""
+    watch = NewestWatch(table.snapshots, newest)
+    if work.keep_changelogs:
+        watch.check()
+        deleting.fence()
+        for reference in work.going:
+            table.changelogs.put(reference.snapshot)
+        table.changelogs.write_latest_hint(work.going[-1].snapshot.id)
+    removal = Removal(table.snapshots, Side.BEGINNING, fence=deleting.fence)
+    try:
+        remove_oldest(removal, [r.snapshot for r in work.going], watch)
+    except StalePlan:
+        if work.keep_changelogs:
+            # A changelog replaces a deleted snapshot.
+            for reference in work.going:
+                if reference.is_alive():
+                    table.changelogs.delete(reference.snapshot.id)
+        raise
+    earliest = table.snapshots.earliest_id()
+    if earliest is not None:
+        table.snapshots.write_earliest_hint(earliest)

@@ -1,0 +1,284 @@
+"""Creates and expires tags (Java: `tag/TagAutoCreation`, `tag/TagTimeExpire`, `utils/TagManager`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from paimon_core.environment import Environment, local_clock
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.features import check_taggable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import (
+    SINK_PROCESS_TIME_ZONE,
+    SINK_WATERMARK_TIME_ZONE,
+    SNAPSHOT_CLEAN_EMPTY_DIRECTORIES,
+    TAG_AUTOMATIC_COMPLETION,
+    TAG_CREATE_SUCCESS_FILE,
+    TAG_NUM_RETAINED_MAX,
+    TAG_TO_PARTITION,
+)
+from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.garbage import Garbage, find_garbage
+from paimon_core.reachability.keep import create_kept
+from paimon_core.reachability.references import Reference, all_references, tag_reference, without
+from paimon_core.reachability.release import Removed, release
+from paimon_core.refs.tags import Tag
+from paimon_core.retention.deleting import Deleting
+from paimon_core.retention.tag_schedule import (
+    Moment,
+    TagPeriod,
+    TagSchedule,
+    automatic_tags,
+    schedule_tags,
+)
+from paimon_core.snapshot.snapshot import Snapshot
+
+_NO_WATERMARK: Final = -(2**63)
+_NANOS_OF_MILLI: Final = 1_000_000
+
+
+# --- creating -----------------------------------------------------------------------------------
+
+
+def make_tag(name: str, snapshot: Snapshot, retained: int | None, env: Environment) -> Tag:
+    """Return the tag; with a time to live (milliseconds), it also has a creation time."""
+    if retained is None:
+        return Tag(name, snapshot)
+    made = env.local_millis() * _NANOS_OF_MILLI
+    return Tag(name, snapshot, made, retained * _NANOS_OF_MILLI)
+
+
+def create_automatic(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> list[str]:
+    """Create the tags and announce them; return their names.
+
+    A tag that exists meanwhile, or whose snapshot has expired, is skipped: the next run decides.
+    """
+    created = []
+    for tag in tags:
+        try:
+            create_kept(table, tag)
+        except (AlreadyExists, NotFound):
+            continue
+        announce_tag(table, tag.name, env.now_millis())
+        created.append(tag.name)
+    return created
+
+
+@dataclass(frozen=True, slots=True)
+class DueTags:
+    """The schedule of automatic tags, its period, and the snapshots since the last of them."""
+
+    schedule: TagSchedule
+    period: TagPeriod
+    snapshots: dict[int, Snapshot]
+
+    @property
+    def create(self) -> list[tuple[str, Snapshot]]:
+        return [(t.name, self.snapshots[t.snapshot_id]) for t in self.schedule.create]
+
+
+def periodic_tags(
+    table: FileStoreTable,
+    mode: str,
+    tags: Sequence[Tag],
+    env: Environment,
+    *,
+    newest_stands_for_now: bool = False,
+) -> DueTags:
+    """Return the automatic tags that are due by process time or by watermark (`mode`).
+
+    With `newest_stands_for_now`, the newest snapshot also represents the period that ended since
+    its commit.
+    """
+    period = TagPeriod.of(table.options)
+    clock = tag_clock(table, mode, env)
+    existing = automatic_tags(((t.name, t.snapshot.id) for t in tags), period)
+    last = existing[-1].snapshot_id if existing else 0
+    ids = [i for i in table.snapshots.ids() if i > last]
+    snapshots = {s.id: s for s in table.snapshots.get_many(ids)}
+    moments = [Moment(i, _moment(s, mode, clock)) for i, s in sorted(snapshots.items())]
+
+    def scheduled(moments: list[Moment]) -> TagSchedule:
+        return schedule_tags(
+            existing,
+            moments,
+            period,
+            retained_max=table.options.value(TAG_NUM_RETAINED_MAX),
+            completion=table.options.value(TAG_AUTOMATIC_COMPLETION),
+        )
+
+    schedule = scheduled(moments)
+    if newest_stands_for_now and mode == "process-time" and moments:
+        newest = moments[-1].snapshot_id
+        if all(t.snapshot_id != newest for t in schedule.create):
+            schedule = scheduled([*moments, Moment(newest, clock(env.now_millis()))])
+    return DueTags(schedule, period, snapshots)
+
+
+def tag_clock(table: FileStoreTable, mode: str, env: Environment) -> Callable[[int], int]:
+    """Return a function from milliseconds since the epoch to the wall clock for tag names."""
+    zone = table.options.value(
+        SINK_PROCESS_TIME_ZONE if mode != "watermark" else SINK_WATERMARK_TIME_ZONE
+    )
+    if zone is None:
+        return lambda millis: local_clock(millis, env)
+    try:
+        info = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as e:
+        raise InvalidArgument(f"unknown time zone {zone!r}", table=table.name) from e
+
+    def wall_clock(millis: int) -> int:
+        offset = datetime.fromtimestamp(millis // 1000, UTC).astimezone(info).utcoffset()
+        return millis + (0 if offset is None else int(offset.total_seconds()) * 1000)
+
+    return wall_clock
+
+
+def _moment(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int | None:
+    if mode == "process-time":
+        return clock(snapshot.time_millis)
+    if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
+        return None
+    return clock(snapshot.watermark)
+
+
+# --- deleting -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagDeletion:
+    """The tags to delete, the files that only they need, and journals of interrupted runs."""
+
+    going: tuple[Reference, ...] = ()
+    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    interrupted: tuple[str, ...] = ()
+
+
+def over_time(tags: Sequence[Tag], *, local_millis: int) -> list[Tag]:
+    """Return the tags whose time to live has ended, by the wall clock."""
+    return [
+        t for t in tags if t.expires_at_millis is not None and t.expires_at_millis < local_millis
+    ]
+
+
+def plan_tag_deletion(
+    table: FileStoreTable, tags: Sequence[Tag]
+) -> tuple[TagDeletion, Garbage, list[Reference]]:
+    """Return the deletion of these tags, its garbage, and all references of the table.
+
+    UnsupportedFeature for tables whose tags cannot be deleted, CorruptTable if what stays cannot be
+    read.
+    """
+    if not tags:
+        return TagDeletion(), Garbage(), []
+    check_taggable(table)
+    going = [tag_reference(table, tag) for tag in tags]
+    references = all_references(table)
+    garbage = find_garbage(table, going, without(references, going), Metadata(table))
+    return TagDeletion(going=tuple(going), files=frozenset(garbage.files)), garbage, references
+
+
+def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
+    """Return the work without tags that were replaced or extended since."""
+    going = tuple(
+        r
+        for r in work.going
+        if (tag := table.tags.get_or_none(r.name)) is None
+        or tag.snapshot.identity == r.snapshot.identity
+    )
+    return replace(work, going=going)
+
+
+def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> dict[str, object]:
+    """Delete the tags, then the files that only they needed; return figures for reports.
+
+    Errors as in `release`.
+    """
+
+    def delete() -> None:
+        # What announces the tag goes first.
+        for reference in work.going:
+            deleting.fence()
+            now = table.tags.get_or_none(reference.name)
+            if now is not None and now.snapshot.identity != reference.snapshot.identity:
+                continue  # it was moved to another snapshot since the plan
+            withdraw_tag(table, reference.name)
+            table.tags.delete(reference.name)
+
+    details: dict[str, object] = {}
+    if work.going:
+        removed = free_tags(table, work.going, deleting, delete, planned=work.files)
+        details.update(removed.to_json())
+    details["deleted_tags"] = [r.name for r in work.going]
+    return details
+
+
+def free_tags(
+    table: FileStoreTable,
+    going: Sequence[Reference],
+    deleting: Deleting,
+    change: Callable[[], object],
+    *,
+    planned: Collection[StoredFile] | None = None,
+) -> Removed:
+    """Run the change that removes the tags, then delete the files that only they need."""
+
+    def delete_references() -> None:
+        change()
+
+    return release(
+        table,
+        going,
+        delete_references,
+        new_uuid=deleting.env.new_uuid,
+        planned=planned,
+        clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
+        delete=deleting.delete,
+    )
+
+
+# --- announcing ---------------------------------------------------------------------------------
+#
+# A tag is announced by its success file (Java: `SuccessFileTagCallback`), and by a partition in the
+# catalog (Java: `AddPartitionTagCallback`), each if the table has it enabled.
+
+
+def _success_file(table: FileStoreTable, name: str) -> str:
+    return f"{table.paths.tag_success_dir}/{name}_SUCCESS"
+
+
+def announce_tag(table: FileStoreTable, name: str, now_millis: int) -> None:
+    """Write the success file of the tag, and add its partition."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE):
+        content = {"creationTime": now_millis, "modificationTime": now_millis}
+        table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
+    key = table.options.value(TAG_TO_PARTITION)
+    if key is not None and table.partition_registry is not None:
+        table.partition_registry.add([{key: name}])
+
+
+def is_unannounced(table: FileStoreTable, name: str) -> bool:
+    """Whether the success file or the partition of a tag is missing, as after an interrupted run."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE) and not table.io.exists(
+        _success_file(table, name)
+    ):
+        return True
+    key = table.options.value(TAG_TO_PARTITION)
+    registry = table.partition_registry
+    if key is None or registry is None:
+        return False
+    return all(spec[key] != name for spec in registry.specs())
+
+
+def withdraw_tag(table: FileStoreTable, name: str) -> None:
+    """Delete the success file, and drop the partition; before the tag, which they announce."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE):
+        table.io.delete(_success_file(table, name))
+    key = table.options.value(TAG_TO_PARTITION)
+    if key is not None and table.partition_registry is not None:
+        table.partition_registry.drop([{key: name}])

@@ -1,0 +1,106 @@
+"""Compacts a table in this process (Java: the compaction of `table/sink/TableWriteImpl`).
+
+For the writers of a table and the public API.  The job `compact` of `paimon_maintenance` compacts
+large tables: it plans, guards, packs and spreads the work.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from paimon_core.commit.committer import commit
+from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
+from paimon_core.compaction.record_expiry import record_expiry
+from paimon_core.compaction.unit import CompactResult
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.features import uncompactable_features
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
+
+
+def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tuple[Snapshot, ...]:
+    """Compact all buckets where that is due, in one commit; no snapshot if none is.
+
+    Raises UnsupportedFeature for tables that cannot be compacted, CommitConflict if another commit
+    replaced a file meanwhile: then the new files are deleted.
+    """
+    for feature in uncompactable_features(table):
+        raise UnsupportedFeature(str(feature), table=table.name)
+    if table.bucket_mode is BucketMode.POSTPONE:
+        raise UnsupportedFeature(
+            "compacting a postpone table in one process",
+            table=table.name,
+            next_step="run the job compact",
+        )
+    after = AfterCommit(table, env=env)
+    results = compact_buckets(table, buckets_of(table), full=full, env=env)
+    if not results:
+        return ()
+    messages = [m for result in results for m in result.to_messages()]
+    user = env.new_uuid()
+    try:
+        made = commit(table, messages, user=user, env=env)
+    except CommitConflict:
+        delete_results(table, results)
+        raise
+    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+    return made
+
+
+def buckets_of(table: FileStoreTable) -> list[BucketFiles]:
+    """Return the live files of all buckets of the newest snapshot."""
+    latest = table.snapshots.latest()
+    if latest is None:
+        return []
+    entries: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in scan_files(table, latest):
+        entries[entry.partition, entry.bucket].append(entry)
+    vectors = vector_files(table, latest)
+    return [
+        BucketFiles(
+            partition=key[0],
+            bucket=key[1],
+            total_buckets=found[0].total_buckets,
+            files=tuple(e.file for e in found),
+            vector_files=vectors.get(key, ()),
+        )
+        for key, found in entries.items()
+    ]
+
+
+def compact_buckets(
+    table: FileStoreTable,
+    buckets: Iterable[BucketFiles],
+    *,
+    full: bool,
+    env: Environment,
+    until_done: bool = True,
+) -> list[CompactResult]:
+    """Compact the buckets that are due; on failure, the files of all results are deleted.
+
+    `full` and `until_done` as in `units_due`.
+    """
+    results: list[CompactResult] = []
+    expiry = record_expiry(table, now_millis=env.now_millis()) if table.has_primary_key else None
+    try:
+        for files in buckets:
+            units = units_due(
+                table,
+                files,
+                full=full,
+                local_millis=env.local_millis(),
+                expiry=expiry,
+                until_done=until_done,
+            )
+            if units:
+                results.append(compact_bucket(table, units, files, env=env))
+    except BaseException:
+        delete_results(table, results)
+        raise
+    return results

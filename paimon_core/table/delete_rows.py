@@ -1,0 +1,310 @@
+"""Deletes the rows that match a condition, in one commit.
+
+Java: the row-level commands of its Spark connector (`DeleteFromPaimonTableCommand`).
+
+- Primary-key tables get a delete for each matching key.
+- Append tables with deletion vectors get vectors; the files stay.
+- In other append tables the files with matching rows are rewritten without them.
+
+Append tables are committed against the files that were read: CommitConflict if another commit
+replaced one of them meanwhile.  Memory is bounded by one batch and the positions of deleted rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.commit.committer import commit
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.features import check_writable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.deletion_vectors import (
+    DELETION_VECTORS_INDEX,
+    Positions,
+    read_deletion_vectors,
+    union,
+    write_deletion_vectors,
+)
+from paimon_core.io.file_io import delete_abandoned
+from paimon_core.lsm.merge_engine import DELETE
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.options import (
+    DELETION_VECTOR_BITMAP64,
+    DELETION_VECTORS_ENABLED,
+    IGNORE_DELETE,
+)
+from paimon_core.predicate import Predicate, evaluate, fields_of
+from paimon_core.read.data_file import read_data_file
+from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, by_file_indexes, read_table
+from paimon_core.scan.scan import in_plan_order, scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.write_session import commit_write, delete_messages, new_writer
+from paimon_core.write.row_writer import RowWriter
+
+_REMOVING_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "partial-update": (
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+    ),
+    "aggregation": ("aggregation.remove-record-on-delete",),
+}
+"""The options under which a merge engine removes the row of a deleted key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The number of deleted rows, and the snapshots of the commit; none if no row matched."""
+
+    rows: int
+    snapshots: tuple[Snapshot, ...] = ()
+
+
+def delete_rows(table: FileStoreTable, predicate: Predicate, *, env: Environment) -> Deleted:
+    """Delete the rows of the newest snapshot that match.
+
+    Raises UnsupportedFeature for tables that do not allow it: row tracking, merge engines that keep
+    the row of a deleted key, `ignore-delete`.
+    """
+    check_deletable(table)
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        return Deleted(0)
+    if table.has_primary_key:
+        return _delete_keys(table, snapshot, predicate, env)
+    return _AppendDelete(table, snapshot, predicate, env).run()
+
+
+def count_rows(table: FileStoreTable, predicate: Predicate) -> int:
+    """Return how many rows of the newest snapshot `delete_rows` deletes; errors as there."""
+    check_deletable(table)
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        return 0
+    columns = [next(iter(sorted(fields_of(predicate))), table.schema.names[0])]
+    rows = read_table(table, snapshot, columns=columns, predicate=predicate)
+    return sum(batch.num_rows for batch in rows)
+
+
+def check_deletable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature for tables whose rows cannot be deleted one by one."""
+    check_writable(table)
+    for option in ("row-tracking.enabled", "data-evolution.enabled"):
+        if table.options.flag(option):
+            raise UnsupportedFeature(f"deleting rows of tables with {option}", table=table.name)
+    if not table.has_primary_key:
+        return
+    if table.options.value(IGNORE_DELETE):
+        raise UnsupportedFeature(
+            "deleting rows of a table with ignore-delete",
+            f"table {table.name} ignores deletes (option ignore-delete)",
+            table=table.name,
+        )
+    engine = table.options.get("merge-engine", "deduplicate")
+    removing = _REMOVING_OPTIONS.get(engine, ())
+    if engine != "deduplicate" and not any(
+        table.options.get(o, "false") not in ("false", "") for o in removing
+    ):
+        raise UnsupportedFeature(
+            f"deleting rows with merge-engine {engine}",
+            f"merge engine {engine} of table {table.name} keeps the row of a deleted key",
+            table=table.name,
+            next_step=f"set {' or '.join(removing)}" if removing else "overwrite the partition",
+        )
+
+
+def _delete_keys(
+    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate, env: Environment
+) -> Deleted:
+    user = env.new_uuid()
+    writer = new_writer(table, env=env, user=user)
+    count = 0
+    try:
+        for batch in read_table(table, snapshot, predicate=predicate):
+            count += batch.num_rows
+            rows = batch.drop_columns([VALUE_KIND])
+            writer.write(rows, np.full(batch.num_rows, DELETE, np.int8))
+        messages = writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+    if not count:
+        return Deleted(0)
+    try:
+        return Deleted(count, commit_write(table, messages, env=env, user=user))
+    except CommitConflict:
+        delete_messages(table, messages)
+        raise
+
+
+class _AppendDelete:
+    """One delete from an append table."""
+
+    def __init__(
+        self, table: FileStoreTable, snapshot: Snapshot, predicate: Predicate, env: Environment
+    ) -> None:
+        self._table = table
+        self._predicate = predicate
+        self._env = env
+        found = list(scan_files(table, snapshot, predicate=predicate))
+        self._entries = list(in_plan_order(table, by_file_indexes(table, found, predicate)))
+        self._index_files = vector_files(table, snapshot)
+        self._count = 0
+        self._written: list[str] = []
+
+    def run(self) -> Deleted:
+        table = self._table
+        user, after = self._env.new_uuid(), AfterCommit(table, env=self._env)
+        writer = new_writer(table, env=self._env, user=user)
+        try:
+            if table.options.value(DELETION_VECTORS_ENABLED):
+                messages = self._with_vectors()
+            else:
+                messages = self._rewritten(writer)
+            if not messages:
+                writer.abort()
+                return Deleted(0)
+            messages += writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            delete_abandoned(table.io, self._written)
+            raise
+        try:
+            made = commit(table, messages, user=user, env=self._env)
+        except CommitConflict:
+            delete_messages(table, messages)
+            raise
+        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+        return Deleted(self._count, made)
+
+    # --- finding rows ---
+
+    def _files(self) -> Iterator[tuple[ManifestEntry, Positions | None]]:
+        """Yield each file with the positions that are deleted already."""
+        for entry in self._entries:
+            bucket = entry.partition, entry.bucket
+            vectors = bucket_vectors(self._table, bucket, self._index_files.get(bucket, ()))
+            yield entry, vectors.get(entry.file.file_name)
+
+    def _matching(self, entry: ManifestEntry, deleted: Positions | None) -> Positions:
+        """Return the positions of live rows that match."""
+        table = self._table
+        fields = fields_of(self._predicate)
+        names = [n for n in table.schema.names if n in fields] or [table.schema.names[0]]
+        found: list[Positions] = []
+        for first, batch in self._rows(entry, names):
+            places = np.flatnonzero(np.asarray(evaluate(self._predicate, batch))) + first
+            if deleted is not None:
+                places = places[np.isin(places, deleted, invert=True)]
+            found.append(places.astype(np.int64))
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _rows(self, entry: ManifestEntry, names: list[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the file's batches with the position of their first row."""
+        table = self._table
+        first = 0
+        for batch in read_data_file(
+            table.io,
+            table.paths.data_file(entry.partition, entry.bucket, entry.file),
+            entry.file,
+            file_schema=table.schema_of(entry.file.schema_id),
+            read_type=table.schema.row_type.project(names),
+            key_value=False,
+            batch_rows=BATCH_ROWS,
+            partition=entry.partition,
+        ):
+            yield first, batch
+            first += batch.num_rows
+
+    # --- copy on write ---
+
+    def _rewritten(self, writer: RowWriter) -> list[CommitMessage]:
+        """Write what is left of the files concerned; return messages that delete the old ones."""
+        messages = []
+        for entry, deleted in self._files():
+            gone = self._matching(entry, deleted)
+            if not len(gone):
+                continue
+            if deleted is not None:
+                raise UnsupportedFeature(
+                    "deletion vectors of a table whose deletion-vectors.enabled is false",
+                    table=self._table.name,
+                    next_step="compact the table fully, then delete again",
+                )
+            self._count += len(gone)
+            for first, batch in self._rows(entry, list(self._table.schema.names)):
+                places = np.arange(first, first + batch.num_rows)
+                rest = batch.filter(pa.array(np.isin(places, gone, invert=True)))
+                if rest.num_rows:
+                    writer.write(rest)
+            messages.append(
+                CommitMessage(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    total_buckets=entry.total_buckets,
+                    deleted_files=(entry.file,),
+                )
+            )
+        return messages
+
+    # --- deletion vectors ---
+
+    def _with_vectors(self) -> list[CommitMessage]:
+        """Write vectors in place of the index files that hold those of the same files."""
+        touched: dict[tuple[bytes, int], dict[str, Positions]] = defaultdict(dict)
+        totals: dict[tuple[bytes, int], int] = {}
+        for entry, deleted in self._files():
+            gone = self._matching(entry, deleted)
+            if len(gone):
+                self._count += len(gone)
+                bucket = entry.partition, entry.bucket
+                touched[bucket][entry.file.file_name] = gone
+                totals[bucket] = entry.total_buckets
+        return [self._of_bucket(b, files, totals[b]) for b, files in touched.items()]
+
+    def _of_bucket(
+        self, bucket: tuple[bytes, int], touched: Mapping[str, Positions], total: int
+    ) -> CommitMessage:
+        table = self._table
+        # A bucket of a bucketed table has one index file; bucket -1 has one for some of its files.
+        old = [
+            index
+            for index in self._index_files.get(bucket, ())
+            if table.bucket_mode is not BucketMode.UNAWARE
+            or any(r.data_file in touched for r in index.dv_ranges or ())
+        ]
+        vectors: dict[str, Positions] = {}
+        for index in old:
+            path = table.paths.index_file(*bucket, index)
+            vectors.update(read_deletion_vectors(table.io, path, index))
+        for name, positions in touched.items():
+            before = vectors.get(name)
+            vectors[name] = positions if before is None else union(before, positions)
+        blank = IndexFileMeta(
+            index_type=DELETION_VECTORS_INDEX,
+            file_name=f"index-{self._env.new_uuid()}-0",
+            file_size=0,
+            row_count=0,
+        )
+        path = table.paths.index_file(*bucket, blank)
+        self._written.append(path)
+        new = write_deletion_vectors(
+            table.io, path, vectors, bitmap64=table.options.value(DELETION_VECTOR_BITMAP64)
+        )
+        return CommitMessage(
+            partition=bucket[0],
+            bucket=bucket[1],
+            total_buckets=total,
+            new_index_files=(new,),
+            deleted_index_files=tuple(old),
+        )

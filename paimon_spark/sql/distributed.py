@@ -1,0 +1,149 @@
+"""Large reads and writes, which the executors do through the DataFrame source.
+
+The driver reads small tables itself: it needs no Python worker for that, and is done in
+milliseconds.  Both ways give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.predicate import Predicate
+from paimon_core.scan.scan import scan_files
+from paimon_core.table.batch_scan import BatchScan
+from paimon_core.types.data_types import MAX_LENGTH, DataField, TypeRoot
+from paimon_spark.sql.characters import characters_metadata, pads
+from paimon_spark.sql.names import quoted
+from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
+from paimon_spark.sql.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LARGE_READ: Final = 32 * 1024**2
+"""Bytes of data files, compressed."""
+LARGE_WRITE: Final = 64 * 1024**2
+"""Bytes of rows, as Spark estimates them."""
+_CHARACTERS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_STORE: Final = ("s3.", "s3a.", "fs.", "fsspec.")
+_QUOTES: Final = "'\""
+
+
+def reads_distributed(
+    session: SqlSession, name: TableName, scan: BatchScan, predicate: Predicate | None
+) -> bool:
+    """Whether the executors should read the scan: a whole snapshot with much that may match."""
+    if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
+        return False
+    size = 0
+    for entry in scan_files(scan.table, scan.whole, predicate=predicate):
+        size += entry.file.file_size
+        if size > LARGE_READ:
+            return True
+    return False
+
+
+def source_dataframe(
+    session: SqlSession, name: TableName, table: FileStoreTable, columns: Collection[str]
+) -> DataFrame:
+    """These columns of the table from the DataFrame source, as `arrow_dataframe` gives them."""
+    from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
+
+    dynamic = {k: v for k, v in table.dynamic_options.items() if v is not None}
+    options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
+    _register(session)
+    frame = session.spark.read.format("paimon").options(**options).load()
+    shown = []
+    for field in table.schema.row_type.project(columns):
+        text, metadata = quoted(field.name), characters_metadata(field.type)
+        if field.type.root is TypeRoot.CHAR and pads(session):
+            text = f"rpad({text}, {getattr(field.type, 'length', 1)})"
+        shown.append(expr(text).alias(field.name, metadata=metadata))
+    return frame.select(*shown)
+
+
+def _register(session: SqlSession) -> None:
+    """Make the source known to Spark, once."""
+    if not session.has_source:
+        from paimon_spark import register  # noqa: PLC0415 - imports PySpark
+
+        register(session.spark)
+        session.has_source = True
+
+
+def _options(session: SqlSession, name: TableName) -> dict[str, str]:
+    """The options that name a table of a filesystem catalog to the source."""
+    catalog = session.catalog_for(name)
+    assert isinstance(catalog, FileSystemCatalog)
+    store = {k: v for k, v in catalog.options.items() if k.startswith(_STORE)}
+    options = {**store, "warehouse": catalog.warehouse, "table": name.identifier}
+    if name.branch is not None:
+        options["branch"] = name.branch
+    zone = session.conf.get(ZONE_KEY) or session.spark.conf.get(ZONE_KEY)
+    return options if zone is None else {**options, "timezone": zone}
+
+
+# --- writes -------------------------------------------------------------------------------------
+
+
+def writes_distributed(
+    session: SqlSession, name: TableName, frame: DataFrame, fields: Sequence[DataField]
+) -> bool:
+    """Whether the executors should write the rows of a query.
+
+    The length of CHAR and VARCHAR is checked on the driver, so tables with such columns are not
+    written by executors.
+    """
+    limited = any(
+        f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
+    )
+    if limited or not isinstance(session.catalog_for(name), FileSystemCatalog):
+        return False
+    if not hasattr(frame, "_jdf"):
+        return False  # Spark Connect tells no size
+    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+    return int(str(plan.stats().sizeInBytes())) > LARGE_WRITE
+
+
+def write_distributed(
+    session: SqlSession,
+    name: TableName,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    static: Mapping[str, str],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the query's columns, by position, to the fields; one commit.
+
+    `static` holds the SQL of the values of partition columns that the statement gives.
+    """
+    from paimon_spark.source.distribution import write  # noqa: PLC0415 - imports PySpark
+
+    _register(session)
+    plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    columns = [
+        f"CAST(c{i} AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
+        for i, f in enumerate(fields)
+    ]
+    table = session.open(name, to_write=True)
+    types = {f.name.lower(): f for f in table.schema.partition_type.fields}
+    given = []
+    for column, text in static.items():
+        field = types[column.lower()]
+        columns.append(f"CAST({text} AS {read_schema_text(field.type)}) AS {quoted(field.name)}")
+        given.append(f"{field.name}={text.strip().strip(_QUOTES)}")
+    options = {
+        **_options(session, name),
+        **{k: v for k, v in table.dynamic_options.items() if v is not None},
+    }
+    if overwrite:
+        dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+        options["partitionOverwriteMode"] = "dynamic" if dynamic else "static"
+        if given and not dynamic:
+            options["overwrite-partition"] = ",".join(given)
+    mode = "overwrite" if overwrite else "append"
+    write(plain.selectExpr(*columns), mode=mode, **options)

@@ -1,0 +1,67 @@
+"""caretaker_compact on small tables: the worker does the work, Spark none of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+TABLES = [f"db.t{number}" for number in range(12)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path / "lake")
+    for name in TABLES:
+        made.primary_key(name)
+        made.fill(3, rows=5, name=name)
+    return made
+
+
+def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
+    broken = Path(lake.table("db.t3").root) / "snapshot" / "snapshot-3"
+    broken.write_text("{")
+    ran = run_dag({"warehouse": str(lake.warehouse), "strategy": "full"})
+    assert ran.tasks == {
+        "plan": "success",
+        "in_process": "success",
+        "on_spark": "skipped",
+        "report": "failed",
+    }
+    assert ran.report["counts"] == {"failed": 1, "done": 11}
+    assert ran.report["totals"]["files"] == [33, 11]
+    done = [t for t in ran.report["tables"] if t["outcome"] == "done"]
+    assert all(t["engine"].startswith("local: ") for t in done)
+    assert all(t["engine"].endswith("to rewrite, below spark_threshold 256 MB") for t in done)
+    assert "local" in ran.shown
+    lines = ran.rendered("in_process")["engine"]
+    assert "spark_threshold 256 MB" in lines
+    assert {name: lake.table(name).snapshots.latest_id() for name in TABLES if name != "db.t3"} == {
+        name: 4 for name in TABLES if name != "db.t3"
+    }
+
+
+def test_a_typed_threshold_of_0_means_spark(lake):
+    from paimon_airflow import jobs
+    from paimon_airflow.job_request import request_from
+
+    def planned(**typed: object) -> jobs.Planned:
+        params = {
+            "warehouse": str(lake.warehouse),
+            "tables": ["db.t0"],
+            "strategy": "full",
+            **typed,
+        }
+        request = request_from("compact", params, storage={}, timezone=None)
+        (plan,) = jobs.plan_tables(request, ["db.t0"])
+        return plan
+
+    plan = planned(spark_threshold="0")
+    assert (plan.where, plan.rule) == ("spark", "spark_threshold 0 B")
+    assert plan.engine.endswith("to rewrite, not below spark_threshold 0 B")
+    assert planned().where == "in_process"
+    assert planned(engine="spark").where == "spark"
+    assert planned(engine="local", spark_threshold="0").where == "in_process"

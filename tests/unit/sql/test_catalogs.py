@@ -1,0 +1,167 @@
+"""SQL on catalogs by name, and what catalogs refuse; no statement here starts Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.catalog.open import open_catalog
+from paimon_core.errors import PaimonError
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.global_tables import read_global_table
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Sql:
+    return Sql(tmp_path / "lake")
+
+
+def refused(sql: Sql, statement: str) -> tuple[str, str]:
+    with pytest.raises(PaimonError) as caught:
+        sql(statement)
+    return error_type(caught.value), str(caught.value)
+
+
+def values(sql: Sql, name: list[str]) -> list[list[object]]:
+    table = sql.session.open(sql.session.table_name(name))
+    return [
+        list(row.values())
+        for batch in read_batch(batch_scan_of(table))
+        for row in batch.drop_columns(["_VALUE_KIND"]).to_pylist()
+    ]
+
+
+def test_two_catalogs(sql: Sql, tmp_path: Path) -> None:
+    sql(f"SET spark.sql.catalog.other.warehouse={tmp_path / 'other'}")
+    sql("CREATE DATABASE other.d; CREATE TABLE other.d.t (a INT); INSERT INTO other.d.t VALUES (1)")
+    assert sql("SHOW CATALOGS") == [["other"], ["paimon"]]
+    assert sql("SHOW DATABASES IN other") == [["d"]]
+    assert sql("SHOW DATABASES") == [["default"]]
+    sql("USE other.d")
+    assert sql("SHOW CURRENT NAMESPACE") == [["other", "d"]]
+    sql("INSERT INTO t VALUES (2); CALL sys.create_tag('t', 'mine')")
+    assert values(sql, ["t"]) == [[1], [2]]
+    sql("USE paimon")
+    assert sql("CALL other.sys.delete_tag('d.t', 'mine')") == [[True]]
+    assert sql("SHOW TAGS other.d.t") == []
+    sql("ALTER TABLE other.d.t RENAME TO other.d.u")
+    assert sql("SHOW TABLES IN other.d") == [["d", "u", False]]
+    assert "same catalog" in refused(sql, "ALTER TABLE other.d.u RENAME TO paimon.d.v")[1]
+    assert refused(sql, "SHOW TABLES IN nowhere.d")[0] == "AnalysisException"
+    kind, text = refused(sql, "DROP TABLE nowhere.d.t")
+    assert kind == "IllegalArgumentException"
+    assert "catalog nowhere does not exist" in text
+    assert "single namespace" in refused(sql, "DROP TABLE paimon.x.d.t")[1]
+
+
+def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
+    options = {
+        "metastore": "jdbc",
+        "uri": f"jdbc:sqlite:{tmp_path / 'catalog.db'}",
+        "warehouse": str(tmp_path / "lake"),
+        "jdbc.password": "hidden",
+    }
+    sql = Sql(tmp_path / "unused")
+    sql.session.defined = {"prod": options}
+    sql.session.open_catalog = lambda warehouse, given: open_catalog({**options, **given})
+    sql.session.warehouse = "catalog:prod"
+    sql("CREATE DATABASE d COMMENT 'mine' WITH DBPROPERTIES ('owner' = 'ada')")
+    sql("ALTER DATABASE d SET DBPROPERTIES ('owner' = 'bob')")
+    assert sql("DESCRIBE DATABASE EXTENDED d")[2:] == [
+        ["Comment", "mine"],
+        ["Location", str(tmp_path / "lake" / "d.db")],
+        ["Properties", "((owner,bob))"],
+    ]
+    sql("CREATE TABLE prod.d.t (a INT) TBLPROPERTIES ('k.v' = 'x'); INSERT INTO d.t VALUES (1)")
+    assert values(sql, ["d", "t"]) == [[1]]
+    options_of, _ = read_global_table(
+        sql.session, sql.session.table_name(["sys", "all_table_options"])
+    )
+    assert ["d", "t", "k.v", "x"] in [list(row.values()) for row in options_of.to_pylist()]
+    sql.session.storage = options
+    of_catalog, _ = read_global_table(
+        sql.session, sql.session.table_name(["sys", "catalog_options"])
+    )
+    assert "hidden" not in str(of_catalog.to_pylist())
+    sql("DROP DATABASE d CASCADE")
+    assert sql("SHOW DATABASES") == []
+
+
+def test_the_tables_of_sys(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, d INT) PARTITIONED BY (d); INSERT INTO t VALUES (1, 7), (2, 7)")
+    assert sql("SHOW TABLES IN sys")[0] == ["sys", "tables", False]
+    rows, _ = read_global_table(sql.session, sql.session.table_name(["sys", "partitions"]))
+    assert rows.select(["table_name", "partition_name", "record_count"]).to_pylist() == [
+        {"table_name": "t", "partition_name": "d=7", "record_count": 2}
+    ]
+
+
+def test_replacing_a_table_keeps_its_history(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, b STRING) TBLPROPERTIES ('primary-key' = 'a', 'bucket' = '2')")
+    sql("INSERT INTO t VALUES (1, 'old')")
+    sql("REPLACE TABLE t (x BIGINT, y DATE) TBLPROPERTIES ('bucket' = '-1')")
+    assert [row[:2] for row in sql("DESC t")] == [["x", "bigint"], ["y", "date"]]
+    assert values(sql, ["t"]) == []
+    sql("INSERT INTO t VALUES (5, date '2024-01-31')")
+    old = sql.session.open(sql.session.table_name(["t"]), options={"scan.snapshot-id": "1"})
+    found = [row for batch in read_batch(batch_scan_of(old)) for row in batch.to_pylist()]
+    assert found == [{"_VALUE_KIND": 0, "a": 1, "b": "old"}]
+    assert "NOT_FOUND" in refused(sql, "REPLACE TABLE nothing (a INT)")[1]
+    assert "partition keys" in refused(sql, "REPLACE TABLE t (a INT) PARTITIONED BY (a)")[1]
+    assert len(values(sql, ["t"])) == 1
+
+
+def test_what_is_refused_as_in_java(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, m MAP<INT, INT>, d STRING) PARTITIONED BY (d)")
+    sql("INSERT INTO t VALUES (1, NULL, 'x')")
+    for statement, text in {
+        "ANALYZE TABLE t COMPUTE STATISTICS NOSCAN": "NOSCAN is ineffective with paimon",
+        "ANALYZE TABLE t PARTITION (d = 'x') COMPUTE STATISTICS": "partition is not supported",
+        "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS m": "not supported",
+        "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS none": "not found",
+        "CREATE TABLE u (a INT) USING paimon1": "Provider is not supported: paimon1",
+        "CREATE TABLE u LIKE t STORED AS PARQUET": "STORED AS is not supported",
+        "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
+        "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",
+        "CREATE FUNCTION f AS 'x'": "functions",
+        "CALL sys.compact('t', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
+    }.items():
+        assert text in refused(sql, statement)[1], statement
+    sql("ALTER TABLE t DROP PARTITION (d = 'x'); CALL sys.delete_tag('t', 'nothing')")
+    assert "NOT_FOUND" in refused(sql, "ALTER TABLE t DROP PARTITION (d = 'x')")[1]
+
+
+def test_partitions_are_named_as_in_spark(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, p1 TIMESTAMP_NTZ, p2 STRING) PARTITIONED BY (p1, p2)")
+    sql("INSERT INTO t VALUES (1, timestamp_ntz '2024-06-01 10:30:01', 'x')")
+    assert sql("SHOW PARTITIONS t") == [["p1=2024-06-01 10%3A30%3A01/p2=x"]]
+    sql("CREATE TABLE u (a INT, p1 STRING, p2 STRING) PARTITIONED BY (p1, p2)")
+    sql("INSERT INTO u VALUES (1, 'x', 'y'); ALTER TABLE u DROP PARTITION (p1 = 'none')")
+    assert sql("SHOW PARTITIONS u") == [["p1=x/p2=y"]]
+
+
+def test_assignments_may_name_the_table(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, 'x')")
+    sql("UPDATE t AS s SET s.b = 'y' WHERE a = 1")
+    assert values(sql, ["t"]) == [[1, "y"]]
+    sql("UPDATE t SET default.t.b = 'z'")
+    assert values(sql, ["t"]) == [[1, "z"]]
+    assert refused(sql, "UPDATE t SET s.b = 'y'")[0] == "AnalysisException"
+
+
+def test_deleting_from_a_compacted_table_of_another_engine(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1',
+            'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = 'sum', 'write-only' = 'true');
+        INSERT INTO t VALUES (1, 1), (2, 2);
+        INSERT INTO t VALUES (1, 10)
+    """)
+    assert "please use 'COMPACT' procedure first" in refused(sql, "DELETE FROM t WHERE id = 1")[1]
+    assert sorted(values(sql, ["t"])) == [[1, 11], [2, 2]]
+    sql("CALL sys.compact('t'); DELETE FROM t WHERE id = 1")
+    assert values(sql, ["t"]) == [[2, 2]]
+    sql("INSERT INTO t VALUES (1, 5), (2, 1)")
+    assert sorted(values(sql, ["t"])) == [[1, 5], [2, 3]]

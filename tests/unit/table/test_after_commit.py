@@ -1,0 +1,124 @@
+"""What follows a commit never fails it, never deletes what is needed, and says what it did."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_core import Catalog, Schema, Table, open_catalog
+from paimon_core.errors import CorruptTable, InvalidArgument
+from paimon_core.reachability.files import data_files
+from paimon_core.reachability.garbage import Garbage
+from paimon_core.retention import snapshots
+from paimon_core.scan.scan import scan_files
+from paimon_core.table import after_commit
+
+ONE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    opened = open_catalog(str(tmp_path))
+    opened.create_database("db")
+    return opened
+
+
+def made(catalog: Catalog, **options: str) -> Table:
+    told = ONE | {k.replace("_", "-"): v for k, v in options.items()}
+    return catalog.create_table("db.t", Schema.of({"k": "INT"}, options=told))
+
+
+def ids(table: Table) -> list[int]:
+    return [s.id for s in table.snapshots()]
+
+
+def test_a_commit_says_what_expired(catalog: Catalog) -> None:
+    table = made(catalog)
+    table.append([{"k": 1}])
+    result = table.append([{"k": 2}])
+    assert [s.id for s in result.snapshots] == [2]
+    assert result.maintained is not None
+    assert result.maintained.expired_snapshots == [1]
+    assert ids(table) == [2]
+    assert table.delete("k = 1").rows == 1
+    assert ids(table) == [3]
+    table.overwrite([{"k": 5}])
+    assert ids(table) == [4]
+
+
+def test_maintain_on_demand(catalog: Catalog) -> None:
+    table = made(catalog, write_only="true")
+    for k in range(3):
+        assert table.append([{"k": k}]).maintained is None
+    assert table.maintain().expired_snapshots == [1, 2]
+    assert ids(table) == [3]
+
+
+def test_a_failure_is_said_and_the_commit_stays(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(catalog)
+    table.append([{"k": 1}])
+    tag = Path(table.location) / "tag" / "tag-broken"
+    tag.parent.mkdir()
+    tag.write_text("{")
+    with caplog.at_level(logging.WARNING):
+        result = table.append([{"k": 2}])
+    assert result.maintained is not None
+    assert isinstance(result.maintained.failure, CorruptTable)
+    assert "the commit succeeded, the maintenance after it failed" in caplog.text
+    assert ids(table) == [1, 2]
+    assert table.to_arrow().num_rows == 2
+    tag.unlink()
+    assert table.append([{"k": 3}]).maintained.expired_snapshots == [1, 2]  # type: ignore[union-attr]
+
+
+def test_what_the_newest_snapshot_needs_is_never_deleted(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the search for garbage were wrong."""
+    table = made(catalog)
+    table.append([{"k": 1}])
+    entry = scan_files(table.core, table.core.latest_or_not_found())[0]
+    wrong = Garbage(tuple(data_files(table.core, entry)))
+    monkeypatch.setattr(snapshots, "find_garbage", lambda *_: wrong)
+    result = table.append([{"k": 2}])
+    assert result.maintained is not None
+    assert isinstance(result.maintained.failure, CorruptTable)
+    assert ids(table) == [1, 2]
+    assert table.to_arrow().num_rows == 2
+
+
+def test_streams_may_expire_in_the_background(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.create_table(
+        "db.t",
+        Schema.of({"k": "INT"}, options=ONE | {"snapshot.expire.execution-mode": "async"}),
+    )
+    gate, plan_expiry = threading.Event(), after_commit.plan_expiry
+
+    def slowly(*args: Any, **kw: Any) -> Any:
+        assert gate.wait(30)
+        return plan_expiry(*args, **kw)
+
+    monkeypatch.setattr(after_commit, "plan_expiry", slowly)
+    builder = table.new_stream_write_builder()
+    with builder.new_write() as write, builder.new_commit() as commit:
+        for number in range(1, 4):
+            write.write_dicts([{"k": number}])
+            assert commit.commit(write.prepare_commit(), number).maintained is None
+        assert ids(table) == [1, 2, 3]
+        gate.set()
+    assert ids(table) == [3]
+
+
+def test_an_unknown_execution_mode_is_refused_before_the_commit(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", Schema.of({"k": "INT"}))
+    wrong = table.copy({"snapshot.expire.execution-mode": "sometimes"})
+    with pytest.raises(InvalidArgument):
+        wrong.append([{"k": 1}])
