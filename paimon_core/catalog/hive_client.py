@@ -49,6 +49,8 @@ _JAVA_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _PORT: Final = 9083
 _ADDRESS: Final = re.compile(r"thrift://(?P<host>\[[^\]]+\]|[^:/@\s]+)(:(?P<port>\d{1,5}))?/?")
 _ATTEMPTS: Final = 3
+_CONNECT_MILLIS: Final = 30_000
+"""A server that is down must not take the time of an answer: the next one is tried."""
 _MAX_STRING: Final = 64 << 20
 _MAX_ELEMENTS: Final = 1 << 20
 _MESSAGE_CALL: Final = 1
@@ -161,9 +163,10 @@ class HiveClient:
         reasons = []
         for host, port in self.servers():
             socket = TSocket(host, port)
-            socket.setTimeout(self._timeout_millis)
+            socket.setTimeout(min(self._timeout_millis, _CONNECT_MILLIS))
             try:
                 socket.open()
+                socket.setTimeout(self._timeout_millis)
             except TTransportException as e:
                 reasons.append(f"{host}:{port}: {e.inner or e}")
                 continue
