@@ -20,8 +20,8 @@ from paimon_core.errors import AlreadyExists, NotFound
 from paimon_core.paths import spec_path
 
 _DATA_DIRECTORY: Final = "data-file.path-directory"
-_MOST: Final = 2**15 - 1
-"""As many as Java lists, in one call."""
+_ALL: Final = -1
+_BATCH: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,14 @@ class HivePartitions:
         if not specs:
             return
         table: Table = self.client.call("get_table", self.database, self.table)
+        for start in range(0, len(specs), _BATCH):
+            self._add(tuple(self._partition(table, s) for s in specs[start : start + _BATCH]))
+
+    def _add(self, partitions: tuple[Partition, ...]) -> None:
         request = AddPartitionsRequest(
             db_name=self.database,
             table_name=self.table,
-            partitions=tuple(self._partition(table, spec) for spec in specs),
+            partitions=partitions,
             if_not_exists=True,
             need_result=False,
         )
@@ -84,7 +88,7 @@ class HivePartitions:
         table: Table = self.client.call("get_table", self.database, self.table)
         keys = [column.name or "" for column in table.partition_keys or ()]
         found: Sequence[Partition] = self.client.call(
-            "get_partitions", self.database, self.table, _MOST
+            "get_partitions", self.database, self.table, _ALL
         )
         return [(dict(zip(keys, p.values or (), strict=True)), p) for p in found]
 
