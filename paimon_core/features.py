@@ -23,8 +23,11 @@ from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
+    PARTITIONED_TABLE,
     ROW_TRACKING_ENABLED,
     SEQUENCE_FIELD,
+    TAG_TO_PARTITION,
+    TAG_TO_PARTITION_PREVIEW,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import (
@@ -63,8 +66,6 @@ _MAP_LAYOUT = ".map.storage-layout"
 
 _TABLE_TYPES = frozenset({"table"})
 
-_PARTITIONED_TABLE = "metastore.partitioned-table"
-
 _REFUSED_TO_WRITE = (
     "lookup.remote-file.enabled",
     "index-file-in-data-file-dir",
@@ -77,10 +78,7 @@ _REFUSED_TO_WRITE_IF_SET = (
     "tag.callbacks",
 )
 
-_REFUSED_TO_TAG_IF_SET = (
-    "tag.callbacks",
-    "metastore.tag-to-partition",
-)
+_REFUSED_TO_TAG_IF_SET = ("tag.callbacks",)
 
 
 def _types(data_type: DataType) -> Iterator[TypeRoot]:
@@ -150,6 +148,8 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled with a primary key"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
+    if options.value(TAG_TO_PARTITION) and options.value(TAG_TO_PARTITION_PREVIEW) != "none":
+        yield TAG_TO_PARTITION_PREVIEW.key
     if options.value(CHANGELOG_PRODUCER) not in CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
 
@@ -199,8 +199,9 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
         if options.get(key, "").strip():
             yield key
     # A catalog that makes the commits keeps the partitions up to date by itself.
-    if options.flag(_PARTITIONED_TABLE) and table.snapshots.owner is None:
-        yield _PARTITIONED_TABLE
+    kept = table.snapshots.owner is not None or table.partition_registry is not None
+    if options.value(PARTITIONED_TABLE) and not kept:
+        yield PARTITIONED_TABLE.key
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is not BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
@@ -218,6 +219,8 @@ def _untaggable(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_TAG_IF_SET:
         if options.get(key, "").strip():
             yield key
+    if options.value(TAG_TO_PARTITION) is not None and table.partition_registry is None:
+        yield TAG_TO_PARTITION.key
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
         yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
     if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":

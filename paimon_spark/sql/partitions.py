@@ -12,6 +12,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.paths import escape_path_name
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast_text import java_to_string, parse_text
@@ -215,9 +216,17 @@ def remove_partitions(
 ) -> None:
     """Commit that nothing is left in these partitions."""
     tests = [t for t in (static_partition_test(table, dict(values)) for values in chosen) if t]
+
+    def is_going(partition: bytes) -> bool:
+        return any(test(partition) for test in tests)
+
+    latest = table.snapshots.latest()
+    if latest is not None and table.partition_registry is not None:
+        found = scan_files(table, latest, keep_partition=is_going)
+        unregister_partitions(table, {entry.partition for entry in found})
     replace_partitions(
         table,
-        lambda partition: any(test(partition) for test in tests),
+        is_going,
         user=session.env.new_uuid(),
         env=session.env,
     )
