@@ -5,7 +5,8 @@
 Java 2.0.0 makes the tables in FOLDER (kept for the next call), through the oracle or its Flink.
 Each job runs on a copy.  A cell is
 
-- `yes`: the job did its work, and Java reads the same rows afterwards (of a rollback: the old ones);
+- `yes`: the job did its work, and Java reads the same rows afterwards (of a rollback: the rows that
+  Java's own leaves);
 - `idle`: there was nothing to do;
 - `no`: refused by name, and nothing changed;
 - `WRONG` or `ERROR`: what must not be.
@@ -31,7 +32,7 @@ from command_line import Ran, caretaker  # noqa: E402
 from oracle import FlinkSql, Oracle, OracleProcess  # noqa: E402
 
 K_V = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
-TRACKED = {"bucket": "-1", "row-tracking.enabled": "true"}
+TRACKED = {"bucket": "-1", "row-tracking.enabled": "true", "compaction.min.file-num": "2"}
 EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
 KEYED = {"bucket": "1", "write-only": "true"}
 _ROWS = [[[i, f"v{i}"], [i + 10, f"w{i}"]] for i in range(3)]
@@ -46,6 +47,7 @@ class Kind:
     keys: list[str] = field(default_factory=list)
     options: dict[str, str] = field(default_factory=dict)
     commits: list[list[Any]] = field(default_factory=lambda: _ROWS)
+    steps: list[dict[str, Any]] = field(default_factory=list)
     sql: str = ""
     projection: list[str] | None = None
 
@@ -78,10 +80,22 @@ def _flink(columns: str, options: dict[str, str], values: str) -> Kind:
     return Kind(sql=sql, projection=["k"])
 
 
+_CHAIN = [
+    {"change": "set_option", "key": f"scan.fallback-{name}-branch", "value": name}
+    for name in ("snapshot", "delta")
+]
 KINDS: dict[str, Kind] = {
     "row tracking": Kind(options=TRACKED),
-    "row tracking, bucketed": Kind(options={**TRACKED, "bucket": "1", "bucket-key": "k"}),
     "data evolution": Kind(options=EVOLVING),
+    "MAP, shared shredding": Kind(
+        columns=[{"name": "k", "type": "INT"}, {"name": "m", "type": "MAP<STRING NOT NULL, INT>"}],
+        options={
+            "bucket": "-1",
+            "fields.m.map.storage-layout": "shared-shredding",
+            "fields.m.map.shared-shredding.max-columns": "4",
+        },
+        commits=[[[i, {"a": i, "b": 2}], [i + 10, {"c": None}], [i + 20, None]] for i in range(3)],
+    ),
     "VARIANT": _documents(),
     "VARIANT, shredded": _documents(**{"parquet.variant.shreddingSchema": _SHREDDING}),
     "VARIANT, shredded by inference": _documents(**{"variant.inferShreddingSchema": "true"}),
@@ -93,7 +107,7 @@ KINDS: dict[str, Kind] = {
     ),
     "VECTOR": _flink(
         "k INT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2'",
-        {"bucket": "-1"},
+        {"bucket": "-1", "field.e.vector-dim": "2"},
         "(#, ARRAY[CAST(1.5 AS FLOAT), CAST(# AS FLOAT)])",
     ),
     "BLOB": _flink(
@@ -113,6 +127,15 @@ KINDS: dict[str, Kind] = {
             "pk-btree.index.columns": "v",
         },
     ),
+    "global index": Kind(
+        sql=(
+            "CREATE TABLE t (k INT, v STRING) WITH ('bucket' = '-1', "
+            "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');\n"
+            "INSERT INTO t VALUES (1, 'a');\nINSERT INTO t VALUES (2, 'b');\n"
+            "CALL sys.create_global_index(`table` => 'db.t', index_column => 'k', "
+            "index_type => 'btree');\n"
+        ),
+    ),
     "chain table": Kind(
         columns=[
             {"name": "k", "type": "INT NOT NULL"},
@@ -122,18 +145,23 @@ KINDS: dict[str, Kind] = {
         keys=["dt", "k"],
         options={
             "bucket": "1",
+            "bucket-key": "k",
             "chain-table.enabled": "true",
             "sequence.field": "v",
-            "merge-engine": "deduplicate",
             "partition.timestamp-pattern": "$dt",
             "partition.timestamp-formatter": "yyyyMMdd",
-            "scan.fallback-snapshot-branch": "snapshot",
-            "scan.fallback-delta-branch": "delta",
         },
         commits=[[[i, "v", "20240101"]] for i in range(3)],
+        steps=[
+            {"op": "create_branch", "name": "snapshot"},
+            {"op": "create_branch", "name": "delta"},
+            *(
+                {"op": "alter_table", "changes": _CHAIN, **({"branch": b} if b else {})}
+                for b in ("", "snapshot", "delta")
+            ),
+            {"op": "write", "rows": [[5, "w", "20240102"]], "branch": "delta"},
+        ],
     ),
-    "Parquet by BROTLI": Kind(options={"bucket": "-1", "file.compression": "brotli"}),
-    "Parquet by LZO": Kind(options={"bucket": "-1", "file.compression": "lzo"}),
     "snapshot ordering": Kind(
         columns=[{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}],
         keys=["k"],
@@ -197,6 +225,7 @@ def make(folder: Path, name: str, java: Oracle, flink: FlinkSql) -> Path:
             "create_table", columns=kind.columns, primary_keys=kind.keys, options=kind.options,
             **({"partition_keys": ["dt"]} if "dt" in kind.keys else {}),
         )  # fmt: skip
+        java(kind.steps)
         for rows in kind.commits:
             java.one("write", rows=rows)
     snapshots = [s["id"] for s in java.one("snapshots")["snapshots"]]
@@ -212,7 +241,12 @@ def cell(name: str, job: str, made: Path, copy: Path, java: Oracle) -> str:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(made, copy)
     java.defaults(warehouse=copy)
-    wanted = java.rows(**read, **({"tag": "old"} if job == "rollback" else {}))
+    if job == "rollback":
+        java.one("rollback_to", tag="old")
+    wanted = java.rows(**read)
+    if job == "rollback":
+        shutil.rmtree(copy)
+        shutil.copytree(made, copy)
     if job == "orphans":
         _age(copy)
     before = _files(copy)

@@ -23,8 +23,11 @@ from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
+    PARTITIONED_TABLE,
     ROW_TRACKING_ENABLED,
     SEQUENCE_FIELD,
+    TAG_TO_PARTITION,
+    TAG_TO_PARTITION_PREVIEW,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import (
@@ -59,9 +62,9 @@ _REFUSED_TO_QUERY = ("query-auth.enabled",)
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
 
-_TABLE_TYPES = frozenset({"table"})
+_MAP_LAYOUT = ".map.storage-layout"
 
-_PARTITIONED_TABLE = "metastore.partitioned-table"
+_TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
     "lookup.remote-file.enabled",
@@ -75,10 +78,7 @@ _REFUSED_TO_WRITE_IF_SET = (
     "tag.callbacks",
 )
 
-_REFUSED_TO_TAG_IF_SET = (
-    "tag.callbacks",
-    "metastore.tag-to-partition",
-)
+_REFUSED_TO_TAG_IF_SET = ("tag.callbacks",)
 
 
 def _types(data_type: DataType) -> Iterator[TypeRoot]:
@@ -108,6 +108,7 @@ def unreadable_features(
         yield "data-file.external-paths (on another store than the table)"
     if options.get("type", "table").lower() not in _TABLE_TYPES:
         yield f"type={options['type']}"
+    yield from _map_layouts(table, columns)
     fields = table.schema.fields
     read = RowType(fields=tuple(f for f in fields if columns is None or f.name in columns))
     for root in sorted(set(_types(read)) & _UNKNOWN_TYPES):
@@ -117,6 +118,16 @@ def unreadable_features(
     for name in options.value(SEQUENCE_FIELD):
         if name not in table.schema.names:
             yield f"sequence.field={name} (no such column)"
+
+
+def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
+    """Yield the columns of maps that are stored as rows (`fields.COLUMN.map.storage-layout`)."""
+    for key, value in table.options.items():
+        name = key.removeprefix("fields.").removesuffix(_MAP_LAYOUT)
+        if key != f"fields.{name}{_MAP_LAYOUT}" or value.strip().lower() == "default":
+            continue
+        if columns is None or name in columns:
+            yield f"{key}={value}"
 
 
 def _unqueryable_features(
@@ -137,6 +148,8 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
         yield "row-tracking.enabled with a primary key"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
+    if options.value(TAG_TO_PARTITION) and options.value(TAG_TO_PARTITION_PREVIEW) != "none":
+        yield TAG_TO_PARTITION_PREVIEW.key
     if options.value(CHANGELOG_PRODUCER) not in CHANGELOG_PRODUCERS:
         yield f"changelog-producer={options.value(CHANGELOG_PRODUCER)}"
 
@@ -186,8 +199,9 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
         if options.get(key, "").strip():
             yield key
     # A catalog that makes the commits keeps the partitions up to date by itself.
-    if options.flag(_PARTITIONED_TABLE) and table.snapshots.owner is None:
-        yield _PARTITIONED_TABLE
+    kept = table.snapshots.owner is not None or table.partition_registry is not None
+    if options.value(PARTITIONED_TABLE) and not kept:
+        yield PARTITIONED_TABLE.key
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is not BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
@@ -205,6 +219,8 @@ def _untaggable(table: FileStoreTable) -> Iterator[str]:
     for key in _REFUSED_TO_TAG_IF_SET:
         if options.get(key, "").strip():
             yield key
+    if options.value(TAG_TO_PARTITION) is not None and table.partition_registry is None:
+        yield TAG_TO_PARTITION.key
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
         yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
     if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":

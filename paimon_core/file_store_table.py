@@ -23,8 +23,10 @@ from paimon_core.refs.tags import TagStore
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.snapshot.version_management import VersionManagement
 
 
 class BucketMode(Enum):
@@ -42,7 +44,8 @@ class FileStoreTable:
     """One branch of one table.
 
     `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
-    merged in.
+    merged in, `partition_registry` the catalog's partitions for other engines if it keeps them,
+    `versions` how the catalog changes the history if it does that itself.
     """
 
     io: FileIO
@@ -57,6 +60,8 @@ class FileStoreTable:
     tags: TagStore
     branches: BranchStore
     consumers: ConsumerStore
+    partition_registry: PartitionRegistry | None = field(default=None, compare=False, repr=False)
+    versions: VersionManagement | None = field(default=None, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 

@@ -484,6 +484,9 @@ PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(
 )
 PARTITION_TIMESTAMP_FORMATTER: Final = Option("partition.timestamp-formatter", _optional_text, None)
 PARTITION_TIMESTAMP_PATTERN: Final = Option("partition.timestamp-pattern", _optional_text, None)
+PARTITIONED_TABLE: Final = Option("metastore.partitioned-table", parse_bool, False)
+TAG_TO_PARTITION: Final = Option("metastore.tag-to-partition", _optional_text, None)
+TAG_TO_PARTITION_PREVIEW: Final = Option("metastore.tag-to-partition.preview", _lower, "none")
 PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option(
     "partition.mark-done-action", _names, ("success-file",)
 )

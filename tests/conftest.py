@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hive_metastore import HiveMetastore
 from hypothesis import HealthCheck, settings
 from lakes import Lake
 from postgres import postgres_server
@@ -46,6 +47,7 @@ MARKED_FIXTURES = {
     "flink_sql": "flink",
     "rest_server": "oracle",
     "start_rest_server": "oracle",
+    "hive_metastore": "oracle",
 }
 _airflow_home = pytest.StashKey[str]()
 
@@ -184,8 +186,9 @@ def golden(tmp_path: Path) -> Callable[..., GoldenCopy]:
 class _Oracles:
     """The open processes of this session, started at first use; a dead one is replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hive: bool = False) -> None:
         self._open: dict[str, OracleProcess] = {}
+        self._hive = hive
 
     def of(self, version: str) -> Oracle:
         reason = why_absent()
@@ -193,7 +196,7 @@ class _Oracles:
             pytest.skip(reason)
         process = self._open.get(version)
         if process is None or not process.alive:
-            process = self._open[version] = OracleProcess(version)
+            process = self._open[version] = OracleProcess(version, hive=self._hive)
         return Oracle(process)
 
     def close(self) -> None:
@@ -231,6 +234,25 @@ def flink_sql(tmp_path: Path) -> FlinkSql:
     if reason is not None:
         pytest.skip(reason)
     return FlinkSql(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A Hive metastore that the tests of a file share: each works in databases of its own."""
+    reason = why_absent()
+    if reason is not None:
+        pytest.skip(reason)
+    metastore = HiveMetastore(tmp_path_factory.mktemp("hive"))
+    yield metastore
+    metastore.end()
+
+
+@pytest.fixture(scope="module")
+def hive_oracles() -> Iterator[_Oracles]:
+    """Oracles with Hive's client, which those of other tests do without."""
+    open_ones = _Oracles(hive=True)
+    yield open_ones
+    open_ones.close()
 
 
 @pytest.fixture(scope="session")

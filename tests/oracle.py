@@ -58,9 +58,12 @@ def why_absent() -> str | None:
 
 
 class OracleProcess:
-    """One open oracle.  Write a line, read a line; dies with the session."""
+    """One open oracle.  Write a line, read a line; dies with the session.
 
-    def __init__(self, version: str) -> None:
+    With `hive`, Hive's client is on its class path.
+    """
+
+    def __init__(self, version: str, *, hive: bool = False) -> None:
         self.version = version
         # A file and not a pipe: nobody reads it unless something goes wrong.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
@@ -70,7 +73,12 @@ class OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=os.environ | {"PAIMON_ORACLE_VERSION": version, "PAIMON_ORACLE_OPTS": options},
+            env=os.environ
+            | {
+                "PAIMON_ORACLE_VERSION": version,
+                "PAIMON_ORACLE_OPTS": options,
+                "PAIMON_ORACLE_HIVE": "1" if hive else "",
+            },
         )
         self._rest = b""
 

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("paimon_maintenance.spark_app")
 
-_TABLES_AT_ONCE = 32
-"""Tables that wait for Spark or for the store, not for this process; small ones share Spark jobs."""
+_TABLES_AT_ONCE = 16
+"""More than in other processes: most wait for Spark, and those that are small share its jobs."""
 
 Batch = Sequence[Mapping[str, object]]
 

@@ -26,7 +26,7 @@ def open_catalog(
 ) -> Catalog:
     """Open a catalog: `open_catalog("/lake")`, or with Paimon's options.
 
-    The options are those of Java's catalogs: `metastore` (filesystem, rest, jdbc), `warehouse`,
+    The options are those of Java's catalogs: `metastore` (filesystem, rest, jdbc, hive), `warehouse`,
     `uri`, and those of the store.  They may come as the first argument.  `timezone` is the IANA
     name of the zone of wall clock times; None is the machine's.  InvalidArgument for a missing
     option, UnsupportedFeature for an unsupported metastore.

@@ -26,7 +26,7 @@ from paimon_core.predicate import TRUE
 from paimon_core.reachability.keep import create_kept
 from paimon_core.refs.consumers import Consumer
 from paimon_core.refs.tags import Tag
-from paimon_core.retention.tags import make_tag, write_success_file
+from paimon_core.retention.tags import announce_tag, make_tag
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.after_commit import AfterCommit, Maintained
@@ -333,7 +333,7 @@ class Table:
         found = core.latest_or_not_found() if snapshot is None else core.snapshots.get(snapshot)
         tag = make_tag(name, found, time_retained_ms, self.context.env)
         create_kept(core, tag)
-        write_success_file(core, name, self.context.env.now_millis())
+        announce_tag(core, name, self.context.env.now_millis())
         return tag
 
     # --- looking ---

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
-from paimon_core.ddl.alter import apply_changes
-from paimon_core.ddl.create import normalized
-from paimon_core.ddl.schema_change import SchemaChange, change_from_object
-from paimon_core.ddl.validation import check_fallback_branch, validate_schema
+from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
+from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
     NotFound,
-    PaimonError,
     SchemaError,
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.known_options import check_values, similar_name, unknown_options
 from paimon_core.names import is_file_name
-from paimon_core.options import PATH, Options
+from paimon_core.options import PATH
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
-from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.snapshot.snapshot_commit import SnapshotCommit
-from paimon_core.snapshot.store import SnapshotStore
 from paimon_core.table.open import open_table_at, split_identifier
 
 log = logging.getLogger(__name__)
 
 DATABASE_SUFFIX: Final = ".db"
-TABLE_DEFAULT: Final = "table-default."
 _ATTEMPTS: Final = 10
 
 
@@ -138,7 +129,7 @@ class FileSystemCatalog:
                 next_step="drop its tables first",
             )
         for table in tables:
-            self.check_droppable(f"{database}.{table}")
+            self.table_files(f"{database}.{table}").check_droppable()
         for table in tables:
             self.drop_table(f"{database}.{table}", if_exists=True)
 
@@ -173,12 +164,8 @@ class FileSystemCatalog:
         branch: str | None = None,
         dynamic_options: Mapping[str, str | None] | None = None,
         watch: Watch | None = None,
-        snapshot_commit: SnapshotCommit | None = None,
     ) -> FileStoreTable:
-        """The table under its newest schema; NotFound if there is none.
-
-        `snapshot_commit` is for catalogs that keep their tables in a warehouse folder too.
-        """
+        """The table under its newest schema; NotFound if there is none."""
         io, _ = self._open()
         folder = self.table_path(identifier)
         return open_table_at(
@@ -187,7 +174,6 @@ class FileSystemCatalog:
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            snapshot_commit=snapshot_commit,
         )
 
     def list_partitions(self, identifier: str) -> list[Partition]:
@@ -212,17 +198,16 @@ class FileSystemCatalog:
 
         Whether the database exists is not looked at.  Errors as in `create_table`.
         """
-        store = self._schemas(identifier)
-        if store.latest() is not None:
-            return None
-        with _named(identifier):
-            first = normalized(self._with_default_options(schema))
-            self._check_options(identifier, first.options)
-            validate_schema(first)
-            check_fallback_branch(
-                first.options, lambda name: store.of_branch(name).latest() is not None
+        path = schema.options.value(PATH) or self.options.get(f"{TABLE_DEFAULT}{PATH.key}")
+        files = self.table_files(identifier)
+        if path is not None and files.schemas().latest() is None:
+            raise SchemaError(
+                f"table {identifier} cannot be created at {path}: a {self.metastore} catalog "
+                f"determines the path of a table, here {files.path}",
+                table=identifier,
+                next_step=f"omit the option {PATH.key}, or choose another warehouse",
             )
-        return first if store.commit_new(first) else None
+        return files.create_first(schema)
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the table's folder with its content; NotFound unless `if_exists`.
@@ -230,21 +215,15 @@ class FileSystemCatalog:
         Raises UnsupportedFeature for a table with data outside its folder.
         """
         io, _ = self._open()
-        self.check_droppable(identifier)
+        self.table_files(identifier).check_droppable()
         if not io.delete_dir(self.table_path(identifier)) and not if_exists:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
-
-    def check_droppable(self, identifier: str) -> None:
-        """UnsupportedFeature for a table with data outside of its folder."""
-        outside = "data-file.external-paths"
-        if any(outside in s.options for s in self._schemas(identifier).all()):
-            raise UnsupportedFeature(outside, table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table's folder; NotFound, or AlreadyExists if the new name is taken."""
         io, root = self._open()
         database, _ = split_identifier(new_identifier)
-        if self._schemas(identifier).latest() is None:
+        if self.table_files(identifier).schemas().latest() is None:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
         if not io.exists(database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
@@ -259,59 +238,15 @@ class FileSystemCatalog:
         now_millis: int,
         branch: str | None = None,
     ) -> TableSchema:
-        """Apply the changes to the newest schema in order; return the new schema.
+        """The new schema; errors as in `TableFiles.alter`."""
+        return self.table_files(identifier).alter(changes, now_millis=now_millis, branch=branch)
 
-        Changes are values of `schema.schema_change`, or the JSON objects that it reads.  If another
-        process changes the schema meanwhile, they are applied again to its schema.  Raises NotFound
-        for a missing table, SchemaError or UnsupportedFeature for an invalid change.
-        """
-        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
-        store = self._schemas(identifier, branch=branch)
-        snapshots = SnapshotStore(store.io, store.paths, identifier)
-        for _ in range(_ATTEMPTS):
-            latest = store.latest()
-            if latest is None:
-                raise NotFound(f"table {identifier} does not exist", table=identifier)
-            with _named(identifier):
-                changed = apply_changes(
-                    latest,
-                    wanted,
-                    now_millis=now_millis,
-                    has_snapshots=lambda: snapshots.latest_id() is not None,
-                )
-                check_fallback_branch(
-                    changed.options, lambda name: store.of_branch(name).latest() is not None
-                )
-            if store.commit_new(changed):
-                return changed
-        raise AlreadyExists(
-            f"other schema changes of table {identifier} won every time",
-            table=identifier,
-            next_step="run again",
-        )
-
-    def _check_options(self, identifier: str, options: Options) -> None:
-        path = options.value(PATH)
-        if path is not None:
-            raise SchemaError(
-                f"table {identifier} cannot be created at {path}: a filesystem catalog "
-                f"determines the path of a table, here {self.table_path(identifier)}",
-                next_step=f"omit the option {PATH.key}, or choose another warehouse",
-            )
-        check_values(options)
-        for key in unknown_options(options):
-            near = similar_name(key)
-            hint = "" if near is None else f"; is {near} meant?"
-            log.warning("table=%s option %r is unknown to Paimon%s", identifier, key, hint)
-
-    def _with_default_options(self, schema: TableSchema) -> TableSchema:
-        defaults = Options(self.options).matching(TABLE_DEFAULT)
-        return replace(schema, options=Options({**defaults, **schema.options}))
-
-    def _schemas(self, identifier: str, *, branch: str | None = None) -> SchemaStore:
+    def table_files(self, identifier: str) -> TableFiles:
+        """The schema files of the table, there or not."""
         io, _ = self._open()
-        paths = TablePaths(root=self.table_path(identifier))
-        return SchemaStore(io, paths.of_branch(branch) if branch else paths, identifier)
+        return TableFiles(
+            io=io, path=self.table_path(identifier), identifier=identifier, options=self.options
+        )
 
 
 def database_path(root: str, database: str) -> str:
@@ -324,13 +259,3 @@ def database_path(root: str, database: str) -> str:
 def _has_schema(io: FileIO, table_root: str) -> bool:
     folder = TablePaths(root=table_root).schema_dir
     return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
-
-
-@contextmanager
-def _named(identifier: str) -> Iterator[None]:
-    """Add the table name to errors raised inside."""
-    try:
-        yield
-    except PaimonError as e:
-        e.table = e.table or identifier
-        raise

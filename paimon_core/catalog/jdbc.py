@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
 from paimon_core.catalog.jdbc_database import NAME_LENGTH, VALUE_LENGTH, JdbcDatabase
-from paimon_core.catalog.jdbc_lock import JdbcLock, LockedCommit
+from paimon_core.catalog.jdbc_lock import JdbcLock
+from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
+from paimon_core.catalog.shown_properties import shown_properties
 from paimon_core.ddl.schema_change import SchemaChange
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.options import parse_bool, parse_int
@@ -41,13 +43,6 @@ class JdbcCatalog:
     options: Mapping[str, str] = field(repr=False)
 
     def __post_init__(self) -> None:
-        lock_type = self.options.get("lock.type", "jdbc")
-        if lock_type != "jdbc":
-            raise UnsupportedFeature(
-                f"lock.type={lock_type}",
-                f"the lock.type {lock_type} is not supported for a JDBC catalog",
-                next_step="leave lock.type out: the catalog's own lock is in its database",
-            )
         if not self.options.get("warehouse"):
             raise InvalidArgument("a JDBC catalog needs the option warehouse")
         self._database.create_tables(
@@ -65,12 +60,8 @@ class JdbcCatalog:
 
     @property
     def lock_enabled(self) -> bool:
-        """Whether commits hold the lock: the option `lock.enabled`, else on object stores only."""
-        given = self.options.get("lock.enabled")
-        if given is not None:
-            return parse_bool(given)
-        scheme, separator, _ = self.options["warehouse"].partition("://")
-        return bool(separator) and scheme not in ("file", "hdfs", "viewfs")
+        """Whether commits hold the lock."""
+        return lock_enabled(self.options, self.metastore)
 
     @property
     def _database(self) -> JdbcDatabase:
@@ -78,7 +69,8 @@ class JdbcCatalog:
 
     @property
     def _files(self) -> FileSystemCatalog:
-        return FileSystemCatalog(self.options["warehouse"], self.options)
+        options = file_options(self.options, locked=self.lock_enabled)
+        return FileSystemCatalog(self.options["warehouse"], options)
 
     @property
     def _key(self) -> str:
@@ -184,7 +176,7 @@ class JdbcCatalog:
                 next_step="drop its tables first",
             )
         for table in tables:
-            self._files.check_droppable(f"{database}.{table}")
+            self._files.table_files(f"{database}.{table}").check_droppable()
         for table in tables:
             self.drop_table(f"{database}.{table}", if_exists=True)
         with self._database.transaction() as connection:
@@ -257,13 +249,11 @@ class JdbcCatalog:
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         self._check_exists(identifier)
-        lock = self._lock(identifier)
         return self._files.get_table(
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            watch=watch,
-            snapshot_commit=None if lock is None else LockedCommit(lock),
+            watch=under_lock(self._lock(identifier), watch),
         )
 
     def create_table(
@@ -300,10 +290,7 @@ class JdbcCatalog:
             raise AlreadyExists(f"table {identifier} already exists", table=identifier) from e
 
     def _create_first(self, identifier: str, schema: TableSchema) -> TableSchema | None:
-        lock = self._lock(identifier)
-        if lock is None:
-            return self._files.create_first_schema(identifier, schema)
-        with lock.held():
+        with held(self._lock(identifier)):
             return self._files.create_first_schema(identifier, schema)
 
     def alter_table(
@@ -316,16 +303,10 @@ class JdbcCatalog:
     ) -> TableSchema:
         """The new schema, committed under the lock; then the table's properties follow it."""
         self._check_exists(identifier)
-        lock = self._lock(identifier)
-        if lock is None:
+        with held(self._lock(identifier)):
             changed = self._files.alter_table(
                 identifier, changes, now_millis=now_millis, branch=branch
             )
-        else:
-            with lock.held():
-                changed = self._files.alter_table(
-                    identifier, changes, now_millis=now_millis, branch=branch
-                )
         if branch in (None, "main"):
             with self._database.transaction() as connection:
                 self._write_properties(connection, identifier, changed)
@@ -382,7 +363,7 @@ class JdbcCatalog:
         if if_exists and not self._exists(identifier):
             return
         self._check_exists(identifier)
-        self._files.check_droppable(identifier)
+        self._files.table_files(identifier).check_droppable()
         with self._database.transaction() as connection:
             for table in ("paimon_tables", "paimon_table_properties"):
                 _execute(
@@ -408,17 +389,7 @@ class JdbcCatalog:
             return
         values = self._table_values(identifier)
         _execute(connection, f"DELETE FROM paimon_table_properties WHERE {_TABLE}", **values)
-        properties = dict(schema.options)
-        for key, columns in (
-            ("primary-key", schema.primary_keys),
-            ("partition", schema.partition_keys),
-        ):
-            if columns:
-                properties[key] = ",".join(columns)
-        bucket_keys = _bucket_keys(schema)
-        if bucket_keys:
-            properties["bucket-key"] = ",".join(bucket_keys)
-        for key, value in properties.items():
+        for key, value in shown_properties(schema).items():
             _execute(
                 connection,
                 "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, "
@@ -427,14 +398,6 @@ class JdbcCatalog:
                 property=key,
                 value=value,
             )
-
-
-def _bucket_keys(schema: TableSchema) -> tuple[str, ...]:
-    """As `TableSchema.bucketKeys` in Java: the option, else the trimmed primary key."""
-    named = schema.options.get("bucket-key", "").strip()
-    if named:
-        return tuple(column.strip() for column in named.split(","))
-    return tuple(schema.trimmed_primary_keys)
 
 
 def _check_lengths(names: Sequence[str], properties: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -18,8 +18,6 @@ from typing import Final
 from paimon_core.catalog.jdbc_database import LOCKS, JdbcDatabase
 from paimon_core.errors import CatalogLocked, StorageError
 from paimon_core.options import parse_duration_millis
-from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_commit import CommitAttempt
 
 log = logging.getLogger(__name__)
 
@@ -112,29 +110,3 @@ class JdbcLock:
         except StorageError as e:
             # What was done under the lock is done; others wait until the lock expires.
             log.warning("lock=%s could not be released: %s", self.lock_id, e)
-
-
-@dataclass(frozen=True, slots=True)
-class LockedCommit:
-    """`SnapshotCommit` that creates the snapshot's file while it holds the table's lock."""
-
-    lock: JdbcLock
-
-    @property
-    def owner(self) -> None:
-        return None
-
-    @property
-    def accepts_partition_statistics(self) -> bool:
-        return False
-
-    def latest(self, branch: str) -> Snapshot | None:
-        raise NotImplementedError(branch)  # asked of owners only
-
-    def commit(
-        self,
-        attempt: CommitAttempt,  # noqa: ARG002 - as every SnapshotCommit
-        create_file: Callable[[], bool],
-    ) -> bool:
-        with self.lock.held():
-            return create_file()

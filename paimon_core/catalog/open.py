@@ -10,7 +10,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 
 METASTORE: Final = "metastore"
-_SUPPORTED: Final = ("filesystem", "jdbc", "rest")
+_SUPPORTED: Final = ("filesystem", "hive", "jdbc", "rest")
 
 
 def open_catalog(options: Mapping[str, str]) -> Catalog:
@@ -28,6 +28,10 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
         from paimon_core.catalog.rest import RestCatalog  # noqa: PLC0415 - needs httpx
 
         return RestCatalog.connect(dict(options))
+    if metastore == "hive":
+        from paimon_core.catalog.hive import HiveCatalog  # noqa: PLC0415 - as the others
+
+        return HiveCatalog.connect(options)
     if metastore != "filesystem":
         raise UnsupportedFeature(
             f"metastore={metastore}",

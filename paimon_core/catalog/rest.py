@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
-from paimon_core.catalog.filesystem import TABLE_DEFAULT
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
@@ -24,15 +23,19 @@ from paimon_core.catalog.rest_json import (
     partition_of,
     schema_json,
 )
+from paimon_core.catalog.rest_versions import RestVersions
+from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
     AlreadyExists,
+    CatalogError,
     CorruptTable,
     InvalidArgument,
     NotFound,
+    StorageAccessDenied,
     StorageError,
     UnsupportedFeature,
 )
@@ -222,6 +225,7 @@ class RestCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             snapshot_commit=None if external else commit,
+            versions=None if external else RestVersions(self.client, identifier, branch),
         )
 
     def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
@@ -235,18 +239,41 @@ class RestCatalog:
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
     ) -> None:
-        """Create the table; catalog options `table-default.KEY` stand in for missing options."""
+        """Create the table; catalog options `table-default.KEY` stand in for missing options.
+
+        With the option `path` it is external: its schema file is created here, because not every
+        server does it, or the table in the folder is taken up if `schema` agrees with it.
+        """
+        path = schema.options.value(PATH)
+        if path is not None:
+            self._create_external(identifier, schema, path, if_not_exists=if_not_exists)
+            return
         defaults = Options(self.options).matching(TABLE_DEFAULT)
+        defaults.pop(PATH.key, None)
         schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
         validate_schema(schema)
-        if schema.options.value(PATH) is not None:
-            raise UnsupportedFeature(
-                "external tables",
-                f"table {identifier} cannot be created at {schema.options.value(PATH)}: the "
-                "creation of external tables is not supported",
-                table=identifier,
-                next_step=f"omit the option {PATH.key}, or create the table with Java Paimon",
+        self._post_table(identifier, schema, if_not_exists=if_not_exists)
+
+    def _create_external(
+        self, identifier: str, schema: TableSchema, path: str, *, if_not_exists: bool
+    ) -> None:
+        io, root = open_file_io(path, self.options)
+        files = TableFiles(io=io, path=root, identifier=identifier, options=self.options)
+        was_there = files.schemas().latest() is not None
+        first = files.create_first(schema, external=True)
+        if first is None:
+            raise AlreadyExists(
+                f"another client creates a table in {path}", table=identifier, next_step="run again"
             )
+        wanted = replace(first, options=Options({**first.options, PATH.key: path}))
+        try:
+            self._post_table(identifier, wanted, if_not_exists=if_not_exists)
+        except (CatalogError, InvalidArgument, StorageAccessDenied, UnsupportedFeature):
+            if not was_there:
+                files.withdraw_first(first)
+            raise
+
+    def _post_table(self, identifier: str, schema: TableSchema, *, if_not_exists: bool) -> None:
         database, _ = split_identifier(identifier)
         body = {"identifier": identifier_json(identifier), "schema": schema_json(schema)}
         try:
@@ -292,44 +319,6 @@ class RestCatalog:
         except UnsupportedFeature:
             return partitions_of_files(self.get_table(identifier))
         return [partition_of(parts) for parts in found]
-
-    # --- versions ---
-
-    def rollback_to(
-        self, identifier: str, *, snapshot: int | None = None, tag: str | None = None
-    ) -> None:
-        """Roll the table back to a snapshot or a tag; the server removes what came after."""
-        if (snapshot is None) == (tag is None):
-            raise InvalidArgument("a rollback needs a snapshot or a tag")
-        instant: dict[str, object] = (
-            {"type": "snapshot", "snapshotId": snapshot}
-            if tag is None
-            else {"type": "tag", "tagName": tag}
-        )
-        self.client.post(self._path(identifier, "rollback"), {"instant": instant})
-
-    def list_branches(self, identifier: str) -> list[str]:
-        """The names of all branches besides main, sorted."""
-        answer = self.client.get(self._path(identifier, "branches"))
-        return sorted(answer.get("branches") or [])
-
-    def create_branch(self, identifier: str, branch: str, *, tag: str | None = None) -> None:
-        """Create a branch: empty, or at the snapshot of a tag."""
-        body = {"branch": branch, "fromTag": tag}
-        self.client.post(self._path(identifier, "branches"), body)
-
-    def drop_branch(self, identifier: str, branch: str) -> None:
-        """Delete the branch; NotFound if there is none."""
-        self.client.delete(self._path(identifier, "branches", branch))
-
-    def rename_branch(self, identifier: str, branch: str, new_branch: str) -> None:
-        """Give the branch another name."""
-        body = {"toBranch": new_branch}
-        self.client.post(self._path(identifier, "branches", branch, "rename"), body)
-
-    def fast_forward(self, identifier: str, branch: str) -> None:
-        """Replace the newer part of main by the branch."""
-        self.client.post(self._path(identifier, "branches", branch, "forward"), {})
 
 
 def _type(response: Mapping[str, Any]) -> str:

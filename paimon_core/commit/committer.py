@@ -24,6 +24,7 @@ from paimon_core.commit.manifest_changes import Changes, append_changes, compact
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
+from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
@@ -147,6 +148,21 @@ def commit_changes(
     `provide` returns the changes for the snapshot that an attempt builds on; it is called for each
     attempt (an overwrite deletes what exists *then*).
     """
+    committed = Changes()
+
+    def remembered(latest: Snapshot | None) -> Changes:
+        nonlocal committed
+        committed = provide(latest)
+        return committed
+
+    snapshot = _commit_changes(table, remembered, request, env=env)
+    add_partitions(table, committed.files)
+    return snapshot
+
+
+def _commit_changes(
+    table: FileStoreTable, provide: Provide, request: CommitRequest, *, env: Environment
+) -> Snapshot:
     options = table.options
     timeout = options.value(COMMIT_TIMEOUT)
     started = env.now_millis()

@@ -7,13 +7,16 @@ kept as integers, INT96 kept as 12 bytes.  Nothing is copied where the bytes sta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
+
+_FIELD_MAPPING: Final = "__field_mapping"
+"""A column of maps that are stored as rows of their keys (Java 2.0: `MapSharedShreddingDefine`)."""
 
 
 def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -108,6 +111,9 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
         return with_children(array, target, [keys, convert_array(array.items, target.item_type)])
     if pa.types.is_list(target) and pa.types.is_list(source):
         return with_children(array, target, [convert_array(array.values, target.value_type)])
+    is_row = pa.types.is_map(target) and pa.types.is_struct(source)
+    if is_row and source.get_field_index(_FIELD_MAPPING) >= 0:
+        raise UnsupportedFeature("map.storage-layout=shared-shredding")
     raise CorruptTable(f"a column of {source} cannot be read as {target}")
 
 

@@ -24,6 +24,8 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.paths import CARETAKER_DIR, table_root_of
 
 PROOF_NAME: Final = "conditional-put"
+COMMIT_BY_RENAME: Final = "caretaker.commit-by-rename"
+"""The file option that allows commits on a store that cannot prove it."""
 
 
 class Store(Protocol):
@@ -40,6 +42,7 @@ class Store(Protocol):
 
 
 _proven: set[tuple[str, str]] = set()
+_failed: set[tuple[str, str]] = set()
 
 
 def prove_once(store: Store, place: tuple[str, str], path: str) -> None:
@@ -59,6 +62,16 @@ def prove_once(store: Store, place: tuple[str, str], path: str) -> None:
             path, f"the store created {proof} twice, though the second request forbade it"
         )
     _proven.add(place)
+
+
+def is_proven(store: Store, place: tuple[str, str], path: str) -> bool:
+    """Whether `prove_once` succeeds, for callers that can do without; False is remembered, too."""
+    if place not in _failed:
+        try:
+            prove_once(store, place, path)
+        except UnsupportedFeature:
+            _failed.add(place)
+    return place not in _failed
 
 
 def refused(path: str, reason: str) -> UnsupportedFeature:

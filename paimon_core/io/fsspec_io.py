@@ -9,9 +9,9 @@ Commits need "create if absent" as one request.  Support differs by store:
 - `memory`: a lock in this process.
 - all others (`hdfs`, `oss`, ...): only an existence check, a temporary file and a rename, as in
   Java.  On HDFS the rename itself fails if the name exists; on an object store it does not, and
-  concurrent commits may be lost.  Such stores are refused unless the option
-  `caretaker.commit-by-rename` declares commits safe (one writer at a time, or a file system whose
-  rename does not replace).
+  concurrent commits may be lost.  Such stores, and S3 stores without conditional PUT, are refused
+  unless the option `caretaker.commit-by-rename` declares commits safe (one writer at a time, a file
+  system whose rename does not replace, or the lock of a catalog, which sets the option).
 
 Listings and file states are never cached: a commit by another process must be visible at once.
 Failed requests raise StorageError with the path; requests to S3 have deadlines (`s3`).
@@ -37,11 +37,10 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
-from paimon_core.io.conditional_put import prove_once, refused
+from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
-COMMIT_BY_RENAME: Final = "caretaker.commit-by-rename"
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
 _REMOTE_PARALLELISM: Final = 16
@@ -107,7 +106,11 @@ class FsspecFileIO:
             with _memory_lock, _os_errors(path):
                 self._make_parent(path)
                 return self.put_if_absent(path, data)
-        prove_once(self, self._place(path), path)
+        if self._by_rename:
+            if not is_proven(self, self._place(path), path):
+                return self._create_by_rename(path, data)
+        else:
+            prove_once(self, self._place(path), path)
         return self.put_if_absent(path, data) or self._holds(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -265,8 +268,8 @@ class FsspecFileIO:
             raise UnsupportedFeature(
                 f"commit on {self._protocol}, which has no exclusive create",
                 file=path,
-                next_step=f"set the file option {COMMIT_BY_RENAME}=true if only one process commits "
-                "at a time, or if renaming on this store fails when the name is taken",
+                next_step="use a catalog with lock.enabled=true (JDBC, Hive), or set the file option "
+                f"{COMMIT_BY_RENAME}=true if only one process commits at a time, or if renaming on this store fails when the name is taken",
             )
         if self.exists(path):
             return False

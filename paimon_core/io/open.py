@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paimon_core.errors import InvalidArgument
+from paimon_core.io.conditional_put import COMMIT_BY_RENAME
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import LocalFileIO, local_path
 from paimon_core.options import parse_bool, parse_duration_millis
@@ -37,7 +38,7 @@ def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[Fi
             raise InvalidArgument("the path is empty")
         path = local_path(url)
         return LocalFileIO(), os.path.abspath(path).rstrip("/") or "/"
-    from paimon_core.io.fsspec_io import COMMIT_BY_RENAME, FsspecFileIO  # noqa: PLC0415 - slow import
+    from paimon_core.io.fsspec_io import FsspecFileIO  # noqa: PLC0415 - slow import
 
     protocol = "s3" if scheme in _S3_SCHEMES else scheme
     storage = _s3_options(options) if protocol == "s3" else {}

@@ -303,8 +303,7 @@ def _skipper(text: str) -> Skip:
         case str() if schema in _FIXED_SIZES:
             return _skip_fixed(_FIXED_SIZES[schema])
         case list():
-            branches = [skipper(branch) for branch in schema]
-            return lambda data, at: branches[_read_long(data, at)](data, _skip_long(data, at))
+            return _skip_branch([skipper(branch) for branch in schema])
         case {"type": "record", "fields": fields}:
             return _skip_all([skipper(f["type"]) for f in fields])
         case {"type": "array", "items": items}:
@@ -359,6 +358,16 @@ def _skip_all(skips: Sequence[Skip]) -> Skip:
         for each in skips:
             at = each(data, at)
         return at
+
+    return skip
+
+
+def _skip_branch(branches: Sequence[Skip]) -> Skip:
+    def skip(data: bytes, at: int) -> int:
+        branch = _read_long(data, at)
+        if not 0 <= branch < len(branches):
+            raise IndexError(f"branch {branch} of a union of {len(branches)} types")
+        return branches[branch](data, _skip_long(data, at))
 
     return skip
 

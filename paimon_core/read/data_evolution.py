@@ -42,7 +42,7 @@ def check_whole(table: FileStoreTable, keep: object) -> None:
         raise _unsupported(table, "a read of some files only")
 
 
-def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> list[Group]:
+def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Sequence[Group]:
     """Return the groups of one bucket's files by their row ids, each with its newest file first.
 
     Raises UnsupportedFeature for files without row ids, and for files that overlap in rows without

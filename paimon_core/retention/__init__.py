@@ -4,6 +4,7 @@
 
     snapshots   changelogs   tags   partitions   consumers     plan, re-check, apply: one kind each
     deleting                                                   what an apply needs from its caller
+    registered_partitions                                      partitions that the catalog keeps
     expiry_range   tag_schedule   partition_time               the rules, without I/O
     date_time_format                                           Java's DateTimeFormatter
 

@@ -21,6 +21,7 @@ from paimon_core.options import (
 )
 from paimon_core.retention.date_time_format import DateTimeFormat
 from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.types.binary_row import decode_row
@@ -235,11 +236,12 @@ def apply_partitions(
     made: list[Snapshot] = []
     size = work.batch_size or max(1, len(work.going))
     for number, start in enumerate(range(0, len(work.going), size)):
-        batch = work.going[start : start + size]
+        rows = frozenset(p.row for p in work.going[start : start + size])
+        unregister_partitions(table, rows)
         made.append(
             replace_partitions(
                 table,
-                frozenset(p.row for p in batch).__contains__,
+                rows.__contains__,
                 user=user_of(number),
                 env=env,
                 identifier=identifier,

@@ -20,6 +20,7 @@ from paimon_core.options import (
     TAG_AUTOMATIC_COMPLETION,
     TAG_CREATE_SUCCESS_FILE,
     TAG_NUM_RETAINED_MAX,
+    TAG_TO_PARTITION,
 )
 from paimon_core.reachability.files import Metadata, StoredFile
 from paimon_core.reachability.garbage import Garbage, find_garbage
@@ -53,7 +54,7 @@ def make_tag(name: str, snapshot: Snapshot, retained: int | None, env: Environme
 
 
 def create_automatic(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> list[str]:
-    """Create the tags with their success files; return their names.
+    """Create the tags and announce them; return their names.
 
     A tag that exists meanwhile, or whose snapshot has expired, is skipped: the next run decides.
     """
@@ -63,7 +64,7 @@ def create_automatic(table: FileStoreTable, tags: Sequence[Tag], env: Environmen
             create_kept(table, tag)
         except (AlreadyExists, NotFound):
             continue
-        write_success_file(table, tag.name, env.now_millis())
+        announce_tag(table, tag.name, env.now_millis())
         created.append(tag.name)
     return created
 
@@ -200,13 +201,13 @@ def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> 
     """
 
     def delete() -> None:
-        # The success file first: it announces the tag.
+        # What announces the tag goes first.
         for reference in work.going:
             deleting.fence()
             now = table.tags.get_or_none(reference.name)
             if now is not None and now.snapshot.identity != reference.snapshot.identity:
                 continue  # it was moved to another snapshot since the plan
-            delete_success_file(table, reference.name)
+            withdraw_tag(table, reference.name)
             table.tags.delete(reference.name)
 
     details: dict[str, object] = {}
@@ -241,27 +242,43 @@ def free_tags(
     )
 
 
-# --- success files ------------------------------------------------------------------------------
+# --- announcing ---------------------------------------------------------------------------------
+#
+# A tag is announced by its success file (Java: `SuccessFileTagCallback`), and by a partition in the
+# catalog (Java: `AddPartitionTagCallback`), each if the table has it enabled.
 
 
 def _success_file(table: FileStoreTable, name: str) -> str:
     return f"{table.paths.tag_success_dir}/{name}_SUCCESS"
 
 
-def write_success_file(table: FileStoreTable, name: str, now_millis: int) -> None:
-    """Write the success file of the tag if the table has it enabled (Java: `SuccessFileTagCallback`)."""
+def announce_tag(table: FileStoreTable, name: str, now_millis: int) -> None:
+    """Write the success file of the tag, and add its partition."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         content = {"creationTime": now_millis, "modificationTime": now_millis}
         table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
+    key = table.options.value(TAG_TO_PARTITION)
+    if key is not None and table.partition_registry is not None:
+        table.partition_registry.add([{key: name}])
 
 
-def lacks_success_file(table: FileStoreTable, name: str) -> bool:
-    """Return whether the success file of a tag is missing because its creation was interrupted."""
-    wanted = table.options.value(TAG_CREATE_SUCCESS_FILE)
-    return wanted and not table.io.exists(_success_file(table, name))
+def is_unannounced(table: FileStoreTable, name: str) -> bool:
+    """Whether the success file or the partition of a tag is missing, as after an interrupted run."""
+    if table.options.value(TAG_CREATE_SUCCESS_FILE) and not table.io.exists(
+        _success_file(table, name)
+    ):
+        return True
+    key = table.options.value(TAG_TO_PARTITION)
+    registry = table.partition_registry
+    if key is None or registry is None:
+        return False
+    return all(spec[key] != name for spec in registry.specs())
 
 
-def delete_success_file(table: FileStoreTable, name: str) -> None:
-    """Delete the success file, if the table has it enabled."""
+def withdraw_tag(table: FileStoreTable, name: str) -> None:
+    """Delete the success file, and drop the partition; before the tag, which they announce."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         table.io.delete(_success_file(table, name))
+    key = table.options.value(TAG_TO_PARTITION)
+    if key is not None and table.partition_registry is not None:
+        table.partition_registry.drop([{key: name}])

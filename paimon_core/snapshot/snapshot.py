@@ -11,8 +11,11 @@ BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The identifier of every batch commit, which is why each batch needs its own commit user."""
 
 
-FIELDS_OF_ONE_COMMIT: Final = frozenset({"uuid", "operation", "writerVersion"})
-"""Fields of newer versions that only describe the commit which made the snapshot."""
+FIELDS_OF_ONE_COMMIT: Final = frozenset({"uuid", "operation", "writerVersion", "logOffsets"})
+"""Fields of other versions that only describe the commit which made the snapshot.
+
+`logOffsets` is one of Paimon before 1.4; later versions drop it.
+"""
 
 
 class CommitKind(StrEnum):

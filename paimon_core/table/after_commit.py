@@ -1,4 +1,4 @@
-"""What a writer does after each commit (Java: `TableCommitImpl.maintain`, in its order).
+"""What a writer does after each commit (Java: `TableCommitImpl.maintain`; java-rules H8).
 
 ::
 

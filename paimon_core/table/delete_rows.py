@@ -20,7 +20,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, UnsupportedFeature
@@ -47,9 +46,13 @@ from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, by_file_inde
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.write_session import commit_write, delete_messages, new_writer
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.write_session import (
+    commit_files,
+    commit_write,
+    delete_messages,
+    new_writer,
+)
 from paimon_core.write.row_writer import RowWriter
 
 _REMOVING_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -164,7 +167,7 @@ class _AppendDelete:
 
     def run(self) -> Deleted:
         table = self._table
-        user, after = self._env.new_uuid(), AfterCommit(table, env=self._env)
+        user = self._env.new_uuid()
         writer = new_writer(table, env=self._env, user=user)
         try:
             if table.options.value(DELETION_VECTORS_ENABLED):
@@ -179,13 +182,7 @@ class _AppendDelete:
             writer.abort()
             delete_abandoned(table.io, self._written)
             raise
-        try:
-            made = commit(table, messages, user=user, env=self._env)
-        except CommitConflict:
-            delete_messages(table, messages)
-            raise
-        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
-        return Deleted(self._count, made)
+        return Deleted(self._count, commit_files(table, messages, env=self._env, user=user))
 
     # --- finding rows ---
 

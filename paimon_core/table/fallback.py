@@ -40,6 +40,7 @@ def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable
                 branch=branch,
                 dynamic_options=_options_there(table, branch),
                 snapshot_commit=table.snapshots.snapshot_commit,
+                partition_registry=table.partition_registry,
             )
         )
     except NotFound:

@@ -23,8 +23,10 @@ from paimon_core.refs.tags import TagStore
 from paimon_core.scan.engine import rules_of
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.snapshot.version_management import VersionManagement
 from paimon_core.table.owned_io import CatalogOwnedFileIO
 from paimon_core.types.data_types import TypeRoot
 
@@ -72,10 +74,14 @@ def open_table_at(
     branch: str | None = None,
     dynamic_options: Mapping[str, str | None] | None = None,
     snapshot_commit: SnapshotCommit | None = None,
+    partition_registry: PartitionRegistry | None = None,
+    versions: VersionManagement | None = None,
 ) -> FileStoreTable:
     """The table whose folder is `root`; errors as in `open_table`.
 
-    `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one.
+    `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one;
+    `partition_registry` its partitions for other engines, if it keeps them; `versions` its part in
+    changes of the history.
     """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
@@ -107,6 +113,8 @@ def open_table_at(
         tags=TagStore(io, paths, name),
         branches=BranchStore(io, paths, name),
         consumers=ConsumerStore(io, paths, name),
+        partition_registry=partition_registry,
+        versions=versions,
         dynamic_options=dict(dynamic_options or {}),
     )
     return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))

@@ -147,6 +147,24 @@ def commit_write(
     return made
 
 
+def commit_files(
+    table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment, user: str
+) -> tuple[Snapshot, ...]:
+    """Commit changes that are not only new rows, then do what follows a commit.
+
+    For DELETE and the like: deleted files, deletion vectors.  CommitConflict if another commit
+    replaced a file meanwhile: then the files of the messages are deleted.
+    """
+    after = AfterCommit(table, env=env)
+    try:
+        made = commit(table, messages, user=user, env=env)
+    except CommitConflict:
+        delete_messages(table, messages)
+        raise
+    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+    return made
+
+
 def _commit_and_compact(
     table: FileStoreTable,
     messages: Sequence[CommitMessage],
@@ -228,7 +246,7 @@ def compact_written(
 def full_compaction_due(table: FileStoreTable, identifier: int) -> bool:
     """Return whether the commit with this identifier compacts fully.
 
-    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`.  Streams do so every
+    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`; java-rules F7.  Streams do so every
     `full-compaction.delta-commits`, batches with each commit.  Tables whose changelog comes from
     full compactions do so with each commit unless the option says otherwise.
     """

@@ -182,8 +182,16 @@ def make_table(
     session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
 ) -> None:
     """Create the table; SchemaError or UnsupportedFeature for what is refused."""
-    schema = _schema(session, name, columns, clauses)
-    session.catalog_for(name).create_table(name.identifier, schema)
+    catalog = session.catalog_for(name)
+    if catalog.metastore == "filesystem" and clauses.location is not None:
+        raise UnsupportedFeature(
+            "LOCATION",
+            f"The current catalog {name.catalog} does not support specifying the table path when "
+            "creating a table.",
+            table=name.identifier,
+            next_step="omit LOCATION: the catalog determines the path",
+        )
+    catalog.create_table(name.identifier, _schema(session, name, columns, clauses))
 
 
 def replace_with(
@@ -234,7 +242,10 @@ def _schema(
     if clauses.location is not None:
         options["path"] = clauses.location
     if options.get("upsert-key") and options.get("primary-key"):
-        raise InvalidArgument("upsert-key cannot be used together with primary-key")
+        raise InvalidArgument(
+            f"Cannot define 'upsert-key' [{options['upsert-key']}] with 'primary-key' "
+            f"[{options['primary-key']}]."
+        )
     return create_schema(
         columns,
         now_millis=session.env.now_millis(),

@@ -6,11 +6,11 @@ milliseconds.  Both ways give the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.batch_scan import BatchScan
@@ -47,7 +47,7 @@ def reads_distributed(
 
 
 def source_dataframe(
-    session: SqlSession, name: TableName, table: FileStoreTable, columns: Collection[str]
+    session: SqlSession, name: TableName, table: FileStoreTable, columns: Sequence[str]
 ) -> DataFrame:
     """These columns of the table from the DataFrame source, as `arrow_dataframe` gives them."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
@@ -100,7 +100,8 @@ def writes_distributed(
     limited = any(
         f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
     )
-    if limited or not isinstance(session.catalog_for(name), FileSystemCatalog):
+    postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
+    if limited or postponed or not isinstance(session.catalog_for(name), FileSystemCatalog):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect tells no size

@@ -88,12 +88,12 @@ def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any,
     if kind == "partitions":
         if not table.schema.partition_keys:
             return []
-        found = []
+        found: list[tuple[Any, ...]] = []
         for partition in catalog.list_partitions(table.name):
             s = partition.statistics
             shown = "/".join(f"{k}={v}" for k, v in s.spec.items())
-            sizes = (s.record_count, s.file_size, s.file_count, s.last_file_creation_millis)
-            found.append((database, name, shown, *sizes, partition.done))
+            counts = (s.record_count, s.file_size, s.file_count, s.last_file_creation_millis)
+            found.append((database, name, shown, *counts, partition.done))
         return sorted(found, key=lambda row: row[2])
     sizes: tuple[int | None, ...] = (None,) * 4
     if catalog.metastore == "rest":  # Java asks only a catalog that manages snapshots

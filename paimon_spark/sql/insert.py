@@ -28,6 +28,7 @@ from paimon_spark.sql.errors import (
 )
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.partitions import read_spec, spec_values
+from paimon_spark.sql.postpone import write_to_buckets, writes_to_buckets
 from paimon_spark.sql.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
@@ -92,6 +93,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
     if not parsed.by_name and not as_strings:
         rows = literal_rows(query, fields, session.zone)
+    tasks = 1
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
         if parsed.by_name:
@@ -106,6 +108,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
                     session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
                 )
                 return NOTHING
+        if writes_to_buckets(table):
+            tasks = frame.rdd.getNumPartitions()
         rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)
@@ -118,6 +122,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         table,
         rows,
         overwrite=static if parsed.overwrite else None,
+        tasks=tasks,
     )
     return NOTHING
 
@@ -235,19 +240,25 @@ def write(
     kinds: Kinds | None = None,
     *,
     overwrite: Mapping[str, object] | None = None,
+    tasks: int = 1,
 ) -> None:
     """Commit the rows; with `overwrite`, in place of the partitions that agree with it.
+
+    `tasks` are those of the query, for tables that choose their buckets by it.
 
     Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
     the new rows.  WriteRefused for a null in a NOT NULL column.
     """
     null_checked(table, rows)
-    if overwrite is None:
+    if overwrite is not None:
+        dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+        table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
+    if writes_to_buckets(table):
+        write_to_buckets(table, rows, kinds, tasks=tasks, env=session.env, partition=overwrite)
+    elif overwrite is None:
         write_rows(table, rows, kinds, env=session.env)
-        return
-    dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
-    schema = table.schema.with_options({_DYNAMIC: str(dynamic).lower()})
-    write_rows(replace(table, schema=schema), rows, env=session.env, partition=dict(overwrite))
+    else:
+        write_rows(table, rows, env=session.env, partition=dict(overwrite))
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:

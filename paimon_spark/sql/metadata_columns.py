@@ -24,11 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.features import check_readable, check_snapshot_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_0
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -90,7 +92,15 @@ def metadata_columns_in(text: str) -> frozenset[str]:
 def placed_rows(
     table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> PlacedRows:
-    """The rows of an append table, without files that hold no match of the predicate."""
+    """The rows of an append table, without files that hold no match of the predicate.
+
+    UnsupportedFeature for tables whose rows are in several files (data evolution).
+    """
+    check_readable(table)
+    if has_data_evolution(table):
+        raise UnsupportedFeature("places of rows under data evolution", table=table.name)
+    if snapshot is not None:
+        check_snapshot_readable(table, snapshot)
     entries: list[ManifestEntry] = []
     if snapshot is not None:
         entries = list(in_plan_order(table, scan_files(table, snapshot, predicate=predicate)))
@@ -209,7 +219,8 @@ def scanned_rows(scan: BatchScan, wanted: Collection[str], *, lenient: bool = Fa
     table = scan.table
     if scan.whole is not None and scan.then is None and not table.has_primary_key:
         return placed_rows(table, scan.whole)
-    collected, entries = _Collected(table), []
+    collected = _Collected(table)
+    entries: list[ManifestEntry] = []
     for task in plan_batch(scan):
         if not isinstance(task, BucketTask):
             raise UnsupportedFeature("metadata columns in incremental queries", table=table.name)

@@ -10,7 +10,9 @@ import pyarrow as pa
 from paimon_core.commit.overwrite import replace_partitions, static_partition_test
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import parse_bool
 from paimon_core.paths import escape_path_name
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast_text import java_to_string, parse_text
@@ -24,6 +26,7 @@ Spec = Mapping[str, str | None]
 """Column -> the literal's SQL text, None for a column without a value (dynamic)."""
 
 
+_IN_METASTORE: Final = "metastore.partitioned-table"
 _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -127,13 +130,45 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
     return Result(("partition",), sorted([partition_names(session, table, p)] for p in found))
 
 
-def add_partitions(name: TableName) -> Result:
-    """ALTER TABLE ADD PARTITION: partitions come with their rows in a filesystem catalog."""
-    raise UnsupportedFeature(
-        "ALTER TABLE ADD PARTITION",
-        "Partitions of a table in a filesystem catalog are made by writing rows to them",
-        table=name.identifier,
-        next_step="insert rows into the partition",
+def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
+    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): checked, and nothing more.
+
+    Partitions come with their rows, as in Java, unless a metastore keeps them
+    (`metastore.partitioned-table`), which is refused.
+    """
+    words.need("ADD")
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    specs = []
+    while words.eat("PARTITION"):
+        specs.append(read_spec(words))
+        if words.looks_at("LOCATION"):
+            raise UnsupportedFeature("locations of partitions", table=name.identifier)
+        words.eat(",")
+    words.end()
+    table = session.open(name, to_write=True)
+    if session.catalog_for(name).metastore != "filesystem" and parse_bool(
+        table.options.get(_IN_METASTORE, "false")
+    ):
+        raise UnsupportedFeature(f"ADD PARTITION with {_IN_METASTORE}", table=table.name)
+    there = live_partitions(table)
+    for spec in specs:
+        values = spec_values(session, table, spec)
+        if set(values) != set(table.schema.partition_keys):
+            raise _incomplete(table, values)
+        if matching(there, values) and not if_not_exists:
+            raise AnalysisError(
+                f"[PARTITIONS_ALREADY_EXIST] Cannot ADD the partition(s) PARTITION "
+                f"({_shown(spec)}) in table {table.name} because they already exist",
+                table=table.name,
+            )
+    return NOTHING
+
+
+def _incomplete(table: FileStoreTable, values: Mapping[str, object]) -> AnalysisError:
+    return AnalysisError(
+        f"[INVALID_PARTITION_OPERATION] Partition spec is invalid. The spec ({', '.join(values)}) "
+        f"must match the partition columns ({', '.join(table.schema.partition_keys)})",
+        table=table.name,
     )
 
 
@@ -181,9 +216,17 @@ def remove_partitions(
 ) -> None:
     """Commit that nothing is left in these partitions."""
     tests = [t for t in (static_partition_test(table, dict(values)) for values in chosen) if t]
+
+    def is_going(partition: bytes) -> bool:
+        return any(test(partition) for test in tests)
+
+    latest = table.snapshots.latest()
+    if latest is not None and table.partition_registry is not None:
+        found = scan_files(table, latest, keep_partition=is_going)
+        unregister_partitions(table, {entry.partition for entry in found})
     replace_partitions(
         table,
-        lambda partition: any(test(partition) for test in tests),
+        is_going,
         user=session.env.new_uuid(),
         env=session.env,
     )

@@ -152,6 +152,8 @@ def rewritten(
     metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
     lenient = FILE_PATH not in hidden
     for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Dot):
+            session.table_name([p.name for p in node.parts])  # says what is wrong
         if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
             continue
         parts = [p.name for p in node.parts]

@@ -49,12 +49,12 @@ def update(session: SqlSession, words: Words) -> Result:
     name = session.table_name(words.name())
     alias = read_alias(words, "SET") or name.table
     words.need("SET")
-    assignments = read_assignments(words, "WHERE")
+    given = read_assignments(words, "WHERE")
     condition = words.rest() if words.eat("WHERE") else "true"
     words.end()
     target = open_target(session, name, "UPDATE", condition)
     schema = target.table.schema
-    assignments = unqualified(target, assignments, alias)
+    assignments = unqualified(target, given, alias)
     check_assignments(target, assignments)
     keys = {k.lower() for k in schema.primary_keys}
     if any(path[0].lower() in keys for path, _ in assignments):

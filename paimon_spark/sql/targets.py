@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import (
     DELETION_VECTORS_INDEX,
@@ -34,9 +34,10 @@ from paimon_core.options import (
     parse_bool,
 )
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.write_session import new_writer, write_rows
+from paimon_core.table.write_session import delete_messages, new_writer, write_rows
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
@@ -134,25 +135,31 @@ class Target:
             int(file): np.sort(self.positions[removed][self.files[removed] == file])
             for file in np.unique(self.files[removed])
         }
+        after = AfterCommit(table, env=env)
         writer = new_writer(table, env=env, user=user)
-        if added is not None and added.num_rows:
-            writer.write(added)
         messages: list[CommitMessage] = []
-        if table.options.value(DELETION_VECTORS_ENABLED):
-            messages += self._vectors(gone)
-        else:
-            kept = np.isin(self.files, list(gone))
-            kept[removed] = False
-            rest = self.rows.filter(pa.array(kept))
-            if rest.num_rows:
-                writer.write(rest)
-            messages += [_without(self.entries[file]) for file in gone]
         try:
+            if added is not None and added.num_rows:
+                writer.write(added)
+            if table.options.value(DELETION_VECTORS_ENABLED):
+                messages += self._vectors(gone)
+            else:
+                kept = np.isin(self.files, list(gone))
+                kept[removed] = False
+                rest = self.rows.filter(pa.array(kept))
+                if rest.num_rows:
+                    writer.write(rest)
+                messages += [_without(self.entries[file]) for file in gone]
             messages += writer.prepare_commit()
-            commit(table, messages, user=user, env=env)
         except BaseException:
             writer.abort()
             raise
+        try:
+            commit(table, messages, user=user, env=env)
+        except CommitConflict:
+            delete_messages(table, messages)
+            raise
+        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
 
     def _vectors(self, gone: Mapping[int, Positions]) -> list[CommitMessage]:
         """New index files in place of those that hold vectors of the files, one message a bucket."""

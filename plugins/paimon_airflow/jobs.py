@@ -16,6 +16,7 @@ from paimon_airflow.results import TableResult, from_error, from_report
 if TYPE_CHECKING:
     from paimon_maintenance.job.engine_choice import EngineChoice
     from paimon_maintenance.job.plan import Plan
+    from paimon_maintenance.run.runner import RunServices
 
 PLANNING_THREADS = 8
 """Planning waits for storage most of the time."""
@@ -69,16 +70,17 @@ def list_tables(request: JobRequest) -> list[str]:
 
 def plan_tables(request: JobRequest, tables: Sequence[str]) -> Iterator[Planned]:
     """The plan of each table, in the order of `tables`; a failure is a result of its table."""
+    services = request.services()
     with ThreadPoolExecutor(PLANNING_THREADS, thread_name_prefix="plan") as pool:
-        yield from pool.map(lambda table: _plan(request, table), tables)
+        yield from pool.map(lambda table: _plan(request, table, services), tables)
 
 
-def _plan(request: JobRequest, table: str) -> Planned:
+def _plan(request: JobRequest, table: str, services: RunServices) -> Planned:
     from paimon_maintenance.run.runner import plan_table  # noqa: PLC0415 - only when a task runs
 
     try:
         asked = request.for_table(table)
-        plan = plan_table(asked, request.services())
+        plan = plan_table(asked, services)
         asked.guards.check(plan, force=request.force or request.dry_run)
     except Exception as e:  # noqa: BLE001 - the other tables go on
         return Planned(table=table, where="nowhere", result=_failed_plan(request, table, e))

@@ -112,11 +112,38 @@ def test_a_handle_of_a_run_reaches_executors_without_its_ledger(
         there.io.write_bytes(there.paths.snapshot(7), b"")
 
 
+def test_branches_and_rollback_are_the_catalogs(java: Oracle, ours: Catalog, database: str) -> None:
+    name = f"{database}.t"
+    java.one("create_tag", name="four", snapshot=4)
+    created = _run("create_branch", database, branch_name="side", tag="four")
+    assert created.error is None, created.error
+    java.one("write", branch="side", rows=[[7, "side", "a"]])
+    side = java.rows(branch="side")
+    assert len(side) != len(java.rows())
+
+    moved = _run("fast_forward", database, branch_name="side")
+    assert moved.error is None, moved.error
+    assert java.rows() == side
+    assert _run("rename_branch", database, branch_name="side", target_branch="b").error is None
+    assert java.one("branches")["branches"] == ["b"]
+    java.one("write", rows=[[8, "java", "b"]])
+
+    back = _run("rollback", database, snapshot=4)
+    assert back.error is None, back.error
+    assert [s["id"] for s in java.one("snapshots")["snapshots"]] == [1, 2, 3, 4]
+    assert ours.get_table(name).snapshots.latest_id() == 4
+    assert java.rows(branch="b") == side
+    deleted = _run("delete_branch", database, branch_name=["b"])
+    assert deleted.error is None, deleted.error
+    assert java.one("branches")["branches"] == []
+    java.one("write", rows=[[9, "java", "c"]])
+    assert ["+I", 9, "java", "c"] in java.rows()
+    assert ours.get_table(name).snapshots.latest_id() == 5
+
+
 @pytest.mark.parametrize(
     ("job", "arguments"),
     [
-        ("rollback", {"snapshot": 2}),
-        ("create_branch", {"branch": "b"}),
         ("repair", {"repair": ["rewrite_hint"]}),
     ],
 )

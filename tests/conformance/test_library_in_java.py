@@ -64,3 +64,37 @@ def test_both_read_what_either_writes(catalog: Catalog, oracle: Oracle, kind: st
     assert ours(table) == theirs(oracle)
     table.truncate({"dt": "b"})
     assert theirs(oracle) == [[100, "v100", "a"]]
+
+
+@pytest.mark.parametrize("kind", ["jdbc", "rest"])
+def test_catalogs_that_take_part_in_commits(
+    kind: str,
+    oracle_1_4_2: Oracle,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    if kind == "rest":
+        options = request.getfixturevalue("start_rest_server")().options
+    else:
+        options = {
+            "metastore": "jdbc",
+            "uri": f"jdbc:sqlite:{tmp_path / 'catalog.db'}?journal_mode=WAL",
+            "warehouse": str(tmp_path / "lake"),
+        }
+    made = open_catalog(options)
+    made.create_database("db")
+    retain = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    schema = Schema.of(COLUMNS, primary_keys=["k"], options={"bucket": "1"} | retain)
+    table = made.create_table("db.t", schema)
+    oracle_1_4_2.defaults(catalog=options, database="db", table="t")
+    for k in range(3):
+        result = table.upsert(rows(k, 10))
+        assert result.maintained is not None
+        assert result.maintained.failure is None
+    assert [s.id for s in table.snapshots()] == [2, 3]
+    assert table.delete("k = 1").rows == 1
+    oracle_1_4_2([{"op": "write", "rows": [[20, "java", "a"]]}])
+    assert ours(table) == theirs(oracle_1_4_2)
+    assert [row[0] for row in ours(table)] == [0, 2, 10, 20]
+    made.drop_database("db", cascade=True)
+    assert made.list_databases() == []

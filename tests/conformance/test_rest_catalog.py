@@ -24,7 +24,9 @@ from paimon_core.errors import (
     CommitStateUnknown,
     InvalidArgument,
     NotFound,
+    SchemaError,
     StorageAccessDenied,
+    StorageError,
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
@@ -267,20 +269,24 @@ def test_branches_and_rollback_go_through_the_server(
     for i in range(3):
         append(table, [i])
     java.one("create_tag", name="two", snapshot=2)
-    ours.create_branch(name, "b", tag="two")
-    assert ours.list_branches(name) == ["b"]
+    versions = table.versions
+    assert versions is not None
+    versions.create_branch("b", tag="two")
+    assert table.branches.names() == ["b"]
     assert ours.list_tables(database) == ["t"]
     branch = ours.get_table(name, branch="b")
     assert branch.snapshots.latest_id() == 2
     assert append(branch, [10]) == 3
     assert [r[1] for r in java.rows(branch="b")] == [0, 1, 10]
     assert [r[1] for r in java.rows()] == [0, 1, 2]
-    ours.rollback_to(name, snapshot=2)
+    with pytest.raises(StorageError):
+        versions.rollback_to(1, base=2)
+    versions.rollback_to(2, base=3)
     assert table.snapshots.latest_id() == 2
     assert append(table, [20]) == 3
-    ours.rollback_to(name, tag="two")
+    versions.rollback_to(2, tag="two", base=3)
     assert [r[1] for r in java.rows()] == [0, 1]
-    ours.drop_branch(name, "b")
+    versions.drop_branch("b")
     assert java.one("branches")["branches"] == []
 
 
@@ -405,3 +411,26 @@ def test_files_are_read_and_written_with_the_servers_token(
     assert sorted(row[1] for row in java.rows()) == [1, 2, 3]
     asked = [r for r in rest_server.requests() if r["path"].endswith(f"{database}/tables/t/token")]
     assert [r["status"] for r in asked] == [200]
+
+
+def test_external_tables_lie_where_the_option_says(
+    java: Oracle, ours: RestCatalog, database: str, tmp_path: Path
+) -> None:
+    java.one("create_database")
+    place = tmp_path / "elsewhere"
+    name = f"{database}.ext"
+    ours.create_table(name, schema(bucket="-1", path=str(place)))
+    java.one("write", table="ext", rows=[[1, "java"]])
+    append(ours.get_table(name), [2])
+    assert ours.get_table(name).root == str(place)
+    assert java.rows(table="ext") == [["+I", 1, "java"], ["+I", 2, "ours"]]
+    ours.drop_table(name)
+    other = create_schema([Column("x", "INT")], now_millis=1, options={"path": str(place)})
+    with pytest.raises(SchemaError, match="other columns"):
+        ours.create_table(name, other)
+    ours.create_table(name, schema(path=str(place)))
+    assert len(java.rows(table="ext")) == 2
+    java.one("drop_table", table="ext")
+    java.one("create_table", table="ext", columns=COLUMNS, options={"path": str(place)})
+    append(ours.get_table(name), [3])
+    assert len(java.rows(table="ext")) == 3

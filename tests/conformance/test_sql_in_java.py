@@ -9,6 +9,7 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
+from paimon_core.table.batch_scan import batch_scan_of
 
 TABLES = {
     "keys": "'primary-key' = 'dt,id', 'bucket' = '1'",
@@ -53,3 +54,40 @@ def test_java_reads_what_sql_wrote(oracle: Oracle, tmp_path: Path, properties: s
         [5, 5, "none"],
         [None, 9, "o"],
     ]
+
+
+def test_java_reads_replaced_and_merged_tables(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default", "table": "t"}
+
+    def java(**which: Any) -> list[list[Any]]:
+        return sorted((row[1:] for row in oracle.rows(**at, **which)), key=str)
+
+    sql("CREATE TABLE t (a INT, b STRING) TBLPROPERTIES ('primary-key' = 'a', 'bucket' = '2')")
+    sql("INSERT INTO t VALUES (1, 'old'), (2, 'old')")
+    sql("""
+        REPLACE TABLE t (x STRING, n INT) TBLPROPERTIES ('primary-key' = 'x', 'bucket' = '1',
+            'merge-engine' = 'aggregation', 'fields.n.aggregate-function' = 'sum', 'write-only' = 'true')
+    """)
+    assert java() == []
+    sql("INSERT INTO t VALUES ('one', 1), ('two', 2); INSERT INTO t VALUES ('one', 10)")
+    assert java() == [["one", 11], ["two", 2]]
+    # A delete of this engine rewrites the files of the compacted table.
+    sql("CALL sys.compact('t'); DELETE FROM t WHERE x = 'one'; INSERT INTO t VALUES ('two', 3)")
+    assert java() == [["two", 5]]
+    old = sql.session.open(sql.session.table_name(["t"]), options={"scan.snapshot-id": "1"})
+    assert batch_scan_of(old).table.schema.names == ("a", "b")
+
+
+def test_java_reads_rows_of_postponed_tables(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default", "table": "t"}
+    sql("""
+        CREATE TABLE t (a INT, b STRING, p INT) PARTITIONED BY (p)
+            TBLPROPERTIES ('primary-key' = 'a,p', 'bucket' = '-2');
+        INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2);
+        INSERT INTO t VALUES (1, 'z', 1), (3, 'w', 3);
+        INSERT OVERWRITE t PARTITION (p = 2) VALUES (9, 'o')
+    """)
+    rows = sorted((row[1:] for row in oracle.rows(**at)), key=str)
+    assert rows == [[1, "z", 1], [3, "w", 3], [9, "o", 2]]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,6 +26,7 @@ from slow_store import (
 )
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.catalog.jdbc import JdbcCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
@@ -110,6 +112,39 @@ def test_no_commit_is_lost_on_a_store_that_ignores_the_condition(store: SlowStor
     with ThreadPoolExecutor(4) as pool:
         won = sorted(i for ids in pool.map(work, range(4)) for i in ids)
     assert won == table.snapshots.ids() == []
+
+
+def test_the_lock_of_a_catalog_stands_in_for_the_condition(
+    store: SlowStore, tmp_path: Path
+) -> None:
+    """With the lock, the same race on such a store wins every commit, and keeps it."""
+    store.add(Fault("ignore condition"))
+    catalog = JdbcCatalog(
+        {
+            **store.options,
+            "uri": f"jdbc:sqlite:{tmp_path}/c.db",
+            "warehouse": store.new_root(),
+            "lock.enabled": "true",
+            "lock-check-max-sleep": "20 ms",
+        }
+    )
+    catalog.create_database("db")
+    options = {"bucket": "-1", "commit.max-retries": "100", "commit.min-retry-wait": "1 ms"}
+    catalog.create_table("db.t", create_schema([Column("k", "INT")], now_millis=1, options=options))
+    barrier = threading.Barrier(4)
+
+    def work(writer: int) -> list[int]:
+        table = catalog.get_table("db.t")
+        barrier.wait()
+        return [append(table, writer * 10 + i, f"writer {writer}") for i in range(3)]
+
+    with ThreadPoolExecutor(4) as pool:
+        won = sorted(i for ids in pool.map(work, range(4)) for i in ids)
+    table = catalog.get_table("db.t")
+    assert won == table.snapshots.ids() == list(range(1, 13))
+    users = [s.commit_user for s in table.snapshots.all()]
+    assert sorted(users) == sorted(f"writer {w}" for w in range(4) for _ in range(3))
+    assert not [s for s in table.io.list_dir(table.paths.snapshot_dir) if s.name.startswith(".")]
 
 
 def test_a_store_is_proven_once(store: SlowStore) -> None:

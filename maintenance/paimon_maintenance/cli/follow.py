@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
-from paimon_maintenance.cli.read import columns_of, print_rows, scan_options
+from paimon_maintenance.cli.row_lines import columns_of, print_rows, scan_options
 from paimon_maintenance.cli.target import open_named
 from paimon_maintenance.job.exit_codes import ExitCode
 

@@ -205,6 +205,9 @@ def _csv(
             parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=options,
         )
+        repeated = [n for n in reader.schema.names if reader.schema.names.count(n) > 1]
+        if repeated:
+            raise InvalidArgument(f"{name}: column {repeated[0]} is there more than once")
         unknown = [n for n in reader.schema.names if n not in fields]
         if unknown:
             raise InvalidArgument(
@@ -213,16 +216,26 @@ def _csv(
         for batch in reader:
             columns = {}
             for column, values in zip(batch.schema.names, batch.columns, strict=True):
+                target = fields[column].type.with_nullable(True)
                 try:
-                    columns[column] = cast_column(
-                        values, text, fields[column].type.with_nullable(True), zone
-                    )
+                    if str(target.root) in _INTEGERS:
+                        _check_whole(values)
+                    columns[column] = cast_column(values, text, target, zone)
                 except PaimonError as e:
                     raise InvalidArgument(f"{name}, column {column}: {e.message}") from e
             yield pa.table(columns)
     except pa.ArrowInvalid as e:
         if "Empty CSV" not in str(e):
             raise InvalidArgument(f"{name}: {e}") from e
+
+
+def _check_whole(texts: pa.Array) -> None:
+    """InvalidArgument for a number with a fraction, which SQL's cast would cut off."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - fast start
+
+    wrong = texts.filter(pc.match_substring_regex(texts, "[.eE]"))
+    if len(wrong):
+        raise InvalidArgument(f"{wrong[0].as_py()!r} is not a whole number")
 
 
 def _parquet(file: IO[bytes], name: str) -> Iterator[pa.Table]:

@@ -38,6 +38,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     interactive = args.execute is None and args.file is None and sys.stdin.isatty()
     # PySpark logs each refused query with the trace of the JVM; the answer says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it cannot parse, Spark judges
     spark = SparkEngine(
         master=args.master or os.environ.get(MASTER_VARIABLE),
         conf=dict(_SETTINGS),

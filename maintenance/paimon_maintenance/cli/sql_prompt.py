@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -182,12 +183,14 @@ def candidates(session: SqlSession, text: str, line: str) -> list[str]:
     words = {w.strip("`,;()").lower() for w in line.split()}
     for table in tables:
         if table.lower() in words:
-            names += _names(
-                lambda table=table: session.open(session.table_name([table])).schema.names
-            )
+            names += _names(partial(_columns, session, table))
     lowered = text.lower()
     keywords = [k if text[:1].isupper() or not text else k.lower() for k in _KEYWORDS]
     return sorted({n for n in (*keywords, *names) if n.lower().startswith(lowered)})
+
+
+def _columns(session: SqlSession, table: str) -> Sequence[str]:
+    return session.open(session.table_name([table])).schema.names
 
 
 def _names(read: Callable[[], Sequence[str]]) -> list[str]:

@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +25,22 @@ URL_VARIABLE: Final = "CARETAKER_HISTORY_URL"
 STATE_VARIABLE: Final = "CARETAKER_STATE"
 NONE: Final = "none"
 """The URL that disables the history."""
+_READS: Final = "caretaker_reads"
+"""The execution option of a transaction that writes nothing."""
 _BUSY_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 5
 _REFUSALS: Final = 200
 """Number of earlier refusals of a table to compare with a new one."""
 _JSON: Final = frozenset({"snapshots", "arguments", "details"})
+
+
+@dataclass(slots=True)
+class _Write:
+    """The rows that one thread writes, and what became of them."""
+
+    rows: list[dict[str, object]]
+    is_done: bool = False
+    error: Exception | None = None
 
 
 class SqlHistory:
@@ -41,6 +54,8 @@ class SqlHistory:
         self._engine: sa.Engine | None = None
         self._is_migrated = False
         self._lock = threading.Lock()
+        self._writes = threading.Lock()
+        self._waiting: list[_Write] = []
 
     def record(self, entries: Sequence[Entry]) -> str | None:
         """Write the entries in one transaction; None, or the reason why that failed."""
@@ -53,10 +68,40 @@ class SqlHistory:
         return None
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Write the entries in one transaction; raises the errors of the database."""
-        engine = self._migrated()
-        with engine.begin() as connection:
-            connection.execute(sa.insert(_entries_table()), [_row_of(entry) for entry in entries])
+        """Write the entries in one transaction; raises the errors of the database.
+
+        What other threads bring during a transaction goes together into the next one: SQLite makes
+        writers wait by sleeping.
+        """
+        own = _Write([_row_of(entry) for entry in entries])
+        with self._lock:
+            self._waiting.append(own)
+        with self._writes:
+            if not own.is_done:
+                with self._lock:
+                    writes, self._waiting = self._waiting, []
+                self._write(writes)
+        if own.error is not None:
+            raise own.error
+
+    def _write(self, writes: Sequence[_Write]) -> None:
+        """Write all of them in one transaction; each gets the error of a failed one."""
+        error: Exception | None = MaintenanceError("the write was interrupted")
+        try:
+            with self._migrated().begin() as connection:
+                rows = [row for write in writes for row in write.rows]
+                connection.execute(sa.insert(_entries_table()), rows)
+            error = None
+        except Exception as e:  # noqa: BLE001 - raised in the thread of each write
+            error = e
+            if len(writes) > 1 and _is_about_rows(e):
+                for write in writes:
+                    self._write([write])
+                return
+        finally:
+            for write in writes:
+                if not write.is_done:
+                    write.is_done, write.error = True, error
 
     def newest(
         self,
@@ -90,7 +135,7 @@ class SqlHistory:
         if engine.dialect.name == "sqlite" and not _file_exists(engine):
             raise self._nothing()
         try:
-            with engine.connect() as connection:
+            with _reading(engine) as connection:
                 if version_of(connection) == 0:
                     raise self._nothing()
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
@@ -127,7 +172,7 @@ class SqlHistory:
         engine = self._open()
         if engine.dialect.name == "sqlite" and not _file_exists(engine):
             return False
-        with engine.connect() as connection:
+        with _reading(engine) as connection:
             if version_of(connection) == 0:
                 return False
             rows = connection.execute(query).mappings().all()
@@ -154,8 +199,8 @@ class SqlHistory:
             engine = self._open()
             if engine.dialect.name == "sqlite" and not _file_exists(engine):
                 return []
-            with engine.connect() as connection:
-                if version_of(connection) == 0:
+            with _reading(engine) as connection:
+                if not self._is_migrated and version_of(connection) == 0:
                     return []
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except Exception as e:  # noqa: BLE001 - the job must continue
@@ -185,7 +230,7 @@ class SqlHistory:
         try:
             if engine.dialect.name == "sqlite" and engine.url.database:
                 Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
-            with engine.connect() as connection:
+            with _reading(engine) as connection:
                 found = version_of(connection)
             if found < LATEST:
                 with engine.begin() as connection:
@@ -236,6 +281,19 @@ def _engine(url: str) -> sa.Engine:
     return engine
 
 
+@contextmanager
+def _reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection for a transaction that writes nothing."""
+    with engine.connect() as connection:
+        yield connection.execution_options(**{_READS: True})
+
+
+def _is_about_rows(error: Exception) -> bool:
+    """Whether the error may be that of a single row, not of the database."""
+    not_answering = (sa.exc.OperationalError, sa.exc.InterfaceError)
+    return isinstance(error, sa.exc.StatementError) and not isinstance(error, not_answering)
+
+
 def _on_sqlite_connect(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions begin as `_on_sqlite_begin` says
     cursor = connection.cursor()
@@ -246,7 +304,9 @@ def _on_sqlite_connect(connection: Any, _: object) -> None:
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:
     # A transaction that reads first and writes later can fail immediately instead of waiting.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    # Readers of a write-ahead log wait for nobody.
+    reads = connection.get_execution_options().get(_READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _file_exists(engine: sa.Engine) -> bool:

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 CATALOGS_VARIABLE: Final = "CARETAKER_CATALOGS"
 PREFIX: Final = "catalog:"
 _ALL_STEPS: Final = "maintain"
-_CHANGE_HISTORY: Final = frozenset(
-    {"rollback", "fast_forward", "create_branch", "delete_branch", "rename_branch", "repair"}
-)
-"""Jobs that replace or remove the newest snapshots, schemas or branches in the file system."""
+_CHANGE_HISTORY: Final = frozenset({"repair"})
+"""Jobs that replace or remove the newest snapshots, schemas or branches in the file system.
+
+Rollback and the jobs on branches do that too, but ask the catalog if it makes the commits.
+"""
 
 
 def catalog_name(warehouse: str) -> str | None:

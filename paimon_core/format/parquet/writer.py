@@ -27,13 +27,15 @@ ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
 """The Arrow bytes that are collected for a row group; about half of that on disk."""
 FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before anything is written."""
-# Brotli and LZO need a library that no bundle of Java Paimon contains.
+# BROTLI needs a library that no bundle of Java Paimon contains; who chose it has installed it there.
+# Arrow has no LZO.
 _CODECS: Final = {
     "zstd": "zstd",
     "snappy": "snappy",
     "gzip": "gzip",
     "lz4": "lz4",
     "lz4_raw": "lz4",
+    "brotli": "brotli",
     "none": "none",
     "uncompressed": "none",
 }

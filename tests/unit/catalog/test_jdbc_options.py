@@ -12,6 +12,7 @@ from catalog_rows import append, schema
 
 from paimon_core.catalog.jdbc import JdbcCatalog
 from paimon_core.catalog.jdbc_database import JdbcDatabase, _engine, _parsed
+from paimon_core.catalog.jdbc_lock import JdbcLock
 from paimon_core.catalog.open import open_catalog
 from paimon_core.ddl.schema_change import SetOption
 from paimon_core.errors import (
@@ -36,7 +37,7 @@ def _options(tmp_path: Path, **more: str) -> dict[str, str]:
 def test_the_factory_opens_by_metastore(tmp_path: Path) -> None:
     assert open_catalog({"warehouse": str(tmp_path)}).metastore == "filesystem"
     assert open_catalog(_options(tmp_path)).metastore == "jdbc"
-    for name in ("hive", "glue"):
+    for name in ("glue", "dlf"):
         with pytest.raises(UnsupportedFeature, match=name):
             open_catalog({"metastore": name, "warehouse": "/w"})
     with pytest.raises(InvalidArgument, match="warehouse"):
@@ -160,7 +161,7 @@ def test_a_pickled_table_goes_on_taking_the_lock(tmp_path: Path) -> None:
         _options(tmp_path, **{"lock.enabled": "true", "lock-acquire-timeout": "1 ms"})
     )
     again = pickle.loads(pickle.dumps(impatient.get_table("db.t")))
-    lock = table.snapshots.snapshot_commit.lock
+    lock = JdbcLock(JdbcDatabase(catalog.options), "jdbc", "db.t")
     with lock.held(), pytest.raises(CatalogLocked):
         append(again, [2])
     assert table.snapshots.latest_id() == 1

@@ -26,6 +26,7 @@ COMPRESSIONS = [
     ("parquet", "gzip"),
     ("parquet", "snappy"),
     ("parquet", "lz4"),
+    ("parquet", "brotli"),
     ("parquet", "none"),
     ("orc", "zstd"),
     ("orc", "zlib"),
@@ -209,7 +210,6 @@ def test_avro_schema_is_javas(tmp_path):
 @pytest.mark.parametrize(
     ("file_format", "compression", "t"),
     [
-        ("parquet", "brotli", "INT"),
         ("parquet", "lzo", "INT"),
         ("orc", "gzip", "INT"),
         ("avro", "gzip", "INT"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_refused_options_are_refused_by_name(tmp_path: Path) -> None:
     checks = [
         value
         for name, value in vars(features).items()
-        if name.startswith("check_") and name != "check_snapshot_readable"
+        if name.startswith("check_") and len(signature(value).parameters) == 1
     ]
     table = Lake(tmp_path)
     table.primary_key()

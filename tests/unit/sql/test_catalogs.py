@@ -140,7 +140,11 @@ def test_partitions_are_named_as_in_spark(sql: Sql) -> None:
     assert sql("SHOW PARTITIONS t") == [["p1=2024-06-01 10%3A30%3A01/p2=x"]]
     sql("CREATE TABLE u (a INT, p1 STRING, p2 STRING) PARTITIONED BY (p1, p2)")
     sql("INSERT INTO u VALUES (1, 'x', 'y'); ALTER TABLE u DROP PARTITION (p1 = 'none')")
+    sql("ALTER TABLE u ADD PARTITION (p1 = 'new', p2 = 'y')")
     assert sql("SHOW PARTITIONS u") == [["p1=x/p2=y"]]
+    sql("ALTER TABLE u ADD IF NOT EXISTS PARTITION (p1 = 'x', p2 = 'y')")
+    assert "ALREADY_EXIST" in refused(sql, "ALTER TABLE u ADD PARTITION (p1 = 'x', p2 = 'y')")[1]
+    assert "must match" in refused(sql, "ALTER TABLE u ADD PARTITION (p1 = 'x')")[1]
 
 
 def test_assignments_may_name_the_table(sql: Sql) -> None:

@@ -103,10 +103,12 @@ DROP_PARTITION: Final = Job(
 MARK_PARTITION_DONE: Final = Job(
     name="mark_partition_done",
     summary="mark partitions as complete, with the partition.mark-done-action of the table",
-    changes="Writes the file _SUCCESS into the folder of each partition (success-file), or posts "
-    "the partition to partition.mark-done-action.http.url (http-report).",
+    changes="Writes the file _SUCCESS into the folder of each partition (success-file), posts the "
+    "partition to partition.mark-done-action.http.url (http-report), or, in a Hive metastore, adds a "
+    "partition with the suffix .done (done-partition) or sets the event LOAD_DONE (mark-event).",
     protects="Does not change data or metadata of the table.",
-    undo="Delete the _SUCCESS files; a report cannot be undone.",
+    undo="Delete the _SUCCESS files, drop the .done partitions in Hive; a report or an event cannot "
+    "be undone.",
     arguments=(PARTITIONS,),
     examples=("caretaker run mark_partition_done db.events -w /lake --partition dt=20240101",),
     load=steps_of("paimon_maintenance.jobs.partitions.done:DONE"),

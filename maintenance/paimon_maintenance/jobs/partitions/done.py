@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from paimon_core.commit.registered_partitions import registry_of
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_MARK_DONE_ACTION
-from paimon_core.paths import spec_path
+from paimon_core.paths import spec_path, unescape_path_name
 from paimon_core.retention.partitions import partitions_of
+from paimon_core.retention.registered_partitions import done_spec
 from paimon_core.types.text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
@@ -20,8 +22,10 @@ from paimon_maintenance.rules.partition_choice import partition_value
 
 _SUCCESS_FILE: Final = "success-file"
 _HTTP_REPORT: Final = "http-report"
+_DONE_PARTITION: Final = "done-partition"
+_MARK_EVENT: Final = "mark-event"
 _SUPPORTED: Final = frozenset({_SUCCESS_FILE, _HTTP_REPORT})
-_NEED_METASTORE: Final = frozenset({"done-partition", "mark-event"})
+_NEED_METASTORE: Final = frozenset({_DONE_PARTITION, _MARK_EVENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,15 @@ Plan = MetadataPlan[MarkDone]
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
     """The partitions to mark and the actions; UnsupportedFeature for an unsupported action."""
     actions = table.options.value(PARTITION_MARK_DONE_ACTION)
-    unknown = sorted(set(actions) - _SUPPORTED)
+    registry = registry_of(table)
+    supported = _SUPPORTED if registry is None else _SUPPORTED | _NEED_METASTORE
+    unknown = sorted(set(actions) - supported)
     if unknown:
         raise UnsupportedFeature(
             f"partition.mark-done-action={','.join(unknown)}",
             table=table.name,
-            next_step="a filesystem catalog has no metastore: use success-file or http-report"
+            next_step="it needs a Hive catalog and a table with metastore.partitioned-table=true; "
+            "elsewhere use success-file or http-report"
             if set(unknown) <= _NEED_METASTORE
             else None,
         )
@@ -59,6 +66,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
             raise InvalidArgument(
                 f"partition {dict(spec)} must start with the first partition keys "
                 f"({', '.join(keys)})",
+                table=table.name,
+            )
+        if _NEED_METASTORE & set(actions) and len(spec) < len(keys):
+            raise InvalidArgument(
+                f"partition {dict(spec)} must name all partition keys ({', '.join(keys)}): the "
+                "metastore has no others",
                 table=table.name,
             )
         paths.append(
@@ -99,9 +112,24 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         for action in work.actions:
             if action == _SUCCESS_FILE:
                 _write_success_file(table, partition, context.env.now_millis())
+            elif action in _NEED_METASTORE:
+                _mark_in_metastore(table, partition, action)
             elif work.report is not None:
                 work.report.send(partition)
     return Committed(details={"marked_partitions": list(work.partitions)})
+
+
+def _mark_in_metastore(table: FileStoreTable, partition: str, action: str) -> None:
+    """Add the partition "VALUE.done" (done-partition), or set Hive's event LOAD_DONE (mark-event)."""
+    registry = registry_of(table)
+    if registry is None:
+        raise UnsupportedFeature(f"partition.mark-done-action={action}", table=table.name)
+    named = (folder.partition("=") for folder in partition.strip("/").split("/"))
+    spec = {unescape_path_name(k): unescape_path_name(v) for k, _, v in named}
+    if action == _DONE_PARTITION:
+        registry.add([done_spec(spec)])
+    else:
+        registry.mark_done([spec])
 
 
 def _write_success_file(table: FileStoreTable, partition: str, now: int) -> None:

@@ -11,6 +11,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retention.partitions import Partition, partitions_of
+from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin
@@ -70,9 +71,16 @@ def drop_action(partition: Partition, why: str) -> Action:
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Commit one OVERWRITE snapshot without the partitions."""
     tests = spec_tests(table, plan.work.specs)
+
+    def is_going(row: bytes) -> bool:
+        return any(test is None or test(row) for test in tests)
+
+    if table.partition_registry is not None:
+        now = partitions_of(table, table.snapshots.latest())
+        unregister_partitions(table, [p.row for p in now if is_going(p.row)])
     snapshot = replace_partitions(
         table,
-        lambda row: any(test is None or test(row) for test in tests),
+        is_going,
         user=context.commit_user,
         env=context.env,
     )

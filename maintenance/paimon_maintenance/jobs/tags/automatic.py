@@ -20,12 +20,12 @@ from paimon_core.refs.tags import Tag
 from paimon_core.retention.tag_schedule import TagPeriod, automatic_tags
 from paimon_core.retention.tags import (
     TagDeletion,
+    announce_tag,
     create_automatic,
-    lacks_success_file,
+    is_unannounced,
     make_tag,
     periodic_tags,
     tag_clock,
-    write_success_file,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.datetimes import wall_clock_text
@@ -42,7 +42,7 @@ _BATCH_PREFIX: Final = "batch-write-"
 class TagChanges:
     """The tags to create, in order, and the tags to delete afterwards.
 
-    `unannounced` is a tag without its success file, because its creation was interrupted.
+    `unannounced` is a tag that is not announced, because its creation was interrupted.
     """
 
     create: tuple[Tag, ...]
@@ -89,7 +89,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         Action(f"tag snapshot {t.snapshot.id} as {t.name!r}", mode, {"tag": t.name}) for t in create
     ]
     if unannounced is not None:
-        actions.insert(0, Action(f"write the success file of tag {unannounced!r}"))
+        actions.insert(0, Action(f"announce tag {unannounced!r}"))
     return MetadataPlan(
         job=name,
         table=table.name,
@@ -103,7 +103,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
 
 
 def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
-    """The newest automatic tag if its success file is missing."""
+    """The newest automatic tag if it is not announced."""
     if mode == "batch":
         name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
         mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
@@ -112,7 +112,7 @@ def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | Non
     else:
         period = TagPeriod.of(table.options)
         mine = [t.name for t in automatic_tags(((t.name, t.snapshot.id) for t in tags), period)]
-    return mine[-1] if mine and lacks_success_file(table, mine[-1]) else None
+    return mine[-1] if mine and is_unannounced(table, mine[-1]) else None
 
 
 def _periodic(
@@ -173,7 +173,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Create tags first, then delete, so that an interruption leaves too many tags, not too few."""
     if plan.work.unannounced is not None:
-        write_success_file(table, plan.work.unannounced, context.env.now_millis())
+        announce_tag(table, plan.work.unannounced, context.env.now_millis())
     created = create_automatic(table, plan.work.create, context.env)
     committed = apply_deletion(table, plan.work.deletion, context)
     return replace(committed, details={"created_tags": created, **committed.details})

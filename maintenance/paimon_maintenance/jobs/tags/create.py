@@ -14,7 +14,7 @@ from paimon_core.errors import (
 )
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED
+from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED, TAG_TO_PARTITION
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.keep import check_kept, create_kept
 from paimon_core.reachability.references import tag_reference
@@ -22,10 +22,10 @@ from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.tag_schedule import TagPeriod
 from paimon_core.retention.tags import (
+    announce_tag,
     free_tags,
-    lacks_success_file,
+    is_unannounced,
     make_tag,
-    write_success_file,
 )
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import Snapshot
@@ -119,7 +119,7 @@ def _check_automatic(table: FileStoreTable, name: str, snapshot: Snapshot) -> No
 
 @dataclass(frozen=True, slots=True)
 class NewTag:
-    """The tag to write, and the one to replace; `made`: only its success file is missing."""
+    """The tag to write, and the one to replace; `made`: it is only unannounced."""
 
     tag: Tag
     old: Tag | None = None
@@ -137,11 +137,11 @@ def make_create(
     there = table.tags.get_or_none(name)
     if there is not None:
         same = there.snapshot.identity == snapshot.identity
-        if not same or not lacks_success_file(table, name):
+        if not same or not is_unannounced(table, name):
             raise AlreadyExists(
                 f"tag {name!r} of table {table.name} already exists", table=table.name
             )
-        action = Action(f"write the success file of tag {name!r}", details={"tag": name})
+        action = Action(f"announce tag {name!r}", details={"tag": name})
         return _plan("create_tag", table, NewTag(there, made=True), action, arguments)
     _check_automatic(table, name, snapshot)
     retained = cast("int | None", arguments.get("time_retained"))
@@ -163,7 +163,7 @@ def apply_create(
     tag = plan.work.tag
     if not plan.work.made:
         create_kept(table, tag)
-    write_success_file(table, tag.name, context.env.now_millis())
+    announce_tag(table, tag.name, context.env.now_millis())
     return Committed(details={"tag": tag.name, "tagged_snapshot": tag.snapshot.id})
 
 
@@ -259,7 +259,16 @@ def apply_rename(
         table.tags.delete(name)
     else:
         table.tags.rename(name, target)
+    _move_partition(table, name, target)
     return Committed(details={"tag": plan.work[1]})
+
+
+def _move_partition(table: FileStoreTable, name: str, target: str) -> None:
+    """Java renames the tag alone, and leaves a partition of a tag that does not exist."""
+    key = table.options.value(TAG_TO_PARTITION)
+    if key is not None and table.partition_registry is not None:
+        table.partition_registry.add([{key: target}])
+        table.partition_registry.drop([{key: name}])
 
 
 def _plan(

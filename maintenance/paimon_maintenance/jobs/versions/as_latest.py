@@ -20,6 +20,7 @@ from paimon_core.options import BUCKET
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, snapshot_reference, tag_reference
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
@@ -160,6 +161,7 @@ def apply_as_latest(
     if moves_files(table, snapshot):
         merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
         snapshots.append(merged.id)
+    synchronise_partitions(table)
     return Committed(snapshots=tuple(snapshots), details=details)
 
 

@@ -16,6 +16,7 @@ from paimon_core.reachability.references import Reference, on_branch, references
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
@@ -85,7 +86,9 @@ def _source(table: FileStoreTable, name: str, tag: str) -> Tag:
 def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunContext) -> Committed:
     """Write the metadata of the branch; removes it again if the tag was deleted after the plan."""
     name, tag = plan.work.name, plan.work.tag
-    if tag is None:
+    if table.versions is not None:
+        table.versions.create_branch(name, tag=None if tag is None else tag.name)
+    elif tag is None:
         table.branches.create(name)
     else:
         table.branches.create(name, tag=tag.name, expected=tag.snapshot)
@@ -118,7 +121,10 @@ def apply_rename(
 ) -> Committed:
     """Move the branch's folder."""
     context.fence()
-    table.branches.rename(*plan.work)
+    if table.versions is not None:
+        table.versions.rename_branch(*plan.work)
+    else:
+        table.branches.rename(*plan.work)
     return Committed(details={"branch_name": plan.work[1]})
 
 
@@ -215,6 +221,9 @@ def apply_delete(
         for name in work.names:
             paths = table.paths.of_branch(name)
             context.fence()
+            if table.versions is not None:
+                table.versions.drop_branch(name)
+                continue
             for folder in (
                 paths.snapshot_dir,
                 paths.changelog_dir,
@@ -234,6 +243,7 @@ def apply_delete(
             delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())
+    synchronise_partitions(table)
     return Committed(details=details)
 
 

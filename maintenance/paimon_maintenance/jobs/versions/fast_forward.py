@@ -32,6 +32,7 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.line import gaps_in, unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, check_no_straggler, remove_newest, undone
@@ -98,7 +99,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         for r in mine
         if _same(r) not in kept
         # Keep safety tags until they expire, if main can read them afterwards.
-        and not (r.kind is RefKind.TAG and is_safety_tag(r.name) and r.snapshot.schema_id in shared)
+        and not (
+            table.versions is None
+            and r.kind is RefKind.TAG
+            and is_safety_tag(r.name)
+            and r.snapshot.schema_id in shared
+        )
     ]
     coming = [r for r in theirs if _same(r) not in there]
     left: list[Retained] = []
@@ -206,6 +212,9 @@ def _safety_tag(
     retained = cast("int | None", arguments.get("safety_tag"))
     if latest is None or latest.identity not in lost or not retained:
         return None
+    if table.versions is not None:
+        left.append(Retained(what="no safety tag", why="the catalog replaces main", count=0))
+        return None
     if latest.schema_id not in shared:
         why = "main and the branch have different schemas, so a tag would be unreadable"
         left.append(Retained(what="no safety tag", why=why, count=0))
@@ -254,13 +263,22 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     removed = release(
         table,
         work.going,
-        partial(_move, table, work, context),
+        partial(_ask_catalog if table.versions is not None else _move, table, work, context),
         new_uuid=context.env.new_uuid,
         planned=work.files,
         delete=partial(delete_paths, context=context),
     )
     unbroken_ids(table.snapshots)
+    synchronise_partitions(table)
     return Committed(details={**details, **removed.to_json()})
+
+
+def _ask_catalog(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
+    """Have the catalog replace main."""
+    if table.versions is None:
+        raise TypeError(f"table {table.name} has no catalog that moves branches")
+    context.fence()
+    table.versions.fast_forward(work.branch.branch)
 
 
 def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:

@@ -26,6 +26,7 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.refs.tags import Tag
+from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
 from paimon_core.snapshot.line import unbroken_ids
@@ -86,13 +87,17 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         for r in references
         if r.table.branch == table.branch
         and r.snapshot.id > target.id
-        # Keep safety tags until they expire, including those of earlier rollbacks.
-        and not (r.kind is RefKind.TAG and is_safety_tag(r.name))
+        # Keep safety tags until they expire, including those of earlier rollbacks; a catalog that
+        # rolls back by itself keeps none.
+        and not (table.versions is None and r.kind is RefKind.TAG and is_safety_tag(r.name))
     ]
     kept: list[Retained] = []
     interrupted = tuple(journals(table))
     safety = None
-    if going:
+    if going and table.versions is not None:
+        why = "the catalog removes tags of later snapshots"
+        kept.append(Retained(what="no safety tag", why=why, count=0))
+    elif going:
         safety = safety_tag(
             table,
             latest,
@@ -217,14 +222,24 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     removed = release(
         table,
         work.going,
-        partial(_go_back, table, work, context),
+        partial(_ask_catalog if table.versions is not None else _go_back, table, work, context),
         new_uuid=context.env.new_uuid,
         planned=work.files,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         delete=partial(delete_paths, context=context),
     )
     unbroken_ids(table.snapshots)
+    synchronise_partitions(table)
     return Committed(details={**details, **removed.to_json()})
+
+
+def _ask_catalog(table: FileStoreTable, work: Rollback, context: RunContext) -> None:
+    """Have the catalog roll back; it may delete files, too."""
+    if table.versions is None:
+        raise TypeError(f"table {table.name} has no catalog that rolls back")
+    context.fence()
+    tag = work.source.name if work.revives else None
+    table.versions.rollback_to(work.target.id, tag=tag, base=work.latest.id)
 
 
 def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:

@@ -151,7 +151,8 @@ def test_write_all_formats(lake: Path, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "a.jsonl").write_text(
         '{"k": 1, "v": "a", "d": "1.50", "ts": "2024-01-31 12:00:00"}\n\n{"k": 2}\n'
     )
-    (tmp_path / "b.csv").write_text('k,v,d,ts\n3,,2.5,2024-01-31 12:00:00\n4,"x\ny",,\n')
+    lines = 'k,v,d,ts\r\n3,,2.5,2024-01-31 12:00:00\r\n4,"x\ny",,\r\n'
+    (tmp_path / "b.csv").write_bytes(lines.encode("utf-8-sig"))
     parquet.write_table(pa.table({"k": [5], "v": ["p"]}), tmp_path / "c.parquet")
     ran = write(lake, "--from", tmp_path / "a.jsonl", "--json")
     assert (ran.code, ran.json["rows"], ran.json["snapshots"]) == (0, 2, [1])
@@ -197,6 +198,10 @@ def test_what_read_prints_can_be_written(lake: Path, monkeypatch: pytest.MonkeyP
         ("a.json", '{"k": 3000000000}\n', "out of range"),
         ("a.csv", "k,x\n1,2\n", "no column 'x'"),
         ("a.csv", "k,v\n1\n", "a.csv"),
+        ("a.csv", "k,k\n1,2\n", "more than once"),
+        ("a.csv", "k\n3000000000\n", "column k"),
+        ("a.csv", "k\n1.5\n", "column k"),
+        ("a.json", '{"k": NaN}\n', "line 1: column k"),
         ("a.csv", "k,v\none,2\n", "column k"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
         ("a.txt", "x", "--format"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -306,3 +309,53 @@ def test_nothing_is_written_by_asking(tmp_path):
     with pytest.raises(NotFound):
         SqlHistory(f"sqlite:///{tmp_path}/x/history.db").newest()
     assert not (tmp_path / "x").exists()
+
+
+def test_many_threads_write_together_and_each_learns_of_a_failure(tmp_path):
+    history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
+    names = [f"db.t{number}" for number in range(40)]
+    ready = threading.Barrier(8, timeout=30)
+
+    def write(name: str) -> str | None:
+        if name in names[:8]:
+            ready.wait()
+        return history.record([replace(ENTRY, table=name), replace(ENTRY, table=name)])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(write, names)) == [None] * 40
+    assert sorted(e.table for e in history.newest(limit=100)) == sorted([*names, *names])
+
+    # A row that the database refuses harms no other one that was written with it.
+    wrong = replace(ENTRY, table="db.wrong", seconds=object())  # type: ignore[arg-type]
+    together = [[replace(ENTRY, table="db.right")], [wrong], [replace(ENTRY, table="db.right")]]
+    ready = threading.Barrier(3, timeout=30)
+
+    def write_at_once(entries: list[Entry]) -> bool:
+        ready.wait()
+        return history.record(entries) is None
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(write_at_once, together)) == [True, False, True]
+    assert len(history.newest(table="db.right")) == 2
+
+    broken = SqlHistory(f"sqlite:///{tmp_path}")  # a folder
+    with ThreadPoolExecutor(4) as pool:
+        reasons = list(
+            pool.map(lambda name: broken.record([replace(ENTRY, table=name)]), names[:4])
+        )
+    assert all(reason is not None and "cannot write the history" in reason for reason in reasons)
+
+
+def test_readers_do_not_wait_for_a_writer(tmp_path):
+    history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
+    assert history.record([replace(ENTRY, table="db.t")]) is None
+    writer = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        started = time.monotonic()
+        assert [e.table for e in history.newest()] == ["db.t"]
+        assert history.open_runs(table="db.t", warehouse="/lake") == []
+        assert time.monotonic() - started < 10  # a writer would wait for 20 seconds
+    finally:
+        writer.execute("ROLLBACK")
+        writer.close()

@@ -171,6 +171,21 @@ def test_rows_of_writers_are_refused_by_the_snapshots_field(made: Path, tmp_path
     assert sorted(p.name for p in root.rglob("snapshot-*")) == before
 
 
+def test_fields_of_one_commit_are_neither_carried_nor_refused(made: Path, tmp_path: Path) -> None:
+    import json
+
+    shutil.copytree(made, tmp_path / "lake")
+    root = tmp_path / "lake" / "db.db" / "log"
+    path = root / "snapshot" / "snapshot-2"
+    content = json.loads(path.read_text())
+    old = {"uuid": "u", "operation": "WRITE", "writerVersion": "2.1", "logOffsets": {}}
+    path.write_text(json.dumps(content | old))
+    Lake(tmp_path / "lake").append({"k": [9], "v": ["x"]}, "db.log")
+    new = json.loads((root / "snapshot" / "snapshot-3").read_text())
+    assert new.keys() - content.keys() == {"uuid"}
+    assert new["uuid"] != "u"
+
+
 def test_schema_changes_keep_unknown_fields(made: Path, tmp_path: Path) -> None:
     import json
 

@@ -1,0 +1,473 @@
+"""The Hive catalog: databases and tables in a Hive metastore (Java: `hive/HiveCatalog`).
+
+The metastore says which tables exist and where their folders are; schemas, snapshots and data are
+files there, as everywhere.  With the catalog's lock, commits and changes of schemas hold the
+metastore's lock on the table.  Partitions and tags of some tables are partitions in the metastore
+too (see `partition_registry`).  Names are lower case, as in Hive.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from paimon_core.catalog import hive_tables
+from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
+from paimon_core.catalog.filesystem import database_path
+from paimon_core.catalog.hive_client import WAREHOUSE_DIR, HiveClient, with_site
+from paimon_core.catalog.hive_lock import HiveLock
+from paimon_core.catalog.hive_partitions import HivePartitions
+from paimon_core.catalog.hive_thrift import Database as HiveDatabase
+from paimon_core.catalog.hive_thrift import EnvironmentContext, Table
+from paimon_core.catalog.hive_thrift import Partition as HivePartition
+from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
+from paimon_core.catalog.maintained import maintained_jobs
+from paimon_core.catalog.partitions import partitions_of_files
+from paimon_core.catalog.table_files import TableFiles
+from paimon_core.ddl.schema_change import RemoveOption, SchemaChange, change_from_object
+from paimon_core.errors import (
+    AlreadyExists,
+    CatalogError,
+    InvalidArgument,
+    NotFound,
+    PaimonError,
+    SchemaError,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.open import open_file_io
+from paimon_core.options import (
+    PARTITION_MARK_DONE_ACTION,
+    PARTITIONED_TABLE,
+    PATH,
+    TAG_TO_PARTITION,
+)
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.snapshot_commit import PartitionStatistics
+from paimon_core.table.open import open_table_at, split_identifier
+
+_LOCATION: Final = "location"
+_COMMENT: Final = "comment"
+_OWNER: Final = "owner"
+_BATCH: Final = 300
+"""As many tables as Hive gives at a time by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiveCatalog:
+    """Databases and tables of one metastore.  `options` are those of `connect`."""
+
+    options: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def connect(cls, options: Mapping[str, str]) -> HiveCatalog:
+        """The catalog, with the options that hive-site.xml adds; nothing is asked yet."""
+        catalog = cls(with_site(options))
+        HiveClient(catalog.options)
+        lock_enabled(catalog.options, catalog.metastore)
+        return catalog
+
+    @property
+    def metastore(self) -> str:
+        return "hive"
+
+    @property
+    def maintained_jobs(self) -> frozenset[str]:
+        return maintained_jobs(self.options)
+
+    @property
+    def _client(self) -> HiveClient:
+        return HiveClient(self.options)
+
+    def _lock(self, name: tuple[str, str]) -> HiveLock | None:
+        on = lock_enabled(self.options, self.metastore)
+        return HiveLock(self._client, *name) if on else None
+
+    @property
+    def _file_options(self) -> dict[str, str]:
+        return file_options(self.options, locked=lock_enabled(self.options, self.metastore))
+
+    # --- databases ---
+
+    def list_databases(self) -> list[str]:
+        """The names of all databases, sorted."""
+        return sorted(self._client.call("get_all_databases"))
+
+    def get_database(self, database: str) -> Database:
+        """The database; comment and owner are among its properties, as in Java."""
+        found = self._hive_database(database)
+        own = {_COMMENT: found.description, _OWNER: found.owner_name}
+        properties = {**(found.parameters or {}), **{k: v for k, v in own.items() if v is not None}}
+        location = hive_tables.database_location(found, self.options)
+        return Database(name=database, location=location, properties=properties)
+
+    def _hive_database(self, database: str) -> HiveDatabase:
+        try:
+            found: HiveDatabase = self._client.call("get_database", database)
+        except NotFound as e:
+            raise NotFound(f"database {database} does not exist in the Hive metastore") from e
+        return found
+
+    def create_database(
+        self,
+        database: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Create the database at its property `location`, else in the warehouse."""
+        _check_lower_case(database)
+        given = dict(properties or {})
+        location = given.pop(_LOCATION, None) or database_path(self._warehouse, database)
+        wanted = HiveDatabase(
+            name=database,
+            description=given.pop(_COMMENT, None),
+            owner_name=given.pop(_OWNER, None),
+            location_uri=location,
+            parameters=given,
+        )
+        if hive_tables.in_properties(self.options):
+            io, path = open_file_io(location, self.options)
+            io.make_dirs(path)
+            given[hive_tables.LOCATION_PROPERTY] = location
+            wanted = replace(wanted, location_uri=None)
+        try:
+            self._client.call("create_database", wanted)
+        except AlreadyExists as e:
+            if not if_not_exists:
+                raise AlreadyExists(f"database {database} already exists") from e
+
+    @property
+    def _warehouse(self) -> str:
+        found = self.options.get("warehouse") or self.options.get(WAREHOUSE_DIR)
+        if not found:
+            raise InvalidArgument("a Hive catalog needs the option warehouse to create a database")
+        return found
+
+    def alter_database(
+        self,
+        database: str,
+        *,
+        changes: Mapping[str, str] | None = None,
+        removed: Sequence[str] = (),
+    ) -> None:
+        """Set and remove properties; one that is to be removed and does not exist is no error."""
+        found = self._hive_database(database)
+        parameters = {**(found.parameters or {}), **(changes or {})}
+        for key in removed:
+            parameters.pop(key, None)
+        self._client.call(
+            "alter_database",
+            database,
+            replace(
+                found,
+                description=parameters.pop(_COMMENT, found.description),
+                owner_name=parameters.pop(_OWNER, found.owner_name),
+                location_uri=parameters.pop(_LOCATION, found.location_uri),
+                parameters=parameters,
+            ),
+        )
+
+    def drop_database(
+        self, database: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Delete the database, and its folder if that is empty.
+
+        InvalidArgument if it holds anything; with `cascade`, only if that is not of Paimon.
+        """
+        try:
+            found = self._hive_database(database)
+        except NotFound:
+            if if_exists:
+                return
+            raise
+        tables = list(self._tables(database))
+        own = [t for t in tables if hive_tables.is_paimon(t)]
+        if len(own) < len(tables) or (own and not cascade):
+            raise InvalidArgument(
+                f"database {database} is not empty: it has {len(own)} tables of Paimon and "
+                f"{len(tables) - len(own)} others",
+                next_step="drop its tables first",
+            )
+        for table in own:
+            if not hive_tables.is_external(table):
+                self._files(table).check_droppable()
+        for table in own:
+            self.drop_table(f"{database}.{table.table_name}", if_exists=True)
+        self._client.call("drop_database", database, False, False)
+        location = hive_tables.database_location(found, self.options)
+        if location:
+            io, path = open_file_io(location, self.options)
+            io.delete_dir(path, recursive=False)
+
+    # --- tables ---
+
+    def _tables(self, database: str) -> Iterator[Table]:
+        self._hive_database(database)
+        names: Sequence[str] = self._client.call("get_all_tables", database)
+        for start in range(0, len(names), _BATCH):
+            batch = tuple(names[start : start + _BATCH])
+            yield from self._client.call("get_table_objects_by_name", database, batch)
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the database's Paimon tables, sorted."""
+        found = self._tables(database)
+        return sorted(str(t.table_name) for t in found if hive_tables.is_paimon(t))
+
+    def list_others(self, database: str) -> list[OtherObject]:
+        """Views and tables of other formats, sorted by name."""
+        found = [
+            OtherObject(str(t.table_name), hive_tables.other_kind(t))
+            for t in self._tables(database)
+            if not hive_tables.is_paimon(t)
+        ]
+        return sorted(found, key=lambda other: other.name)
+
+    def _hive_table(self, identifier: str) -> Table:
+        """The metastore's table; NotFound, or UnsupportedFeature for what is not of Paimon."""
+        try:
+            found: Table = self._client.call("get_table", *_name(identifier))
+        except NotFound as e:
+            raise NotFound(
+                f"table {identifier} does not exist in the Hive metastore", table=identifier
+            ) from e
+        if not hive_tables.is_paimon(found):
+            kind = hive_tables.other_kind(found)
+            raise UnsupportedFeature(
+                f"type={kind}",
+                f"{identifier} is no Paimon table but a {kind}",
+                table=identifier,
+                next_step="nothing has to be done: Paimon's maintenance does not apply to it",
+            )
+        return found
+
+    def _location(self, table: Table) -> str:
+        location = hive_tables.location_of(table, self.options)
+        if not location:
+            raise CatalogError(
+                f"the Hive metastore has no location for table {table.db_name}.{table.table_name}"
+            )
+        return location
+
+    def _files(self, table: Table) -> TableFiles:
+        return self._files_at(self._location(table), f"{table.db_name}.{table.table_name}")
+
+    def _files_at(self, location: str, identifier: str) -> TableFiles:
+        io, path = open_file_io(location, self._file_options)
+        return TableFiles(io=io, path=path, identifier=identifier, options=self.options)
+
+    def get_table(
+        self,
+        identifier: str,
+        *,
+        branch: str | None = None,
+        dynamic_options: Mapping[str, str | None] | None = None,
+        watch: Watch | None = None,
+    ) -> FileStoreTable:
+        """The table under its newest schema; with the lock enabled, its commits hold it."""
+        found = self._hive_table(identifier)
+        name = _name(identifier)
+        watch = under_lock(self._lock(name), watch)
+        io, root = open_file_io(self._location(found), self._file_options)
+        return open_table_at(
+            io if watch is None else watch(io, root),
+            root,
+            identifier,
+            branch=branch,
+            dynamic_options=dynamic_options,
+            partition_registry=HivePartitions(self._client, *name),
+        )
+
+    def create_table(
+        self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
+    ) -> None:
+        """Create the table: its first schema under the lock, then the metastore's table.
+
+        With the option `path`, or as an external table, the folder may hold a table already.
+        """
+        name = _name(identifier)
+        for part in split_identifier(identifier):
+            _check_lower_case(part)
+        database = self._hive_database(name[0])
+        if self._exists(name):
+            if if_not_exists:
+                return
+            raise AlreadyExists(f"{identifier} already exists", table=identifier)
+        path = schema.options.value(PATH)
+        external = path is not None or hive_tables.is_created_external(schema, self.options)
+        parent = hive_tables.database_location(database, self.options)
+        location = path or f"{parent or database_path(self._warehouse, name[0])}/{name[1]}"
+        now = int(datetime.now(UTC).timestamp() * 1000)
+        files = self._files_at(location, identifier)
+        with held(self._lock(name)):
+            first = files.create_first(schema, external=external)
+        if first is None:
+            raise AlreadyExists(
+                f"the folder {location} holds a schema, although the Hive metastore has no table "
+                f"{identifier}",
+                table=identifier,
+                next_step="move the folder away, or register the table with Java's repairTable",
+            )
+        try:
+            self._client.call(
+                "create_table",
+                hive_tables.new_table(
+                    name,
+                    first,
+                    location,
+                    self.options,
+                    external=external,
+                    owner=getpass.getuser(),
+                    now_millis=now,
+                ),
+            )
+        except StorageError:
+            raise  # the table may have been created
+        except PaimonError as e:
+            if not external:
+                files.withdraw_first(first)
+            e.table = e.table or identifier
+            raise
+
+    def _exists(self, name: tuple[str, str]) -> bool:
+        try:
+            self._client.call("get_table", *name)
+        except NotFound:
+            return False
+        return True
+
+    def alter_table(
+        self,
+        identifier: str,
+        changes: Sequence[SchemaChange | Mapping[str, object]],
+        *,
+        now_millis: int,
+        branch: str | None = None,
+    ) -> TableSchema:
+        """The new schema, committed under the lock; then the metastore's table follows it."""
+        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
+        table = self._hive_table(identifier)
+        with held(self._lock(_name(identifier))):
+            changed = self._files(table).alter(wanted, now_millis=now_millis, branch=branch)
+        if branch not in (None, "main"):
+            return changed
+        removed = [c.key for c in wanted if isinstance(c, RemoveOption)]
+        try:
+            self._alter(
+                identifier,
+                hive_tables.altered_table(
+                    self._hive_table(identifier),
+                    changed,
+                    self._location(table),
+                    self.options,
+                    removed,
+                ),
+            )
+        except PaimonError as e:
+            raise SchemaError(
+                f"table {identifier} has its new schema {changed.id}, but the Hive metastore did "
+                f"not take its columns and options: {e.message}",
+                table=identifier,
+                next_step="Paimon uses the new schema; for Hive, set "
+                "hive.metastore.disallow.incompatible.col.type.changes=false in the metastore if it "
+                "refused a column, then run Java's repairTable",
+            ) from e
+        return changed
+
+    def _alter(self, identifier: str, table: Table) -> None:
+        context = EnvironmentContext(properties={"CASCADE": "true", "DO_NOT_UPDATE_STATS": "false"})
+        self._client.call(
+            "alter_table_with_environment_context", *_name(identifier), table, context
+        )
+
+    def rename_table(self, identifier: str, new_identifier: str) -> None:
+        """Rename the table; the metastore or this client moves a managed table's folder."""
+        database, name = split_identifier(new_identifier)
+        _check_lower_case(name)
+        self._hive_database(database)
+        table = self._hive_table(identifier)
+        if self._exists(_name(new_identifier)):
+            raise AlreadyExists(f"{new_identifier} already exists", table=new_identifier)
+        source = self._files(table)
+        try:
+            self._alter(identifier, replace(table, db_name=database, table_name=name))
+        except InvalidArgument as e:
+            raise AlreadyExists(
+                f"table {identifier} cannot be renamed to {new_identifier}: {e.message}",
+                table=identifier,
+            ) from e
+        renamed = self._hive_table(new_identifier)
+        target = self._files(renamed)
+        if hive_tables.is_external(table) or target.path == source.path:
+            return
+        if source.schemas().latest() is None:
+            return  # the metastore has moved it
+        if not source.io.rename(source.path, target.path):
+            self._alter(
+                new_identifier,
+                hive_tables.with_location(renamed, self._location(table), self.options),
+            )
+            raise AlreadyExists(
+                f"table {identifier} is now {new_identifier}, and its folder stays "
+                f"{source.path}: {target.path} exists",
+                table=identifier,
+            )
+
+    def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
+        """Delete the metastore's table, then the folder unless the table is external."""
+        try:
+            table = self._hive_table(identifier)
+        except NotFound:
+            if if_exists:
+                return
+            raise
+        files = self._files(table)
+        external = hive_tables.is_external(table)
+        if not external:
+            files.check_droppable()
+        self._client.call("drop_table", *_name(identifier), False)
+        if not external:
+            files.io.delete_dir(files.path)
+
+    def list_partitions(self, identifier: str) -> list[Partition]:
+        """The partitions of the newest snapshot; for `metastore.tag-to-partition`, the metastore's."""
+        table = self.get_table(identifier)
+        registry = HivePartitions(self._client, *_name(identifier))
+        if table.options.value(TAG_TO_PARTITION) is not None:
+            return [Partition(_statistics(spec, found)) for spec, found in registry.found()]
+        partitions = partitions_of_files(table)
+        marks = "mark-event" in table.options.value(PARTITION_MARK_DONE_ACTION)
+        if not marks or not table.options.value(PARTITIONED_TABLE):
+            return partitions
+        return [replace(p, done=registry.is_done(p.statistics.spec)) for p in partitions]
+
+
+def _statistics(spec: Mapping[str, str], found: HivePartition) -> PartitionStatistics:
+    """What the metastore says about a partition, with Java's defaults."""
+    known = found.parameters or {}
+    return PartitionStatistics(
+        spec=spec,
+        record_count=int(known.get("numRows", 1)),
+        file_size=int(known.get("totalSize", 1)),
+        file_count=int(known.get("numFiles", 1)),
+        last_file_creation_millis=int(known.get("lastUpdateTime", 0)),
+        total_buckets=int(known.get("totalBuckets", 0)),
+    )
+
+
+def _name(identifier: str) -> tuple[str, str]:
+    """Database and table as the metastore spells them."""
+    database, table = split_identifier(identifier)
+    return database.lower(), table.lower()
+
+
+def _check_lower_case(name: str) -> None:
+    if name != name.lower():
+        raise InvalidArgument(
+            f"a Hive metastore keeps names in lower case, {name} is not",
+            next_step=f"use {name.lower()}",
+        )

@@ -1,0 +1,117 @@
+"""The lock of a Hive metastore (Java: `hive/HiveCatalogLock`).
+
+An exclusive lock on the table, as Hive's own writers take it.  The metastore keeps it until it is
+released; the lock of a client that died expires after the metastore's `hive.txn.timeout`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from paimon_core.catalog.hive_client import HiveClient
+from paimon_core.catalog.hive_thrift import (
+    EXCLUSIVE_LOCK,
+    LOCK_ACQUIRED,
+    LOCK_WAITING,
+    TABLE_LEVEL,
+    LockComponent,
+    LockId,
+    LockRequest,
+    LockResponse,
+    ShowLocksRequest,
+    ShowLocksResponse,
+)
+from paimon_core.errors import CatalogLocked, PaimonError
+from paimon_core.options import parse_duration_millis
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT_MILLIS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLock:
+    """The lock of one table.  Picklable."""
+
+    client: HiveClient
+    database: str
+    table: str
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The lock, for as long as the block; CatalogLocked if others hold it for too long."""
+        lock_id = self._acquire()
+        try:
+            yield
+        finally:
+            self._release(lock_id)
+
+    def _acquire(self) -> int:
+        component = LockComponent(
+            type=EXCLUSIVE_LOCK, level=TABLE_LEVEL, db_name=self.database, table_name=self.table
+        )
+        request = LockRequest(
+            components=(component,),
+            user=getpass.getuser(),
+            host_name=socket.gethostname(),
+            agent_info="caretaker",
+        )
+        options = self.client.options
+        most = parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
+        timeout = parse_duration_millis(options.get("lock-acquire-timeout", "8 min"))
+        started = time.monotonic()
+        response: LockResponse = self.client.call("lock", request)
+        lock_id = response.lock_id or 0
+        wait = _FIRST_WAIT_MILLIS
+        try:
+            while response.state == LOCK_WAITING and _millis_since(started) < timeout:
+                wait = min(2 * wait, most)
+                time.sleep(wait / 1000)
+                response = self.client.call("check_lock", LockId(lock_id=lock_id))
+        finally:
+            if response.state != LOCK_ACQUIRED:
+                self._release(lock_id)
+        if response.state != LOCK_ACQUIRED:
+            raise CatalogLocked(
+                f"the lock of table {self.database}.{self.table} in the Hive metastore was held by "
+                f"{self._holder()} for {_millis_since(started) / 1000:.0f} s; nothing was changed",
+                table=f"{self.database}.{self.table}",
+                next_step="run again when the holder has ended; if it died, the metastore's "
+                "housekeeper releases the lock after hive.txn.timeout",
+            )
+        return lock_id
+
+    def _holder(self) -> str:
+        """Who holds the lock, as far as the metastore says so."""
+        request = ShowLocksRequest(db_name=self.database, table_name=self.table)
+        try:
+            shown: ShowLocksResponse = self.client.call("show_locks", request)
+        except PaimonError:
+            return "another client"
+        found = [lock for lock in shown.locks or () if lock.state == LOCK_ACQUIRED]
+        if not found:
+            return "another client"
+        lock = found[0]
+        since = datetime.fromtimestamp((lock.acquired_at or 0) // 1000, UTC)
+        return (
+            f"{lock.user}@{lock.host_name} (lock {lock.lock_id}, since {since:%Y-%m-%dT%H:%M:%SZ})"
+        )
+
+    def _release(self, lock_id: int) -> None:
+        try:
+            self.client.call("unlock", LockId(lock_id=lock_id))
+        except PaimonError as e:
+            # What was done under the lock is done; others wait until the lock expires.
+            log.warning("lock=%d of table=%s.%s: %s", lock_id, self.database, self.table, e)
+
+
+def _millis_since(started: float) -> float:
+    return (time.monotonic() - started) * 1000

@@ -1,0 +1,112 @@
+"""The partitions of a table in a Hive metastore (Java: `HiveCatalog.createPartitions` and others)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paimon_core.catalog.hive_client import HiveClient
+from paimon_core.catalog.hive_tables import LOCATION_PROPERTY, in_properties, location_of
+from paimon_core.catalog.hive_thrift import (
+    LOAD_DONE,
+    AddPartitionsRequest,
+    Partition,
+    StorageDescriptor,
+    Table,
+)
+from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.paths import spec_path
+
+_DATA_DIRECTORY: Final = "data-file.path-directory"
+_ALL: Final = -1
+_BATCH: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HivePartitions:
+    """`PartitionRegistry` of one table."""
+
+    client: HiveClient
+    database: str
+    table: str
+
+    def add(self, specs: Sequence[Mapping[str, str]]) -> None:
+        """Add the partitions that are missing."""
+        if not specs:
+            return
+        table: Table = self.client.call("get_table", self.database, self.table)
+        for start in range(0, len(specs), _BATCH):
+            self._add(tuple(self._partition(table, s) for s in specs[start : start + _BATCH]))
+
+    def _add(self, partitions: tuple[Partition, ...]) -> None:
+        request = AddPartitionsRequest(
+            db_name=self.database,
+            table_name=self.table,
+            partitions=partitions,
+            if_not_exists=True,
+            need_result=False,
+        )
+        try:
+            self.client.call("add_partitions_req", request)
+        except AlreadyExists:
+            # Another client added one of them after the server had looked.
+            self.client.call("add_partitions_req", request)
+
+    def _partition(self, table: Table, spec: Mapping[str, str]) -> Partition:
+        folder = location_of(table, self.client.options) or ""
+        directory = (table.parameters or {}).get(_DATA_DIRECTORY)
+        if directory:
+            folder = f"{folder}/{directory}"
+        location = f"{folder}/{spec_path(spec)}"
+        now = int(time.time())
+        sd = table.sd or StorageDescriptor()
+        by_property = in_properties(self.client.options)
+        return Partition(
+            values=tuple(spec.values()),
+            db_name=self.database,
+            table_name=self.table,
+            create_time=now,
+            last_access_time=now,
+            sd=sd if by_property else replace(sd, location=location),
+            parameters={LOCATION_PROPERTY: location} if by_property else None,
+        )
+
+    def drop(self, specs: Sequence[Mapping[str, str]]) -> None:
+        """Drop the partitions as far as they are there; files stay."""
+        for spec in specs:
+            try:
+                self.client.call(
+                    "drop_partition", self.database, self.table, tuple(spec.values()), False
+                )
+            except NotFound:
+                continue
+
+    def found(self) -> list[tuple[dict[str, str], Partition]]:
+        """All partitions with their specs."""
+        table: Table = self.client.call("get_table", self.database, self.table)
+        keys = [column.name or "" for column in table.partition_keys or ()]
+        found: Sequence[Partition] = self.client.call(
+            "get_partitions", self.database, self.table, _ALL
+        )
+        return [(dict(zip(keys, p.values or (), strict=True)), p) for p in found]
+
+    def specs(self) -> list[dict[str, str]]:
+        """The specs of all partitions."""
+        return [spec for spec, _ in self.found()]
+
+    def mark_done(self, specs: Sequence[Mapping[str, str]]) -> None:
+        """Mark the partitions with Hive's event LOAD_DONE."""
+        for spec in specs:
+            self.client.call(
+                "markPartitionForEvent", self.database, self.table, dict(spec), LOAD_DONE
+            )
+
+    def is_done(self, spec: Mapping[str, str]) -> bool:
+        """Whether the partition is marked."""
+        return bool(
+            self.client.call(
+                "isPartitionMarkedForEvent", self.database, self.table, dict(spec), LOAD_DONE
+            )
+        )

@@ -1,0 +1,189 @@
+"""The schemas of one table in its folder: what catalogs without a server share.
+
+A catalog decides where the folder is, and who may change it at a time; here the schema files are
+created and changed (Java: `schema/SchemaManager`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from paimon_core.ddl.alter import apply_changes
+from paimon_core.ddl.create import normalized
+from paimon_core.ddl.schema_change import SchemaChange, change_from_object
+from paimon_core.ddl.validation import check_fallback_branch, validate_schema
+from paimon_core.errors import (
+    AlreadyExists,
+    NotFound,
+    PaimonError,
+    SchemaError,
+    UnsupportedFeature,
+)
+from paimon_core.io.file_io import FileIO
+from paimon_core.known_options import check_values, similar_name, unknown_options
+from paimon_core.options import PATH, Options
+from paimon_core.paths import TablePaths
+from paimon_core.schema.store import SchemaStore
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.store import SnapshotStore
+
+log = logging.getLogger(__name__)
+
+TABLE_DEFAULT: Final = "table-default."
+_OUTSIDE: Final = "data-file.external-paths"
+_NOT_COMPARED: Final = frozenset({"owner", PATH.key})
+_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """The folder `path` of table `identifier`, there or not; `options` are the catalog's."""
+
+    io: FileIO
+    path: str
+    identifier: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def schemas(self, branch: str | None = None) -> SchemaStore:
+        """The schemas of the table or of a branch."""
+        paths = TablePaths(root=self.path)
+        return SchemaStore(self.io, paths.of_branch(branch) if branch else paths, self.identifier)
+
+    def create_first(self, schema: TableSchema, *, external: bool = False) -> TableSchema | None:
+        """The schema as the table's first; None if the folder holds one already.
+
+        Catalog options `table-default.KEY` are defaults for options that the schema does not set.
+        The folder of an `external` table may hold a table: its newest schema comes back then, if
+        `schema` agrees with it.  SchemaError or UnsupportedFeature for a schema that is refused.
+        """
+        store = self.schemas()
+        latest = store.latest()
+        if latest is not None:
+            return self._taken_up(latest, schema) if external else None
+        with self._named():
+            defaults = Options(self.options).matching(TABLE_DEFAULT)
+            defaults.pop(PATH.key, None)
+            wanted = replace(schema, options=Options({**defaults, **schema.options}))
+            first = normalized(wanted)
+            self._check_options(first.options)
+            validate_schema(first)
+            check_fallback_branch(
+                first.options, lambda name: store.of_branch(name).latest() is not None
+            )
+        return first if store.commit_new(first) else None
+
+    def _taken_up(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
+        """The newest schema of the folder; SchemaError if `schema` has other columns, keys, options.
+
+        What `schema` leaves out is not compared.
+        """
+        wanted = normalized(schema)
+        differing = [
+            what
+            for what, same in (
+                ("columns", not wanted.fields or _columns(wanted) == _columns(latest)),
+                (
+                    "partition keys",
+                    wanted.partition_keys in ((), latest.partition_keys),
+                ),
+                ("primary keys", wanted.primary_keys in ((), latest.primary_keys)),
+                (
+                    "options",
+                    all(
+                        key in _NOT_COMPARED or latest.options.get(key) == value
+                        for key, value in wanted.options.items()
+                    ),
+                ),
+            )
+            if not same
+        ]
+        if differing:
+            raise SchemaError(
+                f"the folder {self.path} holds a table with other {', '.join(differing)} than "
+                f"table {self.identifier} is to have",
+                next_step="create the table with the schema of its folder, or without columns, keys "
+                "and options",
+                table=self.identifier,
+            )
+        return latest
+
+    def withdraw_first(self, first: TableSchema) -> None:
+        """Delete the first schema of a table that its catalog refused, and folders that are empty.
+
+        A folder in which another client went on meanwhile stays as it is.
+        """
+        store = self.schemas()
+        latest = store.latest()
+        if latest is None or latest.id != first.id or self.io.list_dir(store.paths.snapshot_dir):
+            return
+        self.io.delete(store.paths.schema(first.id))
+        for folder in (store.paths.schema_dir, self.path):
+            self.io.delete_dir(folder, recursive=False)
+
+    def alter(
+        self,
+        changes: Sequence[SchemaChange | Mapping[str, object]],
+        *,
+        now_millis: int,
+        branch: str | None = None,
+    ) -> TableSchema:
+        """Apply the changes to the newest schema in order; return the new schema.
+
+        Changes are values of `ddl.schema_change`, or the JSON objects that it reads.  If another
+        process changes the schema meanwhile, they are applied again to its schema.  Raises NotFound
+        for a missing table, SchemaError or UnsupportedFeature for an invalid change.
+        """
+        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
+        store = self.schemas(branch)
+        snapshots = SnapshotStore(self.io, store.paths, self.identifier)
+        for _ in range(_ATTEMPTS):
+            latest = store.latest()
+            if latest is None:
+                raise NotFound(f"table {self.identifier} does not exist", table=self.identifier)
+            with self._named():
+                changed = apply_changes(
+                    latest,
+                    wanted,
+                    now_millis=now_millis,
+                    has_snapshots=lambda: snapshots.latest_id() is not None,
+                )
+                check_fallback_branch(
+                    changed.options, lambda name: store.of_branch(name).latest() is not None
+                )
+            if store.commit_new(changed):
+                return changed
+        raise AlreadyExists(
+            f"other schema changes of table {self.identifier} won every time",
+            table=self.identifier,
+            next_step="run again",
+        )
+
+    def check_droppable(self) -> None:
+        """UnsupportedFeature for a table with data outside of its folder."""
+        if any(_OUTSIDE in s.options for s in self.schemas().all()):
+            raise UnsupportedFeature(_OUTSIDE, table=self.identifier)
+
+    def _check_options(self, options: Options) -> None:
+        check_values(options)
+        for key in unknown_options(options):
+            near = similar_name(key)
+            hint = "" if near is None else f"; is {near} meant?"
+            log.warning("table=%s option %r is unknown to Paimon%s", self.identifier, key, hint)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Add the table name to errors raised inside."""
+        try:
+            yield
+        except PaimonError as e:
+            e.table = e.table or self.identifier
+            raise
+
+
+def _columns(schema: TableSchema) -> list[tuple[object, ...]]:
+    """Names and types without field ids."""
+    return [(f.name, f.type, f.description) for f in schema.fields]

@@ -1,0 +1,104 @@
+"""Tables of newer kinds, written by Java 2.0.0: read exactly or refused by name, and never robbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import caretaker, in_order
+
+from paimon_maintenance.job.exit_codes import ExitCode
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
+UNREADABLE = {
+    "chain_table": "chain-table.enabled",
+    "map_shared_shredding": "fields.m.map.storage-layout=shared-shredding",
+    "variant": "data type VARIANT",
+    "variant_shredded": "data type VARIANT",
+}
+KINDS = sorted(p.name for p in GOLDEN.iterdir())
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, kind: str) -> Path:
+    shutil.copytree(GOLDEN / kind / "warehouse", tmp_path / "lake")
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+    return tmp_path / "lake"
+
+
+def _files(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_those_of_java_or_refused(warehouse: Path, kind: str) -> None:
+    expected = json.loads((GOLDEN / kind / "rows.json").read_text())
+    columns = ("--columns", ",".join(expected["columns"])) if expected["columns"] else ()
+    ran = caretaker("read", "db.t", "-w", warehouse, *columns)
+    if kind in UNREADABLE:
+        assert ran.code == ExitCode.REFUSED
+        assert UNREADABLE[kind] in ran.err
+        return
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert in_order(ran.rows) == in_order(expected["rows"])
+
+
+@pytest.mark.parametrize("kind", ["map_shared_shredding"])
+def test_the_layout_of_files_counts_when_the_option_is_gone(warehouse: Path, kind: str) -> None:
+    schema = warehouse / "db.db" / "t" / "schema" / "schema-0"
+    content = json.loads(schema.read_text())
+    del content["options"]["fields.m.map.storage-layout"]
+    schema.write_text(json.dumps(content))
+    ran = caretaker("read", "db.t", "-w", warehouse)
+    assert ran.code == ExitCode.REFUSED
+    assert "map.storage-layout=shared-shredding" in ran.err
+    others = caretaker("read", "db.t", "-w", warehouse, "--columns", "k")
+    assert len(others.rows) == 9
+
+
+@pytest.mark.parametrize("kind", ["blob", "blob_managed", "vector"])
+def test_columns_of_new_types_are_refused(warehouse: Path, kind: str) -> None:
+    ran = caretaker("read", "db.t", "-w", warehouse)
+    assert ran.code == ExitCode.REFUSED
+    assert f"data type {'VECTOR' if kind == 'vector' else 'BLOB'}" in ran.err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_is_an_orphan(warehouse: Path, kind: str) -> None:
+    before = _files(warehouse)
+    for more in ((), ("--unknown-kinds",)):
+        ran = caretaker("run", "remove_orphan_files", "db.t", "-w", warehouse, "--force", *more)
+        assert ran.code == ExitCode.NOTHING_TO_DO, ran.out
+    assert _files(warehouse) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rewrites_are_refused_and_change_nothing(warehouse: Path, kind: str) -> None:
+    before = _files(warehouse)
+    for words in (
+        ("compact", "--strategy", "full"),
+        ("sort_compact", "--order-strategy", "order", "--order-by", "k"),
+        ("rescale", "--bucket-num", 2),
+    ):
+        local = ("--engine", "local")
+        ran = caretaker("run", words[0], "db.t", "-w", warehouse, "--force", *local, *words[1:])
+        assert ran.code == ExitCode.REFUSED, (words, ran.out)
+    assert _files(warehouse) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_expiry_deletes_no_pack_of_blobs(warehouse: Path, kind: str) -> None:
+    packs = {f for f in _files(warehouse) if f.endswith(".managed.blob")}
+    assert bool(packs) == (kind == "blob_managed")
+    tag = caretaker("run", "delete_tag", "db.t", "-w", warehouse, "--tag", "old", "--force")
+    assert tag.code == ExitCode.SUCCESS, tag.err
+    words = ("--retain-max", 1, "--retain-min", 1, "--older-than", "2100-01-01", "--force")
+    ran = caretaker("run", "expire_snapshots", "db.t", "-w", warehouse, *words)
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert packs <= _files(warehouse)
+    assert caretaker("verify", "db.t", "-w", warehouse).code == 0
