@@ -1,7 +1,7 @@
 """Writes rows that keep their ids and sequence numbers (Java: `io/RowDataFileSequenceNumberTracker`).
 
 A compaction of a table with row tracking writes both as columns.  The file has no first row id, and
-its metadata names its columns, so that a commit does not number its rows anew (java-rules L1).
+its metadata names its columns, so that a commit does not give its rows new numbers (java-rules L1).
 """
 
 from __future__ import annotations

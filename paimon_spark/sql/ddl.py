@@ -306,7 +306,7 @@ def _column(words: Words) -> Column:
 
 
 def check_default(text: str) -> None:
-    """SchemaError for a default that is computed anew for each row."""
+    """SchemaError for a default that differs from row to row."""
     if text.lower().startswith(("current_", "now(", "rand", "uuid(")):
         raise SchemaError(f"Unsupported default value `{text}`")
 

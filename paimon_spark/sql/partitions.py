@@ -43,7 +43,7 @@ def read_spec(words: Words) -> dict[str, str | None]:
 def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[str, object]:
     """The internal values of a spec's columns, those without a value left out.
 
-    AnalysisError for a table without partitions, or a column that is none of its.
+    AnalysisError for a table without partitions, or a column that is not one of them.
     """
     keys = table.schema.partition_keys
     if not keys:

@@ -31,6 +31,6 @@ class Procedures(Protocol):
         """All procedures, sorted."""
 
     def call(self, name: str, given: Given, site: CallSite) -> Result:
-        """Run the procedure.  AnalysisError if there is none of the name, or an argument is not
+        """Run the procedure.  AnalysisError for an unknown name, or if an argument is not
         one of its; what the job raises otherwise.
         """

@@ -260,7 +260,7 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
 
 
 def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
-    """The table of this name, None for what Spark shall find; AnalysisError for what is nowhere."""
+    """The table of this name, None if Spark resolves the name; AnalysisError for an unknown table."""
     if len(parts) == 1 and parts[0].startswith(_VIEW):
         return None
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
