@@ -17,7 +17,7 @@ from pathlib import Path
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
@@ -95,7 +95,7 @@ def live(warehouse: Path, life: Life) -> FileStoreTable:
     root = open_table(str(warehouse), TABLE).root
     table = open_table_at(Hasty(), root, TABLE)
     for kind, entries in itertools.islice(_commits(table, life), life.snapshots):
-        changes = Changes(tuple(entries))
+        changes = ManifestChanges(tuple(entries))
         commit_changes(
             table,
             lambda _, changes=changes: changes,  # type: ignore[misc]  # bound at once

@@ -9,7 +9,7 @@ import numpy as np
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX, write_deletion_vectors
@@ -63,7 +63,7 @@ def overlap(lake: Lake) -> None:
     table = lake.table()
     files = scan_files(table, table.latest_or_not_found())
     up = [replace(e, file=e.file.upgraded(1)) for e in files]
-    changes = Changes((*(e.as_delete() for e in files), *up))
+    changes = ManifestChanges((*(e.as_delete() for e in files), *up))
     lake.append({"k": [1, 2, 11], "v": ["new", "new", "new"]})
     commit_changes(
         table,
@@ -72,7 +72,7 @@ def overlap(lake: Lake) -> None:
         env=ENV,
     )
     more = [e for e in scan_files(table, table.latest_or_not_found()) if e.file.level == 0]
-    again = Changes(
+    again = ManifestChanges(
         (*(e.as_delete() for e in more), *(replace(e, file=e.file.upgraded(1)) for e in more))
     )
     commit_changes(
@@ -109,7 +109,7 @@ def stale_vector(lake: Lake) -> None:
     added = IndexManifestEntry(FileKind.ADD, entry.partition, entry.bucket, written)
     commit_changes(
         table,
-        lambda _: Changes((), (), (added,)),
+        lambda _: ManifestChanges((), (), (added,)),
         CommitRequest(user="broken", kind=CommitKind.COMPACT, check=False),
         env=ENV,
     )

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from paimon_core.commit.base import is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
-from paimon_core.commit.manifest_changes import Changes, append_changes, compact_changes
+from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
@@ -53,7 +53,7 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, S
 
 log = logging.getLogger(__name__)
 
-Provide = Callable[[Snapshot | None], Changes]
+Provide = Callable[[Snapshot | None], ManifestChanges]
 
 
 def commit(
@@ -148,9 +148,9 @@ def commit_changes(
     `provide` returns the changes for the snapshot that an attempt builds on; it is called for each
     attempt (an overwrite deletes what exists *then*).
     """
-    committed = Changes()
+    committed = ManifestChanges()
 
-    def remembered(latest: Snapshot | None) -> Changes:
+    def remembered(latest: Snapshot | None) -> ManifestChanges:
         nonlocal committed
         committed = provide(latest)
         return committed
@@ -272,10 +272,10 @@ class _Doubt:
 def _checked(
     table: FileStoreTable,
     latest: Snapshot,
-    changes: Changes,
+    changes: ManifestChanges,
     request: CommitRequest,
     sort_key: SortKey | None,
-) -> Changes:
+) -> ManifestChanges:
     """Return the changes with the unknown fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
     base = scan_files(table, latest, partitions=partitions) if partitions else []

@@ -5,7 +5,7 @@ For jobs that restore the content of an older or lost snapshot.
 
 from __future__ import annotations
 
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.index_manifest import read_index_manifest
@@ -14,7 +14,9 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 
 
-def changes_between(table: FileStoreTable, latest: Snapshot | None, target: Snapshot) -> Changes:
+def changes_between(
+    table: FileStoreTable, latest: Snapshot | None, target: Snapshot
+) -> ManifestChanges:
     """Return the changes from the newest snapshot to the content of the target."""
     now = {} if latest is None else {e.identity: e for e in scan_files(table, latest)}
     then = {e.identity: e for e in scan_files(table, target)}
@@ -27,7 +29,7 @@ def changes_between(table: FileStoreTable, latest: Snapshot | None, target: Snap
         if name not in new
     ]
     index += [e for name, e in new.items() if name not in old]
-    return Changes(tuple(files), (), tuple(index))
+    return ManifestChanges(tuple(files), (), tuple(index))
 
 
 def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:

@@ -17,7 +17,7 @@ from paimon_core.manifest.data_file import (
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ManifestChanges:
     """The changes of one new snapshot: data files, changelog files, index files."""
 
     files: tuple[ManifestEntry, ...] = ()
@@ -57,7 +57,7 @@ def _index_entries(
         yield IndexManifestEntry(kind, message.partition, message.bucket, file)
 
 
-def append_changes(messages: Sequence[CommitMessage]) -> Changes:
+def append_changes(messages: Sequence[CommitMessage]) -> ManifestChanges:
     """Return what the messages add (and, for row-level changes, delete) outside compaction."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
@@ -68,10 +68,10 @@ def append_changes(messages: Sequence[CommitMessage]) -> Changes:
         changelog += _entries(FileKind.ADD, m, m.changelog_files)
         index += _index_entries(FileKind.DELETE, m, m.deleted_index_files)
         index += _index_entries(FileKind.ADD, m, m.new_index_files)
-    return Changes(tuple(files), tuple(changelog), tuple(index))
+    return ManifestChanges(tuple(files), tuple(changelog), tuple(index))
 
 
-def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
+def compact_changes(messages: Sequence[CommitMessage]) -> ManifestChanges:
     """Return what the messages replace by compaction.
 
     Within a message every DELETE precedes every ADD: expiry processes the entries in order, and the
@@ -86,4 +86,4 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
         changelog += _entries(FileKind.ADD, m, m.compact_changelog)
         index += _index_entries(FileKind.DELETE, m, m.compact_deleted_index_files)
         index += _index_entries(FileKind.ADD, m, m.compact_new_index_files)
-    return Changes(tuple(files), tuple(changelog), tuple(index))
+    return ManifestChanges(tuple(files), tuple(changelog), tuple(index))

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes, append_changes
+from paimon_core.commit.manifest_changes import ManifestChanges, append_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.environment import Environment
@@ -133,7 +133,7 @@ def replace_partitions(
     """
     only_real_buckets = table.options.value(BUCKET) != POSTPONE_BUCKET
 
-    def provide(latest: Snapshot | None) -> Changes:
+    def provide(latest: Snapshot | None) -> ManifestChanges:
         deleted: list[ManifestEntry] = []
         dropped: list[IndexManifestEntry] = []
         if latest is not None:
@@ -147,7 +147,7 @@ def replace_partitions(
                 for e in table.index_entries(latest)
                 if test is None or test(e.partition)
             ]
-        return Changes((*deleted, *files), (), (*dropped, *index_files))
+        return ManifestChanges((*deleted, *files), (), (*dropped, *index_files))
 
     return commit_changes(
         table,

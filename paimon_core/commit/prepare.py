@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.commit.index_changes import combine_index_files
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class PreparedManifests:
     """Manifests of the changes, reused when the same changes are retried after a lost race."""
 
-    changes: Changes | None = None
+    changes: ManifestChanges | None = None
     delta: list[ManifestFileMeta] = field(default_factory=list)
     changelog: list[ManifestFileMeta] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class _Written:
 def prepare_snapshot(
     table: FileStoreTable,
     latest: Snapshot | None,
-    changes: Changes,
+    changes: ManifestChanges,
     request: CommitRequest,
     prepared: PreparedManifests,
     *,
@@ -87,7 +87,7 @@ def prepare_snapshot(
 def _prepare(
     table: FileStoreTable,
     latest: Snapshot | None,
-    changes: Changes,
+    changes: ManifestChanges,
     request: CommitRequest,
     prepared: PreparedManifests,
     env: Environment,
@@ -187,7 +187,7 @@ def _prepare(
 def _index_manifest(
     table: FileStoreTable,
     latest: Snapshot | None,
-    changes: Changes,
+    changes: ManifestChanges,
     env: Environment,
     written: _Written,
 ) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -29,13 +29,13 @@ _NEXT_STEP: Final = (
 
 
 def with_unknown_fields(
-    changes: Changes,
+    changes: ManifestChanges,
     base: Iterable[ManifestEntry],
     request: CommitRequest,
     *,
     table: str,
     latest: Snapshot,
-) -> Changes:
+) -> ManifestChanges:
     """Return the changes with the unknown fields of the files that they delete or move.
 
     `base` holds the live entries of the changed partitions.  Raises UnsupportedFeature if the

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from paimon_core.commit.index_changes import combine_index_files
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.errors import CommitConflict
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -31,7 +31,7 @@ def check_vectors(
     latest: Snapshot,
     base: Sequence[ManifestEntry],
     index_files: Sequence[IndexManifestEntry],
-    changes: Changes,
+    changes: ManifestChanges,
     bucket_unaware: bool,
 ) -> None:
     """Raise CommitConflict if the vectors after the commit do not match its files.

@@ -14,7 +14,7 @@ from lakes import ENV
 
 from oracle import Oracle
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.predicate import parse_where
@@ -77,7 +77,7 @@ def _update(warehouse: Path, first_row_id: int, **columns: list[Any]) -> None:
     )
     entry = ManifestEntry(FileKind.ADD, old.partition, old.bucket, old.total_buckets, file)
     request = CommitRequest(user=ENV.new_uuid(), kind=CommitKind.APPEND, check=False)
-    commit_changes(table, lambda _: Changes((entry,)), request, env=ENV)
+    commit_changes(table, lambda _: ManifestChanges((entry,)), request, env=ENV)
 
 
 def _read(warehouse: Path, *words: object) -> Ran:

@@ -12,7 +12,7 @@ from command_line import caretaker, in_order, read_rows
 
 from oracle import Oracle
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
@@ -37,7 +37,7 @@ def overlap(table: FileStoreTable) -> None:
     up = [replace(e, file=e.file.upgraded(3)) for e in files]
     commit_changes(
         table,
-        lambda _: Changes((*(e.as_delete() for e in files), *up)),
+        lambda _: ManifestChanges((*(e.as_delete() for e in files), *up)),
         CommitRequest(user="broken", kind=CommitKind.COMPACT, check=False),
         env=system_environment(),
     )
@@ -135,7 +135,9 @@ def test_files_that_java_did_not_see_are_seen_after_merging_manifests(
     oracle([create, {"op": "write", "rows": [[1, "a"]]}, {"op": "write", "rows": [[2, "b"]]}])
     table = open_table(str(tmp_path), "db.t")
     entry = scan_files(table, table.latest_or_not_found())[0]
-    for number, changes in enumerate((Changes((entry.as_delete(),)), Changes((entry,)))):
+    for number, changes in enumerate(
+        (ManifestChanges((entry.as_delete(),)), ManifestChanges((entry,)))
+    ):
         commit_changes(
             table,
             lambda _, changes=changes: changes,

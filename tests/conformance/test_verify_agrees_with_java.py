@@ -13,7 +13,7 @@ from command_line import caretaker
 
 from oracle import Oracle, OracleError
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import system_environment
 from paimon_core.scan.scan import scan_files
@@ -159,7 +159,7 @@ def test_a_key_that_java_reads_twice(oracle: Oracle, tmp_path: Path) -> None:
     twin.write_bytes(Path(source).read_bytes())
     commit_changes(
         table,
-        lambda _: Changes(files=(replace(entry, bucket=entry.bucket + 1, file=file),)),
+        lambda _: ManifestChanges(files=(replace(entry, bucket=entry.bucket + 1, file=file),)),
         CommitRequest(user="another", kind=CommitKind.APPEND, check=False),
         env=system_environment(),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, SchemaError
@@ -91,13 +91,13 @@ def commit_exact(
     also if another writer committed anything to the table.
     """
     partition = read[0].partition
-    changes = Changes(
+    changes = ManifestChanges(
         (*(e.as_delete() for e in read), *added),
         (),
         (*(replace(e, kind=FileKind.DELETE) for e in read_index), *added_index),
     )
 
-    def provide(latest: Snapshot | None) -> Changes:
+    def provide(latest: Snapshot | None) -> ManifestChanges:
         if sole is not None:
             sole.check(table, latest)
         if index_changed(table, latest, partition, read_index):

@@ -10,7 +10,7 @@ import pytest
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -32,7 +32,7 @@ def lake(lake: Lake) -> Lake:
 
 def commit(table: FileStoreTable) -> Snapshot:
     request = CommitRequest(user="me", kind=CommitKind.COMPACT)
-    return commit_changes(table, lambda _: Changes((), (), ()), request, env=QUICK)
+    return commit_changes(table, lambda _: ManifestChanges((), (), ()), request, env=QUICK)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.errors import CommitConflict
 from paimon_core.manifest.data_file import (
@@ -53,7 +53,7 @@ def gone(entry: IndexManifestEntry) -> IndexManifestEntry:
 def check(
     base: Sequence[ManifestEntry],
     index_files: Sequence[IndexManifestEntry],
-    changes: Changes,
+    changes: ManifestChanges,
     *,
     unaware: bool = False,
 ) -> None:
@@ -74,20 +74,20 @@ A, B, C = file("a"), file("b"), file("c")
 def test_a_rewritten_file_takes_its_vector_with_it(unaware: bool) -> None:  # noqa: FBT001
     old, new = vectors("i1", "a", "b"), vectors("i2", "b")
     rewritten = (A.as_delete(), C)
-    check([A, B], [old], Changes(rewritten, (), (gone(old), new)), unaware=unaware)
+    check([A, B], [old], ManifestChanges(rewritten, (), (gone(old), new)), unaware=unaware)
     with pytest.raises(CommitConflict, match="rows of file a, which this commit replaces"):
-        check([A, B], [old], Changes(rewritten), unaware=unaware)
+        check([A, B], [old], ManifestChanges(rewritten), unaware=unaware)
 
 
 def test_a_vector_that_came_meanwhile_is_a_conflict() -> None:
     with pytest.raises(CommitConflict, match=r"deleted meanwhile.*snapshot 7.*user somebody"):
-        check([A, B], [vectors("i1", "a")], Changes((A.as_delete(), C)), unaware=True)
+        check([A, B], [vectors("i1", "a")], ManifestChanges((A.as_delete(), C)), unaware=True)
 
 
 @pytest.mark.parametrize("unaware", [False, True])
 def test_a_vector_that_changed_meanwhile_is_a_conflict(unaware: bool) -> None:  # noqa: FBT001
     read, now = vectors("i1", "a"), vectors("i2", "a")
-    changes = Changes((A.as_delete(), C), (), (gone(read),))
+    changes = ManifestChanges((A.as_delete(), C), (), (gone(read),))
     with pytest.raises(CommitConflict, match="i1, which this commit replaces, is no longer there"):
         check([A], [now], changes, unaware=unaware)
 
@@ -95,22 +95,22 @@ def test_a_vector_that_changed_meanwhile_is_a_conflict(unaware: bool) -> None:  
 def test_the_index_file_of_a_bucket_is_never_replaced_unseen() -> None:
     """Java does: the last of two compactions wins, and the rows of the other come back."""
     with pytest.raises(CommitConflict, match="duplicates another one for the same bucket"):
-        check([A, B], [vectors("i1", "a")], Changes((), (), (vectors("i2", "b"),)))
+        check([A, B], [vectors("i1", "a")], ManifestChanges((), (), (vectors("i2", "b"),)))
 
 
 def test_rows_of_a_file_that_is_gone_cannot_be_deleted() -> None:
     with pytest.raises(CommitConflict, match="file b, of which this commit deletes rows"):
-        check([A], [], Changes((), (), (vectors("i1", "b"),)))
+        check([A], [], ManifestChanges((), (), (vectors("i1", "b"),)))
     with pytest.raises(CommitConflict, match="file a"):
-        check([A], [], Changes((A.as_delete(), C), (), (vectors("i1", "a"),)))
+        check([A], [], ManifestChanges((A.as_delete(), C), (), (vectors("i1", "a"),)))
 
 
 def test_a_file_that_moves_up_keeps_its_vector() -> None:
     up = replace(A, file=A.file.upgraded(5))
-    check([A], [vectors("i1", "a")], Changes((A.as_delete(), up)))
-    check([A], [], Changes((A.as_delete(), up), (), (vectors("i1", "a"),)))
+    check([A], [vectors("i1", "a")], ManifestChanges((A.as_delete(), up)))
+    check([A], [], ManifestChanges((A.as_delete(), up), (), (vectors("i1", "a"),)))
 
 
 def test_vectors_that_java_left_behind_disturb_nobody() -> None:
     """Java 1.4.2 forgets vectors when it rewrites files of the top level alone."""
-    check([A, B], [vectors("i1", "long gone")], Changes((A.as_delete(), C)))
+    check([A, B], [vectors("i1", "long gone")], ManifestChanges((A.as_delete(), C)))

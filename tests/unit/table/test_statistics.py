@@ -12,7 +12,7 @@ from lakes import ENV, Lake
 
 from oracle import Oracle
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
@@ -145,7 +145,7 @@ def analyzed(lake: Lake, statistics: Statistics) -> str:
     table = lake.table()
     name = write_statistics(table, statistics, new_uuid=ENV.new_uuid)
     request = CommitRequest(user="analyst", kind=CommitKind.ANALYZE, statistics=name)
-    commit_changes(table, lambda _: Changes(), request, env=ENV)
+    commit_changes(table, lambda _: ManifestChanges(), request, env=ENV)
     return name
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, cast
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
 from paimon_core.features import check_committable, check_readable
@@ -206,7 +206,9 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         user=context.commit_user, kind=CommitKind.ANALYZE, statistics=name, check=False
     )
     try:
-        made = commit_changes(table, lambda _: Changes((), (), ()), request, env=context.env)
+        made = commit_changes(
+            table, lambda _: ManifestChanges((), (), ()), request, env=context.env
+        )
     except CommitConflict:
         table.io.delete(table.paths.statistics(name))
         raise

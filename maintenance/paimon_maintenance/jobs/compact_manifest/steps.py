@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import check_mergeable, with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.features import check_committable
@@ -60,7 +60,7 @@ def apply(table: FileStoreTable, _: MetadataPlan[None], context: RunContext) -> 
     """Commit one COMPACT snapshot without changes and with fully merged manifests."""
     snapshot = commit_changes(
         with_full_merge(table),
-        lambda _: Changes((), (), ()),
+        lambda _: ManifestChanges((), (), ()),
         CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT),
         env=context.env,
     )

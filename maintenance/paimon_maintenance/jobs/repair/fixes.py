@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
@@ -297,7 +297,7 @@ class OverlapFix:
         if not moving:
             return FixResult()
         down = [replace(e, file=replace(e.file, level=0)) for e in moving]
-        changes = Changes((*(e.as_delete() for e in moving), *down))
+        changes = ManifestChanges((*(e.as_delete() for e in moving), *down))
         made = commit_changes(
             with_full_merge(self.branch),
             lambda _: changes,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
@@ -106,7 +106,7 @@ def _commit_content(
     if changes_between(branch, latest, kept).is_empty:
         return None
 
-    def provide(now: Snapshot | None) -> Changes:
+    def provide(now: Snapshot | None) -> ManifestChanges:
         if now is None or now.identity != latest.identity:
             raise StalePlan(
                 f"a writer committed to table {branch.name} while its gap was being closed",

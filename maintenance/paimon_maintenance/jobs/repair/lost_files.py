@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.compaction.vectors import with_index_files
@@ -67,7 +67,7 @@ def remove_lost(
     latest = table.latest_or_not_found()
     index_files = tuple(_index_changes(table, latest, gone, env))
     # One set of changes for all attempts, so that its files are written once.
-    changes = Changes(tuple(e.as_delete() for e in gone), (), index_files)
+    changes = ManifestChanges(tuple(e.as_delete() for e in gone), (), index_files)
     try:
         return commit_changes(
             table,

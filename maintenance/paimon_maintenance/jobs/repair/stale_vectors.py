@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.vectors import without_stale_vectors
 from paimon_core.environment import Environment
@@ -57,7 +57,7 @@ class VectorsFix:
         if not dropped:
             return FixResult()
         entries = tuple(_changes(branch, held, live, env))
-        changes = Changes((), (), entries)
+        changes = ManifestChanges((), (), entries)
         try:
             made = commit_changes(
                 branch,

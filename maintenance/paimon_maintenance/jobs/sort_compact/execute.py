@@ -13,7 +13,7 @@ from functools import partial
 
 from paimon_core.clustering.rewrite import SortUnit, sort_files
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes, compact_changes
+from paimon_core.commit.manifest_changes import ManifestChanges, compact_changes
 from paimon_core.commit.request import CommitRequest
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.unit import CompactResult, merged
@@ -197,9 +197,9 @@ def commit(
 def _commit(table: FileStoreTable, groups: Sequence[Sorted], context: RunContext) -> Snapshot:
     replaced = compact_changes([result.to_message() for _, result in groups])
     dropped = [replace(e, kind=FileKind.DELETE) for group, _ in groups for e in group.index]
-    changes = Changes(replaced.files, (), tuple(dropped))
+    changes = ManifestChanges(replaced.files, (), tuple(dropped))
 
-    def provide(latest: Snapshot | None) -> Changes:
+    def provide(latest: Snapshot | None) -> ManifestChanges:
         for group, _ in groups:
             if index_changed(table, latest, group.row, group.index):
                 raise CommitConflict(

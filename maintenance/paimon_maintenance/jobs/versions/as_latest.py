@@ -9,7 +9,7 @@ from typing import Final
 from paimon_core.commit.base import take_back
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between, moves_files, names_file_twice
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan
@@ -115,14 +115,16 @@ def apply_as_latest(
     details: dict[str, object] = {"content_of": target.id}
     merge = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
     if plan.work.unmerged:
-        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
+        merged = commit_changes(
+            merging, lambda _: ManifestChanges((), (), ()), merge, env=context.env
+        )
         return Committed(snapshots=(merged.id,), details=details)
     context.fence()
     keeper = _keeper(table, plan.work)
     if tag is not None:
         details["protecting_tag"] = tag.name
 
-    def provide(latest: Snapshot | None) -> Changes:
+    def provide(latest: Snapshot | None) -> ManifestChanges:
         buckets = table.refreshed().options.value(BUCKET)
         if buckets != plan.work.buckets:
             raise StalePlan(
@@ -159,7 +161,9 @@ def apply_as_latest(
         keeper.prove_alive()
     snapshots = [snapshot.id]
     if moves_files(table, snapshot):
-        merged = commit_changes(merging, lambda _: Changes((), (), ()), merge, env=context.env)
+        merged = commit_changes(
+            merging, lambda _: ManifestChanges((), (), ()), merge, env=context.env
+        )
         snapshots.append(merged.id)
     synchronise_partitions(table)
     return Committed(snapshots=tuple(snapshots), details=details)

@@ -11,7 +11,7 @@ from command_line import caretaker
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import CommitRequest, commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.data_file import FileKind
 from paimon_core.scan.scan import scan_files
@@ -323,7 +323,7 @@ def commit_files(lake: Lake, change) -> None:
         entry, kind=FileKind.ADD, file=replace(entry.file, file_name="data-twin-0.parquet")
     )
     request = CommitRequest(user="u", kind=CommitKind.APPEND, check=False)
-    commit_changes(table, lambda _: Changes(files=(change(added),)), request, env=ENV)
+    commit_changes(table, lambda _: ManifestChanges(files=(change(added),)), request, env=ENV)
 
 
 def test_keys_that_overlap_within_a_level(lake):

@@ -15,7 +15,7 @@ from lakes import ENV, Lake
 from replay import run_step
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
@@ -56,7 +56,7 @@ def copy_to(table: FileStoreTable, entry: ManifestEntry, place: tuple[bytes, int
     target.write_bytes(source.read_bytes())
     added = ManifestEntry(FileKind.ADD, partition, bucket, entry.total_buckets, file)
     request = CommitRequest(user=ENV.new_uuid(), kind=CommitKind.APPEND, check=False)
-    commit_changes(table, lambda _: Changes(files=(added,)), request, env=ENV)
+    commit_changes(table, lambda _: ManifestChanges(files=(added,)), request, env=ENV)
 
 
 def test_a_sound_table_has_every_key_once(lake: Lake) -> None:

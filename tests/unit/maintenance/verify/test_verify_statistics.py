@@ -10,7 +10,7 @@ from command_line import caretaker
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit_changes
-from paimon_core.commit.manifest_changes import Changes
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.scan.scan import scan_files
@@ -41,7 +41,7 @@ def describe_otherwise(lake: Lake, change: Callable[[DataFileMeta, DataFileMeta]
     told = replace(first, file=replace(change(first.file, second.file), level=1))
     commit_changes(
         lake.table(),
-        lambda _: Changes((first.as_delete(), told)),
+        lambda _: ManifestChanges((first.as_delete(), told)),
         CommitRequest(user="u", kind=CommitKind.COMPACT, check=False),
         env=ENV,
     )
@@ -89,7 +89,9 @@ def test_keys_that_are_not_those_of_the_rows(lake):
 
 def test_a_file_that_java_does_not_see(lake):
     first, _ = live(lake)
-    for number, changes in enumerate((Changes((first.as_delete(),)), Changes((first,)))):
+    for number, changes in enumerate(
+        (ManifestChanges((first.as_delete(),)), ManifestChanges((first,)))
+    ):
         commit_changes(
             lake.table(),
             lambda _, changes=changes: changes,
