@@ -58,7 +58,7 @@ def partition_findings(
         )
     if partition.rows:
         for name, rows, what in (
-            ("delete_rows", partition.delete_rows, "records of deletion"),
+            ("delete_rows", partition.delete_rows, "deletes"),
             ("deletion_vectors", partition.vector_rows, "rows that deletion vectors hide"),
         ):
             yield Finding(
@@ -73,8 +73,8 @@ def partition_findings(
         yield Finding(
             criterion="level_0_age",
             value=hours,
-            text=f"the oldest data of {where} at level 0 waits for a compaction since "
-            f"{age_text(hours)}{hidden}",
+            text=f"the oldest data of {where} at level 0 has waited {age_text(hours)} for a "
+            f"compaction{hidden}",
             job=compact,
         )
     if table.bucket_mode == "fixed" and partition.buckets:
