@@ -21,6 +21,7 @@ from postgres import postgres_server
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, why_absent
 from paimon_maintenance.jobs.versions import inflight_commits
+from paimon_maintenance.storage import clock
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -86,6 +87,12 @@ def lake(tmp_path: Path) -> Lake:
 def no_wait_for_inflight_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that remove history have no Java writer in flight, unless they say so."""
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+
+
+@pytest.fixture(autouse=True)
+def no_memory_of_the_clock_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that count the changes of a run need the same ones in each run."""
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
 
 
 @pytest.fixture(scope="session")

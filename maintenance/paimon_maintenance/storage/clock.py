@@ -23,23 +23,24 @@ from paimon_core.io.file_io import delete_abandoned, parent
 from paimon_core.paths import CARETAKER_DIR
 
 MOST_SKEW_MILLIS: Final = 60_000
-_VALID_SECONDS: Final = 300.0
+VALID_MILLIS = 300_000.0
 """How long a passed check holds for all tables of a warehouse in one process."""
-_passed: Final[dict[tuple[Callable[[], int], str], float]] = {}
+_passed: Final[dict[tuple[Callable[[], int], str], tuple[float, float]]] = {}
+"""For the clock and the warehouse of a passed check: the monotonic time, and the clock ahead of it."""
 
 
 def check_clock(table: FileStoreTable, env: Environment) -> None:
     """ClockSkew if the clocks of this machine and of the store differ too much.
 
     Does nothing if `env` has no machine clock, or if the check passed a short time ago for a table of the
-    same warehouse.  OSError if the store does not answer,
+    same warehouse and nobody has set the clock since.  OSError if the store does not answer,
     UnsupportedFeature if it does not report modification times.
     """
     clock = env.machine_millis
     if clock is None:
         return
     place = (clock, parent(parent(table.root)))
-    if time.monotonic() < _passed.get(place, 0.0):
+    if _still_holds(place):
         return
     # A temporary file name: remove_orphan_files deletes the file if a crash leaves it behind.
     path = f"{table.root}/{CARETAKER_DIR}/.clock.{env.new_uuid()}.tmp"
@@ -60,7 +61,21 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
     ahead = before - store if store < before else min(after - store, 0)
     if abs(ahead) > MOST_SKEW_MILLIS:
         raise _skewed(table, here=after, store=store, ahead=ahead)
-    _passed[place] = time.monotonic() + _VALID_SECONDS
+    now = _monotonic_millis()
+    _passed[place] = (now, clock() - now)
+
+
+def _still_holds(place: tuple[Callable[[], int], str]) -> bool:
+    """Whether the check passed a short time ago, and nobody has set the clock since."""
+    if place not in _passed:
+        return False
+    checked, ahead = _passed[place]
+    now = _monotonic_millis()
+    return now - checked < VALID_MILLIS and abs(place[0]() - now - ahead) <= MOST_SKEW_MILLIS
+
+
+def _monotonic_millis() -> float:
+    return time.monotonic() * 1000
 
 
 def _skewed(table: FileStoreTable, *, here: int, store: int, ahead: int) -> ClockSkew:

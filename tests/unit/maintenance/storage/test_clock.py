@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import Ran, caretaker
+from failing_io import FailingFileIO, Trigger
 from lakes import Lake
 from s3_store import s3_server
 
@@ -221,3 +222,24 @@ def test_an_object_store_has_a_clock_of_its_own() -> None:
             check_clock(table, system_environment(clock=partial(_clock, -HOUR)))
         left = [f.name for f in table.io.list_dir(f"{table.root}/caretaker")]
         assert left == ["conditional-put"]
+
+
+def test_a_passed_check_holds_for_a_while_unless_somebody_sets_the_clock(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paimon_maintenance.storage.clock.VALID_MILLIS", 300_000)
+    ahead = 0
+
+    def now() -> int:
+        return _clock(ahead)
+
+    env = system_environment(clock=now)
+    trigger = Trigger()
+    table = open_table_at(FailingFileIO(trigger), lake.table().root, "db.t")
+    check_clock(table, env)
+    probes = trigger.count
+    check_clock(table, env)
+    assert trigger.count == probes > 0
+    ahead = 2 * HOUR
+    with pytest.raises(ClockSkew):
+        check_clock(table, env)
