@@ -96,6 +96,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "duration": parse_duration_millis,
 }
 _NAMES: Final = frozenset({*KNOWN_OPTIONS, *_OTHERS})
+_BY_TRAITS: Final = "merge-engine"
+"""The option whose values are the rows of `lsm/engines/traits.py`."""
 
 
 def _parse_word(text: str, *, words: tuple[str, ...]) -> str:
@@ -106,7 +108,7 @@ def _parse_word(text: str, *, words: tuple[str, ...]) -> str:
 
 def _parser(key: str) -> Callable[[str], object] | None:
     option = KNOWN_OPTIONS.get(key)
-    if option is None:
+    if option is None or key == _BY_TRAITS:
         return None
     return partial(_parse_word, words=option.values) if option.values else _PARSERS.get(option.type)
 
