@@ -168,5 +168,7 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     assert task.lake.table().snapshots.latest_id() == 2
     assert rows(task.lake.warehouse) == task.before
     (lost,) = task.history.newest(table="db.t")
-    assert (lost.event, lost.status) == ("run", "not_committed")
+    # A driver that lived long enough reported the failure; otherwise the table shows the outcome.
+    status = "failed" if result["error"] == "SparkLost" else "not_committed"
+    assert (lost.event, lost.status) == ("run", status)
     assert "SIGKILL" in str(lost.error)
