@@ -285,13 +285,21 @@ def test_what_cannot_be_followed(lake: Path) -> None:
     assert caretaker("read", "db.t", "-w", lake, "--consumer-id", "c").code == 2
 
 
+# Tests that run in the background inherit that SIGINT is ignored.
+_WITH_CTRL_C = """\
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("paimon_maintenance.cli", run_name="__main__")
+"""
+
+
 def test_ctrl_c_ends_a_stream_and_keeps_its_progress(lake: Path) -> None:
     create(lake)
     table(lake).append([{"k": 1, "v": "a"}])
     paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance"))
     words = ["read", "db.t", "-w", str(lake), "--follow", "--consumer-id", "c", "--poll", "0.05"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "paimon_maintenance.cli", *words],
+        [sys.executable, "-c", _WITH_CTRL_C, *words],
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
