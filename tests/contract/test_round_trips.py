@@ -15,6 +15,7 @@ from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
+from paimon_maintenance.storage import clock
 
 COMMITS = 5
 PATIENCE = 20.0
@@ -53,7 +54,10 @@ def compact(store: SlowStore, root: str, table: str) -> Report:
     return report
 
 
-def test_a_small_table_takes_few_requests_after_the_first(store: SlowStore, root: str) -> None:
+def test_a_small_table_takes_few_requests_after_the_first(
+    store: SlowStore, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "VALID_MILLIS", 300_000)
     store.clear()
     compact(store, root, "db.a")
     first = store.counts
