@@ -39,6 +39,7 @@ from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
+from paimon_maintenance.storage import clock
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Severity
 
@@ -113,6 +114,7 @@ def run_to_death(
     """What a run that lived on against all expectation has to say."""
     read_retry.WAITS_MILLIS = ()  # nobody writes what cannot be read
     inflight_commits.LOCAL_MILLIS = 0
+    clock.VALID_MILLIS = 0
     return str(run_failing(warehouse, job, arguments, trigger).error)
 
 
