@@ -3,8 +3,8 @@
     python benchmarks/scan_plan.py                         10,000 files in 100 manifests
     python benchmarks/scan_plan.py --files 100000 --manifests 1000
 
-Every plan opens the table anew, in one process, so nothing is cached but by the operating system.  To
-reach: 10,000 files in 100 manifests in a second.
+All plans run in one process, and each opens the table again: only the operating system caches files.
+Target: 10,000 files in 100 manifests in one second.
 """
 
 from __future__ import annotations

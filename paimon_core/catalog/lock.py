@@ -70,6 +70,7 @@ class LockedFileIO(DelegatingFileIO):
     Java clients hold the lock for snapshots and schemas.
     """
 
+    inner: FileIO
     lock: CatalogLock
 
     def create_if_absent(self, path: str, data: bytes) -> bool:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paimon_core.catalog.rest_auth import TOKEN_SAFE_MILLIS
 from paimon_core.catalog.rest_client import RestClient
 from paimon_core.errors import StorageError
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.delegating import DelegatingFileIO
+from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.table.open import split_identifier
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DATA_TOKEN_ENABLED: Final = "data-token.enabled"  # noqa: S105 - the name of an option
 
@@ -36,7 +34,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class TokenFileIO:
+class TokenFileIO(DelegatingFileIO):
     """`FileIO` that opens the store of `root` with the table's current token."""
 
     client: RestClient
@@ -48,7 +46,7 @@ class TokenFileIO:
         object.__setattr__(self, "_key", (self.client.uri, self.identifier, self.root))
 
     @property
-    def _io(self) -> FileIO:
+    def inner(self) -> FileIO:
         now = int(time.time() * 1000)
         known = _opened.get(self._key)
         if known is not None and now < known.renew_millis:
@@ -76,46 +74,3 @@ class TokenFileIO:
         # Java renews one hour before the end.  A token that lives shorter is renewed at half time.
         renew = expires - min(TOKEN_SAFE_MILLIS, max(0, expires - now) // 2)
         return _Opened(io, expires, renew)
-
-    @property
-    def parallelism(self) -> int:
-        return self._io.parallelism
-
-    def read_bytes(self, path: str) -> bytes:
-        return self._io.read_bytes(path)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self._io.open_input(path)
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        return self._io.open_output(path)
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        self._io.write_bytes(path, data)
-
-    def create_if_absent(self, path: str, data: bytes) -> bool:
-        return self._io.create_if_absent(path, data)
-
-    def overwrite(self, path: str, data: bytes) -> None:
-        self._io.overwrite(path, data)
-
-    def exists(self, path: str) -> bool:
-        return self._io.exists(path)
-
-    def stat(self, path: str) -> FileStat:
-        return self._io.stat(path)
-
-    def list_dir(self, path: str) -> list[FileStat]:
-        return self._io.list_dir(path)
-
-    def delete(self, path: str) -> bool:
-        return self._io.delete(path)
-
-    def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
-        return self._io.delete_dir(path, recursive=recursive)
-
-    def rename(self, src: str, dst: str) -> bool:
-        return self._io.rename(src, dst)
-
-    def make_dirs(self, path: str) -> None:
-        self._io.make_dirs(path)

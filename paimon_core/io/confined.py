@@ -17,7 +17,7 @@ from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.delegating import DelegatingFileIO
-from paimon_core.io.file_io import parent
+from paimon_core.io.file_io import FileIO, parent
 from paimon_core.io.local import local_path
 from paimon_core.names import Boundary, lies_under, location
 
@@ -28,6 +28,7 @@ _LOCAL_STORE: Final = "file://"
 class ConfinedFileIO(DelegatingFileIO):
     """`FileIO` that raises CorruptTable for changes outside the boundary."""
 
+    inner: FileIO
     boundary: Boundary
 
     def overwrite(self, path: str, data: bytes) -> None:

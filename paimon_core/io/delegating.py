@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_core.io.file_io import FileIO, FileStat
@@ -11,11 +10,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
 class DelegatingFileIO:
-    """`FileIO` that passes every call on to `inner`; subclasses override what they change."""
+    """`FileIO` that passes every call on to `inner`; subclasses define it and override the rest."""
 
-    inner: FileIO
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # a field of most subclasses
+
+        @property
+        def inner(self) -> FileIO: ...
 
     @property
     def parallelism(self) -> int:

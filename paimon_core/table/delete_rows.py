@@ -13,9 +13,8 @@ replaced one of them meanwhile.  Memory is bounded by one batch and the position
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +23,12 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_core.features import check_writable
-from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.index.deletion_vectors import (
-    DELETION_VECTORS_INDEX,
-    Positions,
-    read_deletion_vectors,
-    union,
-    write_deletion_vectors,
-)
-from paimon_core.io.file_io import delete_abandoned
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions
+from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
 from paimon_core.lsm.merge_engine import DELETE
-from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
-from paimon_core.options import (
-    DELETION_VECTOR_BITMAP64,
-    DELETION_VECTORS_ENABLED,
-    IGNORE_DELETE,
-)
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_DELETE
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, by_file_indexes, read_table
@@ -47,6 +36,7 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import (
     commit_files,
     commit_write,
@@ -54,15 +44,6 @@ from paimon_core.table.write_session import (
     new_writer,
 )
 from paimon_core.write.row_writer import RowWriter
-
-_REMOVING_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "partial-update": (
-        "partial-update.remove-record-on-delete",
-        "partial-update.remove-record-on-sequence-group",
-    ),
-    "aggregation": ("aggregation.remove-record-on-delete",),
-}
-"""The options under which a merge engine removes the row of a deleted key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +94,15 @@ def check_deletable(table: FileStoreTable) -> None:
             f"table {table.name} ignores deletes (option ignore-delete)",
             table=table.name,
         )
-    engine = table.options.get("merge-engine", "deduplicate")
-    removing = _REMOVING_OPTIONS.get(engine, ())
-    if engine != "deduplicate" and not any(
-        table.options.get(o, "false") not in ("false", "") for o in removing
-    ):
+    if not removes_deleted_keys(table.options):
+        traits = traits_of(table.options)
         raise UnsupportedFeature(
-            f"deleting rows with merge-engine {engine}",
-            f"merge engine {engine} of table {table.name} keeps the row of a deleted key",
+            f"deleting rows with merge-engine {traits.name}",
+            f"merge engine {traits.name} of table {table.name} keeps the row of a deleted key",
             table=table.name,
-            next_step=f"set {' or '.join(removing)}" if removing else "overwrite the partition",
+            next_step=f"set {' or '.join(traits.removing_options)}"
+            if traits.removing_options
+            else "overwrite the partition",
         )
 
 
@@ -163,24 +143,23 @@ class _AppendDelete:
         self._entries = list(in_plan_order(table, by_file_indexes(table, found, predicate)))
         self._index_files = vector_files(table, snapshot)
         self._count = 0
-        self._written: list[str] = []
 
     def run(self) -> Deleted:
         table = self._table
         user = self._env.new_uuid()
         writer = new_writer(table, env=self._env, user=user)
+        vectors = table.options.value(DELETION_VECTORS_ENABLED)
+        messages: list[CommitMessage] = []
         try:
-            if table.options.value(DELETION_VECTORS_ENABLED):
-                messages = self._with_vectors()
-            else:
-                messages = self._rewritten(writer)
+            for message in self._with_vectors() if vectors else self._rewritten(writer):
+                messages.append(message)  # noqa: PERF402 - those before a failure are cleaned up
             if not messages:
                 writer.abort()
                 return Deleted(0)
             messages += writer.prepare_commit()
         except BaseException:
             writer.abort()
-            delete_abandoned(table.io, self._written)
+            delete_messages(table, messages)
             raise
         return Deleted(self._count, commit_files(table, messages, env=self._env, user=user))
 
@@ -225,9 +204,8 @@ class _AppendDelete:
 
     # --- copy on write ---
 
-    def _rewritten(self, writer: RowWriter) -> list[CommitMessage]:
-        """Write what is left of the files concerned; return messages that delete the old ones."""
-        messages = []
+    def _rewritten(self, writer: RowWriter) -> Iterator[CommitMessage]:
+        """Write what is left of the files concerned; yield messages that delete the old ones."""
         for entry, deleted in self._files():
             gone = self._matching(entry, deleted)
             if not len(gone):
@@ -244,19 +222,11 @@ class _AppendDelete:
                 rest = batch.filter(pa.array(np.isin(places, gone, invert=True)))
                 if rest.num_rows:
                     writer.write(rest)
-            messages.append(
-                CommitMessage(
-                    partition=entry.partition,
-                    bucket=entry.bucket,
-                    total_buckets=entry.total_buckets,
-                    deleted_files=(entry.file,),
-                )
-            )
-        return messages
+            yield file_deletion(entry)
 
     # --- deletion vectors ---
 
-    def _with_vectors(self) -> list[CommitMessage]:
+    def _with_vectors(self) -> Iterator[CommitMessage]:
         """Write vectors in place of the index files that hold those of the same files."""
         touched: dict[tuple[bytes, int], dict[str, Positions]] = defaultdict(dict)
         totals: dict[tuple[bytes, int], int] = {}
@@ -267,41 +237,12 @@ class _AppendDelete:
                 bucket = entry.partition, entry.bucket
                 touched[bucket][entry.file.file_name] = gone
                 totals[bucket] = entry.total_buckets
-        return [self._of_bucket(b, files, totals[b]) for b, files in touched.items()]
-
-    def _of_bucket(
-        self, bucket: tuple[bytes, int], touched: Mapping[str, Positions], total: int
-    ) -> CommitMessage:
-        table = self._table
-        # A bucket of a bucketed table has one index file; bucket -1 has one for some of its files.
-        old = [
-            index
-            for index in self._index_files.get(bucket, ())
-            if table.bucket_mode is not BucketMode.UNAWARE
-            or any(r.data_file in touched for r in index.dv_ranges or ())
-        ]
-        vectors: dict[str, Positions] = {}
-        for index in old:
-            path = table.paths.index_file(*bucket, index)
-            vectors.update(read_deletion_vectors(table.io, path, index))
-        for name, positions in touched.items():
-            before = vectors.get(name)
-            vectors[name] = positions if before is None else union(before, positions)
-        blank = IndexFileMeta(
-            index_type=DELETION_VECTORS_INDEX,
-            file_name=f"index-{self._env.new_uuid()}-0",
-            file_size=0,
-            row_count=0,
-        )
-        path = table.paths.index_file(*bucket, blank)
-        self._written.append(path)
-        new = write_deletion_vectors(
-            table.io, path, vectors, bitmap64=table.options.value(DELETION_VECTOR_BITMAP64)
-        )
-        return CommitMessage(
-            partition=bucket[0],
-            bucket=bucket[1],
-            total_buckets=total,
-            new_index_files=(new,),
-            deleted_index_files=tuple(old),
-        )
+        for bucket, positions in touched.items():
+            yield vector_deletion(
+                self._table,
+                bucket,
+                positions,
+                total_buckets=totals[bucket],
+                index_files=self._index_files.get(bucket, ()),
+                env=self._env,
+            )

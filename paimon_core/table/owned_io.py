@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.delegating import DelegatingFileIO
+from paimon_core.io.file_io import FileIO
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.snapshot.snapshot_commit import SnapshotCommit
 
@@ -37,6 +38,7 @@ class CatalogOwnedFileIO(DelegatingFileIO):
     Deleting an older snapshot is expiry, which clients do in the file system, as in Java.
     """
 
+    inner: FileIO
     root: str
     snapshot_commit: SnapshotCommit
 

@@ -8,7 +8,7 @@ rewriting the files concerned (copy on write); the commit fails if those files a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,28 +16,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
-from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
-from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.index.deletion_vectors import (
-    DELETION_VECTORS_INDEX,
-    Positions,
-    read_deletion_vectors,
-    union,
-    write_deletion_vectors,
-)
-from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
-from paimon_core.options import (
-    DELETION_VECTOR_BITMAP64,
-    DELETION_VECTORS_ENABLED,
-    parse_bool,
-)
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions
+from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import DELETION_VECTORS_ENABLED, parse_bool
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.after_commit import AfterCommit
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.write_session import delete_messages, new_writer, write_rows
+from paimon_core.table.row_deletions import file_deletion, vector_deletion
+from paimon_core.table.write_session import (
+    commit_files,
+    delete_messages,
+    new_writer,
+    write_rows,
+)
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
@@ -58,13 +53,6 @@ if TYPE_CHECKING:
 ROW_NUMBER: Final = "__paimon_row"
 NUMBER_FIELD: Final = DataField(id=0, name=ROW_NUMBER, type=AtomicType(kind=TypeRoot.BIGINT))
 _UPDATABLE: Final = ("deduplicate", "partial-update")
-_REMOVE: Final = {
-    "partial-update": (
-        "partial-update.remove-record-on-delete",
-        "partial-update.remove-record-on-sequence-group",
-    ),
-    "aggregation": ("aggregation.remove-record-on-delete",),
-}
 Numbers = npt.NDArray[np.int64]
 
 
@@ -135,85 +123,45 @@ class Target:
             int(file): np.sort(self.positions[removed][self.files[removed] == file])
             for file in np.unique(self.files[removed])
         }
-        after = AfterCommit(table, env=env)
         writer = new_writer(table, env=env, user=user)
         messages: list[CommitMessage] = []
         try:
             if added is not None and added.num_rows:
                 writer.write(added)
             if table.options.value(DELETION_VECTORS_ENABLED):
-                messages += self._vectors(gone)
+                for message in self._vectors(gone):
+                    messages.append(message)  # noqa: PERF402 - those before a failure are cleaned up
             else:
                 kept = np.isin(self.files, list(gone))
                 kept[removed] = False
                 rest = self.rows.filter(pa.array(kept))
                 if rest.num_rows:
                     writer.write(rest)
-                messages += [_without(self.entries[file]) for file in gone]
+                messages += [file_deletion(self.entries[file]) for file in gone]
             messages += writer.prepare_commit()
         except BaseException:
             writer.abort()
-            raise
-        try:
-            commit(table, messages, user=user, env=env)
-        except CommitConflict:
             delete_messages(table, messages)
             raise
-        after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+        commit_files(table, messages, env=env, user=user)
 
-    def _vectors(self, gone: Mapping[int, Positions]) -> list[CommitMessage]:
+    def _vectors(self, gone: Mapping[int, Positions]) -> Iterator[CommitMessage]:
         """New index files in place of those that hold vectors of the files, one message a bucket."""
         assert self.snapshot is not None
-        table = self.table
-        known = vector_files(table, self.snapshot)
+        known = vector_files(self.table, self.snapshot)
         buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
         for file in gone:
             entry = self.entries[file]
             buckets[entry.partition, entry.bucket].append(file)
-        messages = []
-        for (partition, bucket), files in buckets.items():
-            touched = {self.entries[f].file.file_name: gone[f] for f in files}
-            old = [
-                index
-                for index in known.get((partition, bucket), ())
-                if table.bucket_mode is not BucketMode.UNAWARE
-                or any(r.data_file in touched for r in index.dv_ranges or ())
-            ]
-            vectors: dict[str, Positions] = {}
-            for index in old:
-                path = table.paths.index_file(partition, bucket, index)
-                vectors.update(read_deletion_vectors(table.io, path, index))
-            for name, positions in touched.items():
-                before = vectors.get(name)
-                vectors[name] = positions if before is None else union(before, positions)
-            blank = IndexFileMeta(
-                index_type=DELETION_VECTORS_INDEX,
-                file_name=f"index-{self.session.env.new_uuid()}-0",
-                file_size=0,
-                row_count=0,
+        for bucket, files in buckets.items():
+            yield vector_deletion(
+                self.table,
+                bucket,
+                {self.entries[f].file.file_name: gone[f] for f in files},
+                total_buckets=self.entries[files[0]].total_buckets,
+                index_files=known.get(bucket, ()),
+                env=self.session.env,
             )
-            path = table.paths.index_file(partition, bucket, blank)
-            bitmap64 = table.options.value(DELETION_VECTOR_BITMAP64)
-            new = write_deletion_vectors(table.io, path, vectors, bitmap64=bitmap64)
-            messages.append(
-                CommitMessage(
-                    partition=partition,
-                    bucket=bucket,
-                    total_buckets=self.entries[files[0]].total_buckets,
-                    new_index_files=(new,),
-                    deleted_index_files=tuple(old),
-                )
-            )
-        return messages
-
-
-def _without(entry: ManifestEntry) -> CommitMessage:
-    return CommitMessage(
-        partition=entry.partition,
-        bucket=entry.bucket,
-        total_buckets=entry.total_buckets,
-        deleted_files=(entry.file,),
-    )
 
 
 def open_target(
@@ -277,11 +225,10 @@ def _check_engine(table: FileStoreTable, what: str) -> None:
 
 
 def _deletes_by_changes(table: FileStoreTable) -> bool:
-    """Whether a delete removes a key (Java: `TableUtils.validatePKUpsertDeletable`)."""
-    engine = table.options.get("merge-engine", "deduplicate")
-    if not table.has_primary_key or engine == "deduplicate":
+    """Whether a delete removes a key."""
+    if not table.has_primary_key:
         return True
-    if engine == "first-row":
+    if traits_of(table.options).keeps_first:
         # Its readers do not see rewritten rows before the next compaction.
         raise UnsupportedFeature("DELETE with merge-engine first-row", table=table.name)
-    return any(table.options.get(o, "false") != "false" for o in _REMOVE.get(engine, ()))
+    return removes_deleted_keys(table.options)

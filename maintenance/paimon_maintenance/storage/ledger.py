@@ -240,6 +240,7 @@ class LedgerFileIO(DelegatingFileIO):
     their deletions.
     """
 
+    inner: FileIO
     ledger: Ledger
 
     def __reduce__(self) -> tuple[object, ...]:

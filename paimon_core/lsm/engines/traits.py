@@ -105,6 +105,9 @@ class EngineTraits:
     `needs_lookup`: compactions look keys up on higher levels, whatever other options say.
     `skips_level_0`: batch reads skip level 0 until the next compaction.
 
+    `removes_deleted`: a delete removes the row of its key; otherwise only under one of the
+    `removing_options`.
+
     `changelog_producers` holds the names of the producers that the engine allows; None for all.
     """
 
@@ -124,6 +127,8 @@ class EngineTraits:
 
     allows_sequence_field: bool = True
     allows_deletion_vectors: bool = True
+    removes_deleted: bool = False
+    removing_options: tuple[str, ...] = ()
     changelog_producers: frozenset[str] | None = None
 
 
@@ -135,6 +140,7 @@ MERGE_ENGINES: Final = {
             build=_deduplicate,
             existing_key=ExistingKey.DELETE_OLD,
             newest_wins=True,
+            removes_deleted=True,
         ),
         EngineTraits(
             name="partial-update",
@@ -144,6 +150,10 @@ MERGE_ENGINES: Final = {
             check=_check_partial_update,
             combines_versions=True,
             differs_by_java=True,
+            removing_options=(
+                "partial-update.remove-record-on-delete",
+                "partial-update.remove-record-on-sequence-group",
+            ),
         ),
         EngineTraits(
             name="aggregation",
@@ -152,6 +162,7 @@ MERGE_ENGINES: Final = {
             check=_check_aggregation,
             combines_versions=True,
             differs_by_java=True,
+            removing_options=("aggregation.remove-record-on-delete",),
         ),
         EngineTraits(
             name="first-row",
@@ -179,3 +190,11 @@ def traits_of(options: Options) -> EngineTraits:
 def newest_file_wins(options: Options) -> bool:
     """Return whether a row of a newer file is the result, whatever older files hold for its key."""
     return traits_of(options).newest_wins and not options.value(SEQUENCE_FIELD)
+
+
+def removes_deleted_keys(options: Options) -> bool:
+    """Return whether a delete removes the row of its key (Java: `TableUtils.validatePKUpsertDeletable`)."""
+    traits = traits_of(options)
+    return traits.removes_deleted or any(
+        options.get(o, "false") not in ("false", "") for o in traits.removing_options
+    )
