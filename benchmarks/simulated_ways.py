@@ -29,7 +29,8 @@ class Totals:
 
     `amplification` is the integral over hours, `excess` that of the part above 1, `held` GB hours of bytes
     beyond the live ones.
-    `red_hours` is the longest time that a table whose compactions work was red, by its name.
+    `red_hours` is the longest time that a table whose compactions work was red, by its name; `red` are
+    the hours that such tables were red at the end of a round.
     """
 
     amplification: float = 0.0
@@ -39,6 +40,7 @@ class Totals:
     runs: int = 0
     failed: int = 0
     table_hours: float = 0.0
+    red: float = 0.0
     red_hours: dict[str, float] = field(default_factory=dict)
     errors: list[float] = field(default_factory=list)
     days: list[float] = field(default_factory=list)
@@ -260,14 +262,15 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
             there.model = fit(there.samples[-400:])
         way(there, now, budget)
         before = {name: t.amplification() for name, t in there.tables.items()}
-        if number % 4 == 0:
-            for name, table in there.tables.items():
-                if table.kind in ("failing", "consumer") or not is_red(table.measure(now), now):
-                    red_since.pop(name, None)
-                    continue
-                since = red_since.setdefault(name, now)
-                hours = (now - since) / HOUR
-                totals.red_hours[name] = max(hours, totals.red_hours.get(name, 0.0))
+        for name, table in there.tables.items():
+            # A compaction that fails, or snapshots that a consumer holds, are no choice of the way.
+            if table.kind in ("failing", "consumer") or not is_red(table.measure(now), now):
+                red_since.pop(name, None)
+                continue
+            totals.red += ROUND_HOURS
+            since = red_since.setdefault(name, now)
+            hours = (now - since) / HOUR
+            totals.red_hours[name] = max(hours, totals.red_hours.get(name, 0.0))
         if (number + 1) % 48 == 0:
             totals.days.append(day / 48)
             day = 0.0

@@ -241,14 +241,21 @@ class NeedStore:
         with self._transaction() as connection:
             return float(connection.execute(query).scalar_one_or_none() or 0.0)
 
-    def claim(self, table: str, holder: str, *, now: int, until: int) -> bool:
-        """Claim the table for this holder; False if another one has it and it has not run out."""
+    def claim(
+        self, table: str, holder: str, *, now: int, until: int, since: int | None = None
+    ) -> bool:
+        """Claim the table for this holder; False if another one has it and it has not run out.
+
+        With `since`, also False if another holder worked on the table after that time: what was
+        measured by then is no longer true.
+        """
         c = _CLAIMS.c
+        free = c.until_millis < now if since is None else c.until_millis <= min(since, now - 1)
         with self._transaction() as connection:
             connection.execute(
                 sa.delete(_CLAIMS)
                 .where(*self._is(_CLAIMS, table))
-                .where(sa.or_(c.until_millis < now, c.holder == holder))
+                .where(sa.or_(free, c.holder == holder))
             )
             try:
                 with connection.begin_nested():
@@ -261,14 +268,23 @@ class NeedStore:
                 return False
         return True
 
-    def release(self, table: str, holder: str) -> None:
-        """Give the claim back; does nothing if another holder has it."""
+    def renew(self, table: str, holder: str, *, until: int) -> bool:
+        """Extend the claim; False if it is no longer this holder's."""
         with self._transaction() as connection:
-            connection.execute(
-                sa.delete(_CLAIMS)
+            found = connection.execute(
+                sa.update(_CLAIMS)
                 .where(*self._is(_CLAIMS, table))
                 .where(_CLAIMS.c.holder == holder)
+                .values(until_millis=until)
             )
+            return bool(found.rowcount)
+
+    def release(self, table: str, holder: str, *, now: int) -> None:
+        """Give the claim back at `now`; does nothing if another holder has it.
+
+        The row stays, so that others learn until when somebody worked on the table.
+        """
+        self.renew(table, holder, until=now - 1)
 
     def claimed(self, now: int) -> frozenset[str]:
         """The tables that somebody works on."""

@@ -35,6 +35,7 @@ from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
+from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
 from paimon_maintenance.schedule.state import (
@@ -56,8 +57,6 @@ PREDICTION_ERROR: Final = Metric(
 HEALTH_SCORE: Final = Metric(
     "paimon_maintenance_health_score", "Health score of the table, 0 to 100.", "gauge"
 )
-_CLAIM_FACTOR: Final = 20
-_LEAST_CLAIM_MILLIS: Final = 15 * 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +155,7 @@ class _Round:
         self.measured: set[str] = set()
         self.looked = 0
         self.overspent = store.overspent()
+        self.started = services.env.now_millis()
 
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
@@ -166,7 +166,7 @@ class _Round:
             except Exception as e:  # noqa: BLE001 - one table must not stop the others
                 self.failed[name] = e
         now = self.env.now_millis()
-        claimed = self.store.claimed(now)
+        busy = self.store.claimed(now)
         decisions = decide(
             [
                 TableView(
@@ -174,7 +174,7 @@ class _Round:
                     state=k.state,
                     needs=k.policy.needs,
                     off=frozenset(n for n, j in k.policy.jobs.items() if not j.enabled),
-                    claimed=name in claimed,
+                    claimed=name in busy,
                 )
                 for name, k in self.known.items()
             ],
@@ -326,15 +326,14 @@ class _Round:
         if limit is not None and self.overspent + spent >= limit:
             self.finish(decision, "skipped", 0.0, None, {"why": f"{spent:.0f} s are spent"})
             return
-        now = self.env.now_millis()
-        wait = max(_LEAST_CLAIM_MILLIS, int(decision.seconds * 1000) * _CLAIM_FACTOR)
-        if not self.store.claim(decision.table, self.id, now=now, until=now + wait):
-            self.finish(decision, "skipped", 0.0, None, {"why": "another scheduler works on it"})
-            return
-        try:
+        with claimed(
+            self.store, decision.table, self.id, self.env, since=self.started
+        ) as is_claimed:
+            if not is_claimed:
+                why = "another scheduler works on it, or did so after this round looked at it"
+                self.finish(decision, "skipped", 0.0, None, {"why": why})
+                return
             result = self.run_claimed(decision)
-        finally:
-            self.store.release(decision.table, self.id)
         results.append(result)
         on_result(result)
 

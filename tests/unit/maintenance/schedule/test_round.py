@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import shutil
 from dataclasses import replace
@@ -18,6 +19,8 @@ from paimon_maintenance.policy.load import read_policy
 from paimon_maintenance.policy.model import Policy
 from paimon_maintenance.policy.needs import Budget
 from paimon_maintenance.run.runner import RunServices
+from paimon_maintenance.schedule import claim
+from paimon_maintenance.schedule import round as round_module
 from paimon_maintenance.schedule.round import Scope, run_round
 
 NAMES = ("db.log", "db.off", "db.t")
@@ -193,12 +196,53 @@ def test_claims(lake, url):
     assert not store.claim("db.t", "b", now=10, until=20)
     assert store.claim("db.t", "a", now=5, until=30)
     assert store.claimed(20) == {"db.t"}
-    store.release("db.t", "b")
+    store.release("db.t", "b", now=6)
     assert store.claimed(20) == {"db.t"}
     # A scheduler that died holds its claim until it runs out.
     assert store.claim("db.t", "b", now=31, until=40)
-    store.release("db.t", "b")
-    assert store.claimed(0) == frozenset()
+    assert not store.renew("db.t", "a", until=99)
+    store.release("db.t", "b", now=35)
+    assert store.claimed(35) == frozenset()
+    # Who measured the table before the other one was done must measure it again.
+    assert not store.claim("db.t", "c", now=36, until=50, since=33)
+    assert store.claim("db.t", "c", now=36, until=50, since=35)
+
+
+def test_a_claim_is_renewed_while_it_is_held_and_released_in_the_end(lake, url, monkeypatch):
+    monkeypatch.setattr(claim, "_RENEW_SECONDS", 0.01)
+    store = Rounds(lake, url).store
+    clock = itertools.count(1_000, 1_000)
+    env = replace(ENV, now_millis=lambda: next(clock))
+    with claim.claimed(store, "db.t", "a", env) as held:
+        assert held
+        while not store.claimed(claim.CLAIM_MILLIS + 5_000):
+            pass
+        with claim.claimed(store, "db.t", "b", env) as other:
+            assert not other
+    assert not store.claimed(claim.CLAIM_MILLIS)
+
+
+def test_a_scheduler_that_looked_before_another_one_finished_does_not_run(lake, url, monkeypatch):
+    """Both decide on the same jobs; the second one gets the claim only when the first is done."""
+    first, second = Rounds(lake, url), Rounds(lake, url)
+    clock = itertools.count(ENV.now_millis(), 10)
+    ticking = replace(ENV, now_millis=lambda: next(clock))
+    services = RunServices(env=ticking, history=second.history)
+    decide = round_module.decide
+
+    def decide_late(*args, **how):
+        found = decide(*args, **how)
+        monkeypatch.setattr(round_module, "decide", decide)
+        other = RunServices(env=ticking, history=first.history)
+        ran = run_round(first.scope, first.policy, other, first.store)
+        assert {r.decision.table for r in ran.results} == {"db.t", "db.log"}
+        return found
+
+    monkeypatch.setattr(round_module, "decide", decide_late)
+    found = run_round(second.scope, second.policy, services, second.store)
+    assert not found.results
+    whys = [d.result["why"] for d in second.store.decisions("db.t") if d.status == "skipped"]
+    assert whys == ["another scheduler works on it, or did so after this round looked at it"]
 
 
 def test_the_command_line(lake, url, tmp_path):
