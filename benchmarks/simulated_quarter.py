@@ -57,15 +57,17 @@ def quarter(
 def table_of(found: Mapping[str, Totals], days: int) -> list[str]:
     """The result as a Markdown table."""
     lines = [
-        "| way | read amplification | excess over 1 | bytes held | compute | runs | failed | longest red |",
-        "|---|---|---|---|---|---|---|---|",
+        "| way | read amplification | excess over 1 | bytes held | compute | runs | failed "
+        "| red hours | longest red |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, t in found.items():
         red = max(t.red_hours.values(), default=0.0)
         lines.append(
             f"| {NAMES[name]} | {t.amplification / t.table_hours:.2f} | "
             f"{t.excess / t.table_hours:.2f} | {t.held / days / 24:,.0f} GB | "
-            f"{t.seconds / 3600:,.1f} h | {t.runs:,} | {t.failed:,} | {red:.0f} h |"
+            f"{t.seconds / 3600:,.1f} h | {t.runs:,} | {t.failed:,} | "
+            f"{t.red / t.table_hours:.1%} | {red:.0f} h |"
         )
     return lines
 

@@ -15,6 +15,7 @@ from paimon_airflow.batches import parse_size
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
     from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, Policy, TablePolicy
+    from paimon_maintenance.policy.needs import TableFacts
     from paimon_maintenance.run.request import RunRequest
     from paimon_maintenance.run.runner import RunServices
 
@@ -75,20 +76,44 @@ class JobRequest:
     timezone: str | None = None
     policy: Policy | None = None
     schedule: str | None = None
+    known_facts: dict[str, TableFacts] = field(default_factory=dict, compare=False, repr=False)
 
     def of_table(self, table: str) -> TablePolicy:
-        """The policy for the table; an empty one without a policy."""
+        """The policy for the table; an empty one without a policy.
+
+        Rules with `match` read the table's schema, once for each table of the request.
+        """
         from paimon_maintenance.policy.model import TablePolicy  # noqa: PLC0415 - only when a task runs
 
-        return TablePolicy(table=table) if self.policy is None else self.policy.for_table(table)
+        if self.policy is None:
+            return TablePolicy(table=table)
+        return self.policy.for_table(table, lambda: self.facts(table))
+
+    def facts(self, table: str) -> TableFacts:
+        """The options and the comment of the table, which rules of the policy match."""
+        from paimon_maintenance.policy.needs import TableFacts  # noqa: PLC0415 - only when a task runs
+        from paimon_maintenance.storage.catalogs import open_table_of  # noqa: PLC0415
+
+        if table not in self.known_facts:
+            schema = open_table_of(
+                self.warehouse, table, branch=self.branch, file_io_options=self.storage
+            ).schema
+            self.known_facts[table] = TableFacts(dict(schema.options), schema.comment)
+        return self.known_facts[table]
 
     def includes(self, table: str, *, by_name: bool) -> bool:
-        """Whether the policy lets the job run on the table; it always may if the run names it."""
-        if self.policy is None:
+        """Whether the policy lets the job run on the table; it always may if the run names it.
+
+        A table that a rule with `match` cannot read is included, so that its plan says why.
+        """
+        if self.policy is None or (by_name and self.schedule is None):
             return True
-        if self.schedule is not None:
-            return self.policy.runs_on(table, self.job, self.schedule)
-        return by_name or self.of_table(table).job(self.job).enabled
+        try:
+            if self.schedule is None:
+                return self.of_table(table).job(self.job).enabled
+            return self.policy.runs_on(table, self.job, self.schedule, lambda: self.facts(table))
+        except Exception:  # noqa: BLE001 - one table must not stop the others
+            return True
 
     def for_table(self, table: str, *, run_id: str | None = None) -> RunRequest:
         """The request for one table."""

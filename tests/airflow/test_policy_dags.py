@@ -127,6 +127,48 @@ def test_a_run_takes_the_tables_that_have_its_schedule(lake, policy):
     assert found("compact", tables=["archive.old"]) == ["archive.old"]
 
 
+MATCHING = """
+version: 1
+rules:
+  - tables: "*.*"
+    jobs: { compact: { schedule: "@daily", arguments: { strategy: minor } } }
+  - tables: "*.*"
+    match: { owner: "team-*" }
+    jobs: { compact: { schedule: "@hourly" } }
+  - tables: "*.*"
+    match: { options: { snapshot.num-retained.max: "8" } }
+    jobs: { compact: { arguments: { strategy: full } } }
+"""
+
+
+def test_rules_match_what_the_schema_of_a_table_says(tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.owned", **{"caretaker.owner": "team-a"})
+    lake.primary_key("db.plain")
+    lake.primary_key("db.late", snapshot_num__retained_max="8")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(MATCHING)
+
+    def asked(schedule: str | None = None) -> JobRequest:
+        return request(lake, str(policy), "compact", schedule=schedule)
+
+    assert jobs.list_tables(asked("@hourly")) == ["db.owned"]
+    assert jobs.list_tables(asked("@daily")) == ["db.late", "db.plain"]
+    strategies = {t: asked().for_table(t).arguments["strategy"] for t in jobs.list_tables(asked())}
+    assert {t: str(s) for t, s in strategies.items()} == {
+        "db.late": "full",
+        "db.owned": "minor",
+        "db.plain": "minor",
+    }
+    # A table that cannot be read stays in the list: its own plan says why it fails.
+    (lake.warehouse / "db.db" / "plain" / "schema" / "schema-0").write_text("{")
+    found = asked("@hourly")
+    assert jobs.list_tables(found) == ["db.owned", "db.plain"]
+    planned = {p.table: p for p in jobs.plan_tables(found, ["db.owned", "db.plain"])}
+    assert planned["db.plain"].result.outcome == "failed"
+    assert "schema-0" in planned["db.plain"].result.summary
+
+
 def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
     asked = request(lake, policy, where="k > 1", max_rewrite="1.5 kb")
     runs = spark_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")

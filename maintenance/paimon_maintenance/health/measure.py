@@ -34,7 +34,7 @@ from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import partitions_measured
 from paimon_maintenance.health.measurement import Measurement, Orphans
-from paimon_maintenance.health.reasons import options_of_caretaker
+from paimon_maintenance.storage.options import secret_keys
 
 OWNER_OPTION: Final = "caretaker.owner"
 
@@ -111,8 +111,15 @@ def measure_table(
         orphans=orphans,
         owner=options.get(OWNER_OPTION),
         comment=table.schema.comment,
-        options=options_of_caretaker(options),
+        options=_open_options(table),
     )
+
+
+def _open_options(table: FileStoreTable) -> dict[str, str]:
+    """The options of the schema, which rules of a policy match, without secret ones."""
+    options = table.schema.options
+    secret = set(secret_keys(options))
+    return {key: value for key, value in options.items() if key not in secret}
 
 
 def _due_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
-JSON_VERSION: Final = 1
+JSON_VERSION: Final = 2
 """Raise it when the meaning of a field changes: older measurements are then ignored."""
 
 
@@ -101,7 +101,8 @@ class Measurement:
     `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors or
     first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would free of
     the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that consumers hold.
-    `stuck`: partition -> why it never expires.  `options` are those with the prefix `caretaker.`.
+    `stuck`: partition -> why it never expires.  `options` are those of the schema that are not
+    secret.
     """
 
     table: str

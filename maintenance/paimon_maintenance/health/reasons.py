@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -287,8 +287,3 @@ def age_text(hours: float) -> str:
     if hours >= 48:
         return f"{hours / 24:.0f} d"
     return f"{hours:.0f} h" if hours >= 2 else f"{hours * 60:.0f} min"
-
-
-def options_of_caretaker(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table that only Caretaker reads."""
-    return {k: v for k, v in options.items() if k.startswith("caretaker.")}

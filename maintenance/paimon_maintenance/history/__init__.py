@@ -4,8 +4,13 @@
 
     entry       one line of the history, from a plan or from the JSON of a report; light
     migrations  the tables of the database, version by version
-    need_store  what the scheduler measured, decided and claimed, in the same database
+    scoped_store    what the stores of one warehouse share, in the same database
+      need_store      what the scheduler measured, decided and claimed
+      position_store  up to which snapshot tables are maintained on commit
+      alert_store     which alerts are open, and who got them
     orphans     what the last search for orphan files found
+    report      what maintenance did in a period, from all of it
+    retention   deletes what is older than the history's own retention
     store       opens the database, writes and reads entries (SQLAlchemy, any URL)
 
 The history of runs never fails a job: write errors are logged and reported as warnings.

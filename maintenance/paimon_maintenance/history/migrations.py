@@ -140,7 +140,49 @@ def _third(connection: sa.Connection) -> None:
     )
 
 
-MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (_first, _second, _third)
+def _fourth(connection: sa.Connection) -> None:
+    """Version 4: positions of maintenance on commit, alerts, and indexes by time."""
+    tables = sa.MetaData()
+    place = ("warehouse", "table_name", "branch")
+    sa.Table(
+        "caretaker_positions",  # the newest snapshot that is maintained, of each table
+        tables,
+        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        sa.Column("snapshot", sa.BigInteger, nullable=False),
+        sa.Column("at_millis", sa.BigInteger, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("retry_millis", sa.BigInteger, nullable=False),
+    )
+    alerts = sa.Table(
+        "caretaker_alerts",  # open until `resolved_millis` is set
+        tables,
+        sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("subject", sa.String(256), nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("next_step", sa.Text),
+        sa.Column("owner", sa.String(512)),
+        sa.Column("targets", sa.Text, nullable=False),
+        sa.Column("opened_millis", sa.BigInteger, nullable=False),
+        sa.Column("seen_millis", sa.BigInteger, nullable=False),
+        sa.Column("resolved_millis", sa.BigInteger),
+        sa.Column("sent", sa.Text, nullable=False),
+        sa.Column("sending_until", sa.BigInteger, nullable=False),
+    )
+    tables.create_all(connection, checkfirst=False)
+    sa.Index("caretaker_alerts_by_table", alerts.c.table_name, alerts.c.id).create(connection)
+    for name in ("caretaker_history", "caretaker_decisions", "caretaker_scores"):
+        one = sa.Table(name, sa.MetaData(), autoload_with=connection)
+        sa.Index(f"{name}_by_time", one.c.at_millis).create(connection)
+
+
+MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (
+    _first,
+    _second,
+    _third,
+    _fourth,
+)
 LATEST: Final = len(MIGRATIONS)
 
 

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from paimon_core.errors import MaintenanceError
-from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
+from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
 
-_PLACE: Final = ("warehouse", "table_name", "branch")
 _NEWEST_SAMPLES: Final = 2000
 _JSON: Final = ("work", "predicted", "result")
 
 
-def _table(name: str, columns: str) -> sa.Table:
-    return sa.Table(name, sa.MetaData(), *(sa.Column(c) for c in columns.split()))
-
-
-_MEASUREMENTS: Final = _table(
+_MEASUREMENTS: Final = columns_of(
     "caretaker_measurements", "warehouse table_name branch at_millis measurement state"
 )
-_SCORES: Final = _table(
+_SCORES: Final = columns_of(
     "caretaker_scores",
     "id at_millis warehouse table_name branch score amplification files bytes held_bytes reason",
 )
-_DECISIONS: Final = _table(
+_DECISIONS: Final = columns_of(
     "caretaker_decisions",
     "id at_millis round_id warehouse table_name branch job action reason rank_value benefit "
     "predicted_seconds work predicted run_id engine status seconds result",
 )
-_ROUNDS: Final = _table(
+_ROUNDS: Final = columns_of(
     "caretaker_rounds", "round_id at_millis warehouse branch budget_seconds seconds overspent"
 )
-_CLAIMS: Final = _table("caretaker_claims", "warehouse table_name branch holder until_millis")
+_CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +81,8 @@ class StoredDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedStore:
-    """Reads and writes the scheduler's tables for one warehouse and branch.
-
-    Unlike the history of runs, the scheduler cannot work without it: every failure of the database is a
-    MaintenanceError.
-    """
-
-    history: SqlHistory
-    warehouse: str
-    branch: str = "main"
+class NeedStore(ScopedStore):
+    """Reads and writes the scheduler's tables for one warehouse and branch."""
 
     def tables(self) -> dict[str, StoredTable]:
         """The newest measurement of every table."""
@@ -105,7 +90,7 @@ class NeedStore:
         query = sa.select(_MEASUREMENTS).where(
             c.warehouse == self.warehouse, c.branch == self.branch
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return {
                 row["table_name"]: StoredTable(
                     at_millis=row["at_millis"],
@@ -117,12 +102,12 @@ class NeedStore:
 
     def put(self, tables: Mapping[str, StoredTable], scores: Mapping[str, StoredScore]) -> None:
         """Replace the measurements of these tables, and add their scores."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for name, stored in tables.items():
-                connection.execute(sa.delete(_MEASUREMENTS).where(*self._is(_MEASUREMENTS, name)))
+                connection.execute(sa.delete(_MEASUREMENTS).where(*self.is_of(_MEASUREMENTS, name)))
                 connection.execute(
                     sa.insert(_MEASUREMENTS).values(
-                        **self._place(name),
+                        **self.place(name),
                         at_millis=stored.at_millis,
                         measurement=_text(stored.measurement),
                         state=_text(stored.state),
@@ -131,16 +116,16 @@ class NeedStore:
             for name, score in scores.items():
                 connection.execute(
                     sa.insert(_SCORES).values(
-                        **self._place(name),
+                        **self.place(name),
                         **{f: getattr(score, f) for f in StoredScore.__slots__},
                     )
                 )
 
     def scores(self, table: str, limit: int = 100) -> list[StoredScore]:
         """The newest scores of a table, newest first."""
-        query = sa.select(_SCORES).where(*self._is(_SCORES, table))
+        query = sa.select(_SCORES).where(*self.is_of(_SCORES, table))
         query = query.order_by(_SCORES.c.id.desc()).limit(limit)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return [
                 StoredScore(**{f: row[f] for f in StoredScore.__slots__})
                 for row in connection.execute(query).mappings()
@@ -152,7 +137,7 @@ class NeedStore:
             return
         rows = [
             {
-                **self._place(one.table),
+                **self.place(one.table),
                 **{
                     f: getattr(one, f)
                     for f in StoredDecision.__slots__
@@ -165,7 +150,7 @@ class NeedStore:
             }
             for one in decisions
         ]
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(sa.insert(_DECISIONS), rows)
 
     def finish(
@@ -181,17 +166,17 @@ class NeedStore:
     ) -> None:
         """Record what came of a decision to run."""
         c = _DECISIONS.c
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 sa.update(_DECISIONS)
-                .where(*self._is(_DECISIONS, table))
+                .where(*self.is_of(_DECISIONS, table))
                 .where(c.round_id == round_id, c.job == job, c.action == "run")
                 .values(status=status, seconds=seconds, engine=engine, result=_text(result))
             )
 
     def decisions(self, table: str, limit: int = 10) -> list[StoredDecision]:
         """The newest decisions about a table, newest first."""
-        query = sa.select(_DECISIONS).where(*self._is(_DECISIONS, table))
+        query = sa.select(_DECISIONS).where(*self.is_of(_DECISIONS, table))
         return self._decisions(query.order_by(_DECISIONS.c.id.desc()).limit(limit))
 
     def finished(self) -> list[StoredDecision]:
@@ -216,7 +201,7 @@ class NeedStore:
         overspent: float,
     ) -> None:
         """Record what a round spent, and what it leaves to the next ones to save."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 sa.insert(_ROUNDS).values(
                     round_id=round_id,
@@ -238,7 +223,7 @@ class NeedStore:
             .order_by(c.at_millis.desc())
             .limit(1)
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return float(connection.execute(query).scalar_one_or_none() or 0.0)
 
     def claim(
@@ -251,17 +236,17 @@ class NeedStore:
         """
         c = _CLAIMS.c
         free = c.until_millis < now if since is None else c.until_millis <= min(since, now - 1)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 sa.delete(_CLAIMS)
-                .where(*self._is(_CLAIMS, table))
+                .where(*self.is_of(_CLAIMS, table))
                 .where(sa.or_(free, c.holder == holder))
             )
             try:
                 with connection.begin_nested():
                     connection.execute(
                         sa.insert(_CLAIMS).values(
-                            **self._place(table), holder=holder, until_millis=until
+                            **self.place(table), holder=holder, until_millis=until
                         )
                     )
             except sa.exc.IntegrityError:
@@ -270,10 +255,10 @@ class NeedStore:
 
     def renew(self, table: str, holder: str, *, until: int) -> bool:
         """Extend the claim; False if it is no longer this holder's."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             found = connection.execute(
                 sa.update(_CLAIMS)
-                .where(*self._is(_CLAIMS, table))
+                .where(*self.is_of(_CLAIMS, table))
                 .where(_CLAIMS.c.holder == holder)
                 .values(until_millis=until)
             )
@@ -292,12 +277,12 @@ class NeedStore:
         query = sa.select(c.table_name).where(
             c.warehouse == self.warehouse, c.branch == self.branch, c.until_millis >= now
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def _decisions(self, query: sa.Select[Any]) -> list[StoredDecision]:
         found = []
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for row in connection.execute(query).mappings():
                 values = {
                     f: row[f]
@@ -316,24 +301,6 @@ class NeedStore:
                     )
                 )
         return found
-
-    def _place(self, table: str) -> dict[str, str]:
-        return dict(zip(_PLACE, (self.warehouse, table, self.branch), strict=True))
-
-    def _is(self, of: sa.Table, table: str) -> list[sa.ColumnElement[bool]]:
-        return [of.c[name] == value for name, value in self._place(table).items()]
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
-        try:
-            with self.history.engine().begin() as connection:
-                yield connection
-        except (sa.exc.SQLAlchemyError, OSError) as e:
-            detail = " ".join(str(getattr(e, "orig", None) or e).split())
-            raise MaintenanceError(
-                f"the scheduler cannot use the history: {type(e).__name__}: {detail[:400]}",
-                next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another",
-            ) from e
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,7 @@ from paimon_maintenance.job.engine_choice import EngineName
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy
-from paimon_maintenance.policy.needs import RescaleRule
+from paimon_maintenance.policy.needs import Approval, OnCommit, RescaleRule
 from paimon_maintenance.registry import JOBS
 
 _SCALAR: Final = {"type": ["string", "number", "boolean"]}
@@ -90,6 +90,15 @@ def _rule() -> dict[str, Any]:
             "rescale": {"enum": [*map(str, RescaleRule), False]},
             "max_red": _described(_DURATION, "how long a table may stay red"),
             "priority": {"type": "number", "exclusiveMinimum": 0},
+            "on_commit": _described(
+                {"enum": [*map(str, OnCommit), False]},
+                "how the partitions that a commit changed are compacted right after it",
+            ),
+            "approval": {
+                "type": ["array", "string", "boolean"],
+                "description": "what waits in Airflow until a person approves it",
+                "items": {"enum": [str(a) for a in Approval]},
+            },
             "health": _object(dict.fromkeys(DEFAULTS, threshold)),
         },
         required=["tables"],

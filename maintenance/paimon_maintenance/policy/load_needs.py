@@ -8,7 +8,13 @@ from typing import Any, Final
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis, parse_memory_size
 from paimon_maintenance.health.thresholds import DEFAULTS
-from paimon_maintenance.policy.needs import Budget, Match, RescaleRule
+from paimon_maintenance.policy.needs import (
+    Approval,
+    Budget,
+    Match,
+    OnCommit,
+    RescaleRule,
+)
 from paimon_maintenance.policy.windows import Window
 from paimon_maintenance.policy.yaml_node import YamlNode
 
@@ -23,6 +29,8 @@ NEEDS_KEYS: Final = frozenset(
         "rescale",
         "max_red",
         "priority",
+        "on_commit",
+        "approval",
         "health",
     }
 )
@@ -96,13 +104,23 @@ def _consumer_lag(place: YamlNode) -> dict[str, Any]:
     return found
 
 
-def _rescale(place: YamlNode) -> dict[str, Any]:
+def _choice(place: YamlNode, choices: type[RescaleRule | OnCommit]) -> RescaleRule | OnCommit:
     # YAML reads `off` as false.
     text = "off" if place.flag is False else place.text()
     try:
-        return {"rescale": RescaleRule(text)}
+        return choices(text)
     except ValueError:
-        place.wrong(f"{text!r} is not one of {', '.join(RescaleRule)}")
+        place.wrong(f"{text!r} is not one of {', '.join(choices)}")
+
+
+def _approval(place: YamlNode) -> dict[str, Any]:
+    found = []
+    for text in () if place.flag is False else place.texts():
+        try:
+            found.append(Approval(text))
+        except ValueError:
+            place.wrong(f"{text!r} is not one of {', '.join(Approval)}")
+    return {"approval": tuple(found)}
 
 
 def _health(place: YamlNode) -> dict[str, Any]:
@@ -125,7 +143,9 @@ _READERS: Final[Mapping[str, Callable[[YamlNode], dict[str, Any]]]] = {
     "windows": lambda place: {"windows": _windows(place)},
     "freshness": lambda place: {"freshness_millis": _duration(place)},
     "consumer_lag": _consumer_lag,
-    "rescale": _rescale,
+    "rescale": lambda place: {"rescale": _choice(place, RescaleRule)},
+    "on_commit": lambda place: {"on_commit": _choice(place, OnCommit)},
+    "approval": _approval,
     "max_red": lambda place: {"max_red_millis": _duration(place)},
     "priority": lambda place: {"priority": _positive(place)},
     "health": _health,

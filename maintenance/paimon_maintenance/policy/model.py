@@ -342,7 +342,13 @@ class Policy:
             for job, schedule in found
         )
 
-    def runs_on(self, table: str, job: str, schedule: str) -> bool:
-        """Whether the job runs on the table with this schedule."""
-        found = self.for_table(table).jobs.get(job)
+    def runs_on(
+        self,
+        table: str,
+        job: str,
+        schedule: str,
+        facts: Callable[[], TableFacts] | None = None,
+    ) -> bool:
+        """Whether the job runs on the table with this schedule; `facts` as in `for_table`."""
+        found = self.for_table(table, facts).jobs.get(job)
         return found is not None and found.enabled and found.schedule == schedule

@@ -32,6 +32,23 @@ class RescaleRule(StrEnum):
     """Rescale partitions that have received no file for a day; propose the others."""
 
 
+class OnCommit(StrEnum):
+    """How the partitions that a commit changed are compacted right after it."""
+
+    OFF = "off"
+    MINOR = "minor"
+    FULL = "full"
+
+
+class Approval(StrEnum):
+    """What waits in Airflow until a person approves it."""
+
+    RESCALE = "rescale"
+    ROLLBACK = "rollback"
+    FORCE = "force"
+    """Runs that override guards."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What rules can match besides the name: the table's options and comment."""
@@ -74,7 +91,7 @@ class TableNeeds:
 
     `windows`: when jobs that rewrite data may start; always without one.  `freshness_millis`: level
     0 is not older.  `max_red_millis`: how long the table may stay red before an alert.  `priority`
-    multiplies the benefit of its jobs.
+    multiplies the benefit of its jobs.  `approval`: what a person approves first.
     """
 
     scheduled: bool = True
@@ -88,6 +105,8 @@ class TableNeeds:
     rescale: RescaleRule = RescaleRule.PROPOSE
     max_red_millis: int = DAY_MILLIS
     priority: float = 1.0
+    on_commit: OnCommit = OnCommit.OFF
+    approval: tuple[Approval, ...] = ()
     criteria: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def thresholds(self) -> Thresholds:

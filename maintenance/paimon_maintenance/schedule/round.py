@@ -29,7 +29,7 @@ from paimon_maintenance.history.need_store import (
 )
 from paimon_maintenance.history.orphans import last_orphans
 from paimon_maintenance.job.report import Report, Status
-from paimon_maintenance.policy.model import EnginePolicy, Policy, TablePolicy
+from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
@@ -38,6 +38,7 @@ from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
+from paimon_maintenance.schedule.scope import Scope
 from paimon_maintenance.schedule.state import (
     LONGEST_MEASUREMENT,
     TableState,
@@ -45,7 +46,6 @@ from paimon_maintenance.schedule.state import (
     measured,
     ran,
 )
-from paimon_maintenance.storage.catalogs import open_table_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,22 +57,6 @@ PREDICTION_ERROR: Final = Metric(
 HEALTH_SCORE: Final = Metric(
     "paimon_maintenance_health_score", "Health score of the table, 0 to 100.", "gauge"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """The tables of a round, how to open them, and the engine that was typed or configured."""
-
-    warehouse: str
-    tables: tuple[str, ...]
-    branch: str | None = None
-    storage: Mapping[str, str] | None = None
-    engine: EnginePolicy = field(default_factory=EnginePolicy)
-    default_engine: EnginePolicy = field(default_factory=EnginePolicy)
-
-    def open(self, name: str) -> FileStoreTable:
-        """The table under its newest schema."""
-        return open_table_of(self.warehouse, name, branch=self.branch, file_io_options=self.storage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

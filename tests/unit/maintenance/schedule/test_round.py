@@ -105,7 +105,7 @@ def test_only_tables_with_new_snapshots_are_measured(lake, url):
 def test_a_stored_measurement_of_another_version_is_made_again(lake, url, monkeypatch):
     rounds = Rounds(lake, url)
     rounds.go(dry_run=True)
-    monkeypatch.setattr("paimon_maintenance.health.measurement.JSON_VERSION", 2)
+    monkeypatch.setattr("paimon_maintenance.health.measurement.JSON_VERSION", 99)
     assert Measurement.from_json(rounds.store.tables()["db.t"].measurement) is None
     assert rounds.go(dry_run=True).measured == 3
 
@@ -163,6 +163,12 @@ rules:
     )
     found = Rounds(lake, url, policy).go()
     assert [r.decision.table for r in found.results] == ["db.log"]
+    # The stored measurement has the options that rules match, so the next round decides alike.
+    again = Rounds(lake, url, policy).go(dry_run=True)
+    assert again.measured == 0
+    assert not any(
+        "switches compact off" in d.reason for d in again.decisions if d.table == "db.log"
+    )
     assert any("switches compact off" in d.reason for d in found.decisions if d.table == "db.t")
 
 
