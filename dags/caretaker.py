@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paimon_dags.commit_dags import commit_dags
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import load_settings, use_catalogs_of
 
@@ -14,4 +15,5 @@ file = Path(__file__).with_name("caretaker.toml")
 settings = load_settings(file)
 use_catalogs_of(file)
 
-globals().update({dag.dag_id: dag for dag in job_dags(settings)})
+dags = [*job_dags(settings), *commit_dags(settings)]
+globals().update({dag.dag_id: dag for dag in dags})

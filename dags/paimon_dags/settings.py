@@ -32,6 +32,19 @@ is reviewed like any other::
     num_executors = 8
     executor_memory = "4g"
 
+    [on_commit]                          # makes caretaker_on_commit; without it there is none
+    tables = ["*.*"]                     # which the watcher looks at
+    poll_seconds = 5
+    linger_seconds = 45                  # how long a task waits for more commits
+    assets = ["sales.orders"]            # tables whose asset events compact a partition
+
+    [scheduler]                          # makes caretaker_schedule; without it there is none
+    schedule = "*/10 * * * *"
+    tables = ["*.*"]
+
+    [alerts]                             # makes caretaker_alerts; without it there is none
+    schedule = "*/5 * * * *"
+
     [jobs.compact]
     schedule = "*/15 * * * *"            # or false: only by hand
     pool = "spark"
@@ -77,6 +90,34 @@ class JobSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnCommitSettings:
+    """Maintenance on commit: which tables are watched, and how often.
+
+    `assets` are tables whose asset events with a partition key compact that partition.
+    """
+
+    tables: tuple[str, ...] = ("*.*",)
+    assets: tuple[str, ...] = ()
+    poll_seconds: int = 5
+    linger_seconds: int = 45
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """The DAG that runs rounds of the scheduler."""
+
+    schedule: str = "*/10 * * * *"
+    tables: tuple[str, ...] = ("*.*",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSettings:
+    """The DAG that sends alerts."""
+
+    schedule: str = "*/5 * * * *"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of all DAGs.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
 
@@ -97,6 +138,9 @@ class Settings:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     submit: Mapping[str, object] = field(default_factory=dict)
     jobs: Mapping[str, JobSettings] = field(default_factory=dict)
+    on_commit: OnCommitSettings | None = None
+    scheduler: SchedulerSettings | None = None
+    alerts: AlertSettings | None = None
 
     def job(self, name: str) -> JobSettings:
         """The settings of this job; the pool for all jobs where it has none of its own."""
@@ -126,12 +170,13 @@ def settings_from(
     raw: Mapping[str, object], *, environ: Mapping[str, str], where: str = "settings"
 ) -> Settings:
     """The settings that these tables of a TOML file mean."""
-    _known(raw, {"caretaker", "catalogs", "storage", "spark_conf", "submit", "jobs"}, where)
+    parts = {"storage", "spark_conf", "submit", "jobs", *_DAGS}
+    _known(raw, {"caretaker", "catalogs", *parts}, where)
     _check_catalogs(raw, where)
     common = dict(_table(raw, "caretaker", where))
     if isinstance(common.get("spark_threshold"), int):
         common["spark_threshold"] = str(common["spark_threshold"])
-    own = {f.name for f in fields(Settings)} - {"storage", "spark_conf", "submit", "jobs"}
+    own = {f.name for f in fields(Settings)} - parts
     _known(common, own, f"{where}: [caretaker]")
     _typed(common, Settings(), f"{where}: [caretaker]")
     common.setdefault("warehouse", environ.get(WAREHOUSE_VARIABLE) or None)
@@ -145,6 +190,7 @@ def settings_from(
             name: _job_settings(cast("Mapping[str, object]", part), f"{where}: [jobs.{name}]")
             for name, part in _table(raw, "jobs", where).items()
         },
+        **{n: _dag_settings(raw, n, where) for n in _DAGS if n in raw},  # type: ignore[arg-type]
     )
     for name in ("storage", "spark_conf", "submit"):
         _refuse_secrets(getattr(settings, name), f"{where}: [{name}]")
@@ -207,6 +253,32 @@ def _job_settings(raw: object, where: str) -> JobSettings:
     return JobSettings(**parts)
 
 
+_DAGS: Final[Mapping[str, type[OnCommitSettings | SchedulerSettings | AlertSettings]]] = {
+    "on_commit": OnCommitSettings,
+    "scheduler": SchedulerSettings,
+    "alerts": AlertSettings,
+}
+"""The tables of the file that make a DAG each."""
+
+
+def _dag_settings(
+    raw: Mapping[str, object], name: str, where: str
+) -> OnCommitSettings | SchedulerSettings | AlertSettings:
+    kind = _DAGS[name]
+    place = f"{where}: [{name}]"
+    parts = dict(_table(raw, name, where))
+    for key, value in parts.items():
+        if isinstance(value, list):
+            parts[key] = tuple(map(str, value))
+    _known(parts, {f.name for f in fields(kind)}, place)
+    _typed(parts, kind(), place)
+    found = kind(**parts)  # type: ignore[arg-type]  # checked by _typed
+    if isinstance(found, OnCommitSettings) and found.poll_seconds < 1:
+        message = f"{place}: poll_seconds must be 1 or more"
+        raise SettingsError(message)
+    return found
+
+
 def _table(raw: Mapping[str, object], name: str, where: str) -> Mapping[str, object]:
     part = raw.get(name, {})
     if not isinstance(part, Mapping):
@@ -226,6 +298,7 @@ _TYPES: Final[Mapping[type, str]] = {
     int: "a whole number",
     str: "a text",
     bool: "true or false",
+    tuple: "a list of texts",
     Mapping: "a table",
 }
 

@@ -12,7 +12,12 @@
        |-- spark_runs    the runs of a Spark application: start, batch, reports
        |-- spark         spark-submit: the binary, Python, the packages that executors need
        |-- batches       which tables share a Spark application
+       |-- assets        tables as Airflow assets, partitions as their keys
        `-- results       what happened to each table, and whether a retry helps
+
+    commit_trigger  the watcher: new commits of a lake start a run
+    commit_operator compacts the partitions that they changed
+       `-- commits       the way into `maintenance` for both
 
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,
 paimon_core or a provider at its top, and of `maintenance` only the definitions of the jobs.

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 # Error codes of S3 and compatible stores, and errors of botocore before any request.  Jobs raise
 # StorageAccessDenied for these; the texts matter where Spark only returns a text.
@@ -42,7 +46,11 @@ def storage_of_connection(connection: str | None) -> dict[str, str]:
         return {}
     from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
-    found = BaseHook.get_connection(connection)
+    return options_of_connection(BaseHook.get_connection(connection))
+
+
+def options_of_connection(found: Connection) -> dict[str, str]:
+    """The options of the store that this connection holds (see `storage_of_connection`)."""
     options = {
         _EXTRA_NAMES.get(name, name): str(value)
         for name, value in found.extra_dejson.items()

@@ -7,6 +7,7 @@ each task takes them from its parameters, or from the params of the DAG run.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from logging import ERROR, INFO
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -15,8 +16,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from paimon_airflow import jobs
+from paimon_airflow.assets import MAINTAINED, emit
 from paimon_airflow.batches import Expected, pack
-from paimon_airflow.job_request import JobRequest
+from paimon_airflow.job_request import WAREHOUSE_VARIABLE, JobRequest
 from paimon_airflow.job_task import RESULTS, JobTask, TableWork, without_retry
 from paimon_airflow.results import (
     TableResult,
@@ -144,24 +146,31 @@ class ReportRun(BaseOperator):
     Refused tables that the history knows, or that the policy skips, fail nothing; the log names
     them.  With `skip_if_refused` the task then ends as skipped, neither green nor red.
 
+    If no table failed, each table that got a new snapshot becomes an asset event of the alias
+    `caretaker` (`paimon_airflow.assets`).
+
     The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
     *Rendered Templates*: `report` is not a template, but Airflow stores these fields again after the
     task ran.
     """
 
-    template_fields: Sequence[str] = ("report",)
+    template_fields: Sequence[str] = ("report", "warehouse")
     overwrite_rtif_after_execution = True
     ui_color = "#f4f0fa"
 
     def __init__(
         self,
         *,
+        job: str,
         planned_by: str,
         run_by: Sequence[str],
+        warehouse: str | None = None,
         skip_if_refused: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(outlets=[MAINTAINED], **kwargs)
+        self.job = job
+        self.warehouse = warehouse
         self.planned_by = planned_by
         self.run_by = list(run_by)
         self.skip_if_refused = skip_if_refused
@@ -183,6 +192,13 @@ class ReportRun(BaseOperator):
         self.report = report_text(results)
         self.log.info("%s. %s", summary["outcome"], summary["change"])
         ti.xcom_push(key="return_value", value=summary)
+        warehouse = self.warehouse or context["params"].get("warehouse")
+        emit(
+            context,
+            results,
+            job=self.job,
+            warehouse=str(warehouse or os.environ.get(WAREHOUSE_VARIABLE, "")),
+        )
         failures = [result for result in results if result.is_red]
         if failures:
             raise AirflowFailException(failure_text(failures))

@@ -222,6 +222,8 @@ def caretaker_job(
             task_display_name="Report",
             doc_md="Collects what happened to every table, logs it, returns it as `return_value`, "
             "and fails the run if a table failed, with the reason.",
+            job=definition.name,
+            warehouse=None if from_form else warehouse,
             planned_by=plan.task_id,
             run_by=[task.task_id for task in working],
             skip_if_refused=skip_if_refused,

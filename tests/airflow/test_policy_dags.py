@@ -145,7 +145,8 @@ def test_rules_match_what_the_schema_of_a_table_says(tmp_path):
     lake = Lake(tmp_path / "lake")
     lake.primary_key("db.owned", **{"caretaker.owner": "team-a"})
     lake.primary_key("db.plain")
-    lake.primary_key("db.late", snapshot_num__retained_max="8")
+    kept = {"snapshot_num__retained_min": "2", "snapshot_num__retained_max": "8"}
+    lake.primary_key("db.late", **kept)
     policy = tmp_path / "policy.yaml"
     policy.write_text(MATCHING)
 

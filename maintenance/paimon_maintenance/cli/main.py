@@ -46,6 +46,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "inspect": "paimon_maintenance.cli.inspect",
     "health": "paimon_maintenance.cli.health",
     "schedule": "paimon_maintenance.cli.schedule",
+    "alerts": "paimon_maintenance.cli.alerts",
+    "report": "paimon_maintenance.cli.report",
     "plan": "paimon_maintenance.cli.plan",
     "run": "paimon_maintenance.cli.run",
     "verify": "paimon_maintenance.cli.verify",

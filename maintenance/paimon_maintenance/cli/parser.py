@@ -28,7 +28,13 @@ from paimon_maintenance.cli.options import (
     warehouse_option,
     whole_number,
 )
-from paimon_maintenance.cli.schedule_parser import health_command, policy_commands, schedule_command
+from paimon_maintenance.cli.schedule_parser import (
+    alerts_command,
+    health_command,
+    policy_commands,
+    report_command,
+    schedule_command,
+)
 
 GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",
@@ -89,6 +95,8 @@ def build_parser() -> Parser:
     _leases(commands)
     _policy(commands)
     schedule_command(commands)
+    alerts_command(commands)
+    report_command(commands)
     _catalogs(commands)
     _tables(commands)
     _sql(commands)

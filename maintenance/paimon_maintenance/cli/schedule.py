@@ -33,7 +33,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - fast start
-    from paimon_maintenance.schedule.round import Scope, run_round  # noqa: PLC0415 - fast start
+    from paimon_maintenance.schedule.round import run_round  # noqa: PLC0415 - fast start
+    from paimon_maintenance.schedule.scope import Scope  # noqa: PLC0415 - fast start
 
     policy = policy_of(args) or Policy(file="")
     history = open_history()

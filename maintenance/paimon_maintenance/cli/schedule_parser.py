@@ -1,4 +1,4 @@
-"""The parsers of the commands about need: `health`, `schedule`, `policy explain`, `policy schema`."""
+"""The parsers of the commands about need: `health`, `schedule`, `alerts`, `report`, `policy explain`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from paimon_maintenance.cli.options import (
     Commands,
     Parser,
     add_command,
+    catalog_option,
     output_options,
     policy_option,
     positive,
     selection_options,
     table_options,
     timezone_option,
+    warehouse_option,
 )
 from paimon_maintenance.job.engine_choice import EngineName
 
@@ -74,6 +76,53 @@ def schedule_command(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--metrics-file", metavar="FILE", help="write Prometheus metrics to this file at the end"
     )
+
+
+def alerts_command(commands: Commands[Parser]) -> None:
+    """Add `caretaker alerts`."""
+    parser = add_command(
+        commands,
+        "alerts",
+        "show the open alerts of a lake",
+        "Evaluates the alerts from the history (docs/scheduling.md#alerts) and prints the open ones. Notifies\n"
+        "nobody: the DAG caretaker_alerts does. Exits with code 3 if there are none.",
+        (
+            "caretaker alerts -w /lake --policy policy.yaml",
+            "caretaker alerts -w /lake --json",
+        ),
+    )
+    _lake_options(parser)
+    policy_option(parser)
+
+
+def report_command(commands: Commands[Parser]) -> None:
+    """Add `caretaker report`."""
+    parser = add_command(
+        commands,
+        "report",
+        "show what maintenance did in a period",
+        "Reads the history: runs by job and by table, what failed and what to do, predicted against\n"
+        "measured seconds, alerts. Exits with code 3 if nothing ran.",
+        (
+            "caretaker report --since 7d -w /lake",
+            "caretaker report --since 30d -w /lake --markdown report.md --parquet runs.parquet",
+        ),
+    )
+    _lake_options(parser)
+    parser.add_argument(
+        "--since", metavar="D", default="7 d", help="the period until now (default: 7 d)"
+    )
+    parser.add_argument("--markdown", metavar="FILE", help="also write the report as Markdown")
+    parser.add_argument(
+        "--parquet", metavar="FILE", help="also write the entries of the period as Parquet"
+    )
+
+
+def _lake_options(parser: Parser) -> None:
+    warehouse_option(parser)
+    catalog_option(parser)
+    parser.add_argument("--branch", metavar="B", help="a branch of the tables (default: main)")
+    output_options(parser)
 
 
 def policy_commands(inner: Commands[Parser]) -> None:

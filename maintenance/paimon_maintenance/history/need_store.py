@@ -131,6 +131,20 @@ class NeedStore(ScopedStore):
                 for row in connection.execute(query).mappings()
             ]
 
+    def scores_since(self, millis: int) -> dict[str, list[StoredScore]]:
+        """The scores of every table since then, newest first."""
+        query = (
+            sa.select(_SCORES)
+            .where(*self.is_here(_SCORES), _SCORES.c.at_millis >= millis)
+            .order_by(_SCORES.c.id.desc())
+        )
+        found: dict[str, list[StoredScore]] = {}
+        with self.transaction() as connection:
+            for row in connection.execute(query).mappings():
+                score = StoredScore(**{f: row[f] for f in StoredScore.__slots__})
+                found.setdefault(row["table_name"], []).append(score)
+        return found
+
     def add(self, decisions: Sequence[StoredDecision]) -> None:
         """Record the decisions of a round."""
         if not decisions:
@@ -178,6 +192,12 @@ class NeedStore(ScopedStore):
         """The newest decisions about a table, newest first."""
         query = sa.select(_DECISIONS).where(*self.is_of(_DECISIONS, table))
         return self._decisions(query.order_by(_DECISIONS.c.id.desc()).limit(limit))
+
+    def decisions_since(self, millis: int) -> list[StoredDecision]:
+        """All decisions since then, newest first."""
+        c = _DECISIONS.c
+        query = sa.select(_DECISIONS).where(*self.is_here(_DECISIONS), c.at_millis >= millis)
+        return self._decisions(query.order_by(c.id.desc()))
 
     def finished(self) -> list[StoredDecision]:
         """The newest decisions with a result that took time, oldest first."""

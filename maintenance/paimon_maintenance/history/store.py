@@ -110,7 +110,9 @@ class SqlHistory:
         job: str | None = None,
         status: str | Sequence[str] | None = None,
         run_id: str | None = None,
-        limit: int = 20,
+        warehouse: str | None = None,
+        since_millis: int | None = None,
+        limit: int | None = 20,
     ) -> list[Entry]:
         """The newest matching entries, newest first; `*` is a wildcard in table names.
 
@@ -127,7 +129,14 @@ class SqlHistory:
                 if "*" in table
                 else entries.c.table_name == table
             )
-        for name, wanted in (("job", job), ("status", status), ("run_id", run_id)):
+        if since_millis is not None:
+            query = query.where(entries.c.at_millis >= since_millis)
+        for name, wanted in (
+            ("job", job),
+            ("status", status),
+            ("run_id", run_id),
+            ("warehouse", warehouse),
+        ):
             if wanted is not None:
                 values = [wanted] if isinstance(wanted, str) else list(wanted)
                 query = query.where(entries.c[name].in_(values))

@@ -11,6 +11,7 @@ from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.engine_choice import EngineName
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.load_needs import NOTIFIERS
 from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy
 from paimon_maintenance.policy.needs import Approval, OnCommit, RescaleRule
 from paimon_maintenance.registry import JOBS
@@ -45,6 +46,17 @@ def schema() -> dict[str, Any]:
                     },
                     "what one round of the scheduler may spend",
                 ),
+                "alert_targets": {
+                    "type": "object",
+                    "description": "where alerts go, by the names that rules use",
+                    "additionalProperties": _object(
+                        {
+                            "notifier": {"type": "string", "examples": sorted(NOTIFIERS)},
+                            "arguments": {"type": "object"},
+                        },
+                        required=["notifier"],
+                    ),
+                },
                 "rules": {"type": "array", "items": _rule()},
             },
             required=["version", "rules"],

@@ -42,7 +42,13 @@ from paimon_core.options import check_option, parse_memory_size, similar_option
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.engine_choice import engine_named
 from paimon_maintenance.job.exit_codes import OnRefused
-from paimon_maintenance.policy.load_needs import NEEDS_KEYS, read_budget, read_match, read_needs
+from paimon_maintenance.policy.load_needs import (
+    NEEDS_KEYS,
+    read_budget,
+    read_match,
+    read_needs,
+    read_targets,
+)
 from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, JobRule, Policy, Rule
 from paimon_maintenance.policy.needs import Budget, Match
 from paimon_maintenance.policy.schedule import wrong_schedule
@@ -52,7 +58,7 @@ from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
 POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
-_TOP: Final = frozenset({"version", "rules", "budget"})
+_TOP: Final = frozenset({"version", "rules", "budget", "alert_targets"})
 _STORAGE: Final = "storage"
 _ENGINE: Final = frozenset(f.name for f in fields(EnginePolicy))
 _RULE: Final = (NEEDS_KEYS | _ENGINE) | {
@@ -119,10 +125,12 @@ def read_policy(text: str, file: str) -> Policy:
         if rule.name in names:
             place.wrong(f"duplicate rule name {rule.name!r}")
         names.add(rule.name)
+    targets = read_targets(entries["alert_targets"]) if "alert_targets" in entries else {}
     return Policy(
         file=file,
         rules=tuple(rules),
         budget=read_budget(entries["budget"]) if "budget" in entries else Budget(),
+        alert_targets=targets,
     )
 
 

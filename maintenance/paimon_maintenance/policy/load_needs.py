@@ -9,6 +9,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis, parse_memory_size
 from paimon_maintenance.health.thresholds import DEFAULTS
 from paimon_maintenance.policy.needs import (
+    AlertTarget,
     Approval,
     Budget,
     Match,
@@ -17,6 +18,7 @@ from paimon_maintenance.policy.needs import (
 )
 from paimon_maintenance.policy.windows import Window
 from paimon_maintenance.policy.yaml_node import YamlNode
+from paimon_maintenance.storage.options import secret_keys
 
 NEEDS_KEYS: Final = frozenset(
     {
@@ -37,6 +39,9 @@ NEEDS_KEYS: Final = frozenset(
 MATCH_KEYS: Final = frozenset({"options", "comment", "owner"})
 CONSUMER_KEYS: Final = frozenset({"age", "snapshots", "bytes"})
 BUDGET_KEYS: Final = frozenset({"seconds", "bytes", "tables", "applications", "windows"})
+TARGET_KEYS: Final = frozenset({"notifier", "arguments"})
+NOTIFIERS: Final = frozenset({"email", "webhook"})
+"""Notifiers with a short name; others have their import path."""
 THRESHOLD_KEYS: Final = frozenset({"good", "bad", "weight"})
 
 
@@ -74,6 +79,30 @@ def read_budget(place: YamlNode) -> Budget:
         applications=_whole(entries["applications"]) if "applications" in entries else None,
         windows=_windows(entries["windows"]) if "windows" in entries else (),
     )
+
+
+def read_targets(place: YamlNode) -> dict[str, AlertTarget]:
+    """The targets of alerts by name; secrets are refused, because other users can read a policy."""
+    found = {}
+    for name, at in place.entries().items():
+        entries = at.entries(TARGET_KEYS)
+        if "notifier" not in entries:
+            at.wrong("`notifier` is missing")
+        notifier = entries["notifier"].text()
+        if notifier not in NOTIFIERS and "." not in notifier:
+            known = ", ".join(sorted(NOTIFIERS))
+            entries["notifier"].wrong(
+                f"{notifier!r} is neither one of {known} nor the import path of a notifier"
+            )
+        arguments: dict[str, object] = {}
+        if "arguments" in entries:
+            arguments = {k: v.plain() for k, v in entries["arguments"].entries().items()}
+            for key in secret_keys(arguments):
+                entries["arguments"].wrong(
+                    f"{key} is secret, and other users can read a policy: use a connection of Airflow"
+                )
+        found[name] = AlertTarget(notifier=notifier, arguments=arguments)
+    return found
 
 
 def _windows(place: YamlNode) -> tuple[Window, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
-from paimon_maintenance.policy.needs import Budget, Match, TableFacts, TableNeeds
+from paimon_maintenance.policy.needs import AlertTarget, Budget, Match, TableFacts, TableNeeds
 
 MAINTAIN: Final = "maintain"
 _STEPS: Final = frozenset({"compact", *USUAL, *ON_DEMAND})
@@ -235,11 +235,12 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All rules of a file, in order, and the budget of the scheduler."""
+    """All rules of a file, in order, the budget of the scheduler, and the targets of alerts."""
 
     file: str
     rules: tuple[Rule, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    alert_targets: Mapping[str, AlertTarget] = field(default_factory=dict)
 
     def for_table(self, table: str, facts: Callable[[], TableFacts] | None = None) -> TablePolicy:
         """The settings for "database.table".

@@ -146,6 +146,17 @@ _DEFAULTS: Final = TableNeeds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTarget:
+    """Where alerts go: a notifier of Airflow, and its arguments, which may be templates.
+
+    `notifier` is "email", "webhook", or the import path of a BaseNotifier.
+    """
+
+    notifier: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What one round of the scheduler may spend; None means no limit.
 

@@ -28,6 +28,7 @@ from paimon_maintenance.history.need_store import (
     StoredTable,
 )
 from paimon_maintenance.history.orphans import last_orphans
+from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
@@ -140,6 +141,7 @@ class _Round:
         self.looked = 0
         self.overspent = store.overspent()
         self.started = services.env.now_millis()
+        self.keeps = retention_millis()
 
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
@@ -181,6 +183,7 @@ class _Round:
                 if decision.action is Action.RUN:
                     self.run(decision, results, on_result)
             self.record_round(sum(r.seconds for r in results), now)
+            prune(self.store.history, before=now - self.keeps)
         return Round(
             id=self.id,
             decisions=tuple(decisions),

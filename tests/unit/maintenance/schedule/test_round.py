@@ -21,7 +21,8 @@ from paimon_maintenance.policy.needs import Budget
 from paimon_maintenance.run.runner import RunServices
 from paimon_maintenance.schedule import claim
 from paimon_maintenance.schedule import round as round_module
-from paimon_maintenance.schedule.round import Scope, run_round
+from paimon_maintenance.schedule.round import run_round
+from paimon_maintenance.schedule.scope import Scope
 
 NAMES = ("db.log", "db.off", "db.t")
 

@@ -1,0 +1,48 @@
+"""`caretaker alerts`: evaluates the alerts of a lake from the history, and prints the open ones."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.policy import policy_of
+from paimon_maintenance.cli.target import warehouse_of
+from paimon_maintenance.job.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from paimon_maintenance.history.alert_store import StoredAlert
+
+
+def run(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print the open alerts; NOTHING_TO_DO if there are none.  Nobody is notified."""
+    from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.schedule.alert_check import check_alerts  # noqa: PLC0415 - SQLAlchemy
+
+    history = open_history()
+    if history is None:
+        raise InvalidArgument(
+            "alerts need the history, which is disabled (CARETAKER_HISTORY_URL=none)",
+            next_step="unset the variable, or set it to a database URL",
+        )
+    now = system_environment().now_millis()
+    found = check_alerts(history, warehouse_of(args), args.branch, policy_of(args), now)
+    output.result({"alerts": [asdict(a) for a in found]}, _lines(found))
+    return ExitCode.SUCCESS if found else ExitCode.NOTHING_TO_DO
+
+
+def _lines(found: list[StoredAlert]) -> Iterator[str]:
+    if not found:
+        yield "no open alerts"
+    for alert in found:
+        since = datetime.fromtimestamp(alert.opened_millis / 1000, UTC).astimezone()
+        whose = f" (owner {alert.owner})" if alert.owner else ""
+        yield f"{since:%Y-%m-%d %H:%M}  {alert.kind}  {alert.subject}{whose}"
+        yield f"    {alert.text}"
+        if alert.next_step:
+            yield f"    -> {alert.next_step}"

@@ -1,0 +1,141 @@
+"""The report on a period, and the history's own retention."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from command_line import caretaker
+
+from paimon_core.errors import InvalidArgument
+from paimon_maintenance.history.entry import Entry
+from paimon_maintenance.history.need_store import NeedStore, StoredDecision, StoredScore
+from paimon_maintenance.history.report import markdown, report_of
+from paimon_maintenance.history.retention import prune, retention_millis
+from paimon_maintenance.history.store import SqlHistory
+
+DAY = 86_400_000
+NOW = 1_780_000_000_000
+RUN = Entry(
+    at_millis=NOW - DAY,
+    event="run",
+    job="compact",
+    table="db.t",
+    warehouse="/lake",
+    status="success",
+    run_id="r1",
+    seconds=90.0,
+    snapshots=(4,),
+    files_before=10,
+    files_after=1,
+    bytes_before=2 * 1024**3,
+    bytes_after=1024**3,
+)
+FAILED = replace(
+    RUN,
+    run_id="r2",
+    status="failed",
+    snapshots=(),
+    seconds=10.0,
+    error_type="OSError",
+    error="no space",
+    next_step="make room",
+)
+EXPIRY = replace(
+    RUN,
+    run_id="r3",
+    job="maintain",
+    table="db.u",
+    details={"deleted_bytes": 7 * 1024**2, "deleted_files": 3},
+    snapshots=(),
+)
+DECISION = StoredDecision(
+    at_millis=NOW - DAY,
+    round_id="x",
+    table="db.t",
+    job="compact",
+    action="run",
+    reason="why",
+    predicted_seconds=80.0,
+    status="success",
+    seconds=100.0,
+)
+
+
+@pytest.fixture
+def store(url) -> NeedStore:
+    store = NeedStore(SqlHistory(url), "/lake")
+    steps = replace(EXPIRY, job="expire_snapshots", part_of="maintain")
+    other = replace(RUN, warehouse="/other", run_id="r9")
+    old = replace(RUN, at_millis=NOW - 8 * DAY, run_id="r0")
+    store.history.add([old, RUN, FAILED, EXPIRY, steps, other])
+    store.add([DECISION, replace(DECISION, action="later", status=None, seconds=None)])
+    return store
+
+
+def test_a_period_is_summed_up(store):
+    found = report_of(store, since=NOW - 7 * DAY, until=NOW)
+    assert (found.total.runs, found.total.failed, found.total.seconds) == (3, 1, 190.0)
+    assert (found.total.files, found.total.rewritten_bytes) == (9, 2 * 1024**3)
+    assert found.total.deleted_bytes == 7 * 1024**2
+    assert list(found.jobs) == ["compact", "expire_snapshots", "maintain"]
+    assert list(found.tables) == ["db.t", "db.u"]
+    assert found.predictions is not None
+    assert (found.predictions.runs, round(found.predictions.median, 3)) == (1, 0.2)
+    assert found.decisions == {"later": 1, "run": 1}
+    text = "\n".join(markdown(found))
+    assert "3 runs, 1 failed, 3 min." in text
+    assert "| compact | 2 | 1 | 100.0 s | 2.0 GB | 9 | 0 B |" in text
+    assert "db.t compact: OSError: no space -> make room" in text
+    assert json.loads(json.dumps(found.to_json()))["total"]["runs"] == 3
+
+
+def test_the_command_writes_every_form(store, url, monkeypatch, tmp_path):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    words = ("report", "--since", "3650d", "-w", "/lake")
+    files = ("--markdown", tmp_path / "r.md", "--parquet", tmp_path / "r.parquet")
+    shown = caretaker(*words, *files)
+    assert shown.code == 0, shown.err
+    assert (tmp_path / "r.md").read_text().strip() == shown.out.strip()
+    table = pq.read_table(tmp_path / "r.parquet")
+    assert table.column("run_id").to_pylist() == ["r0", "r1", "r2", "r3", "r3"]
+    assert table.column("snapshots").to_pylist()[0] == [4]
+    assert json.loads(table.column("details").to_pylist()[3])["deleted_files"] == 3
+    assert caretaker(*words, "--json").json["total"]["runs"] == 4
+    assert caretaker("report", "--since", "7d", "-w", "/nothing").code == 3
+
+
+def test_what_is_older_than_the_retention_goes(store):
+    score = StoredScore(
+        at_millis=NOW - 9 * DAY,
+        score=1,
+        amplification=1,
+        files=1,
+        bytes=1,
+        held_bytes=1,
+        reason=None,
+    )
+    store.put({}, {"db.t": score})
+    old = NOW - 9 * DAY
+    start = replace(RUN, event="start", status="started", at_millis=old, run_id="open")
+    done = replace(start, run_id="r0")
+    store.history.add([start, done])
+    assert prune(store.history, before=NOW - 7 * DAY) == {
+        "caretaker_history": 2,
+        "caretaker_scores": 1,
+        "caretaker_decisions": 0,
+        "caretaker_rounds": 0,
+        "caretaker_alerts": 0,
+    }
+    # The outcome of a run without an end is still to be found.
+    assert [e.run_id for e in store.history.open_runs(table="db.t", warehouse="/lake")] == ["open"]
+
+
+def test_the_retention_is_at_least_a_week():
+    assert retention_millis({}) == 365 * DAY
+    assert retention_millis({"CARETAKER_HISTORY_RETENTION": "30 d"}) == 30 * DAY
+    for wrong in ("6 d", "soon"):
+        with pytest.raises(InvalidArgument, match="CARETAKER_HISTORY_RETENTION"):
+            retention_millis({"CARETAKER_HISTORY_RETENTION": wrong})
