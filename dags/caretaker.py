@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paimon_dags.alert_dag import alert_dags
 from paimon_dags.commit_dags import commit_dags
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import load_settings, use_catalogs_of
@@ -15,5 +16,5 @@ file = Path(__file__).with_name("caretaker.toml")
 settings = load_settings(file)
 use_catalogs_of(file)
 
-dags = [*job_dags(settings), *commit_dags(settings)]
+dags = [*job_dags(settings), *commit_dags(settings), *alert_dags(settings)]
 globals().update({dag.dag_id: dag for dag in dags})

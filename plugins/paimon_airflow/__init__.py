@@ -18,6 +18,12 @@
     commit_trigger  the watcher: new commits of a lake start a run
     commit_operator compacts the partitions that they changed
        `-- commits       the way into `maintenance` for both
+    sensors         wait for a table: healthy, watermark, tag, consumer
+       |-- condition_trigger  the same without a worker
+       `-- conditions         what they ask the table
+    alert_operator  evaluates alerts
+       `-- notifiers     sends them through Airflow's notifiers
+    links           links from tasks to the page of a table
 
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,
 paimon_core or a provider at its top, and of `maintenance` only the definitions of the jobs.

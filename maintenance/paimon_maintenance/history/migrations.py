@@ -140,8 +140,8 @@ def _third(connection: sa.Connection) -> None:
     )
 
 
-def _fourth(connection: sa.Connection) -> None:
-    """Version 4: positions of maintenance on commit, alerts, and indexes by time."""
+def _alerts(connection: sa.Connection) -> None:
+    """Positions of maintenance on commit, alerts, and indexes by age."""
     tables = sa.MetaData()
     place = ("warehouse", "table_name", "branch")
     sa.Table(
@@ -174,14 +174,14 @@ def _fourth(connection: sa.Connection) -> None:
     sa.Index("caretaker_alerts_by_table", alerts.c.table_name, alerts.c.id).create(connection)
     for name in ("caretaker_history", "caretaker_decisions", "caretaker_scores"):
         one = sa.Table(name, sa.MetaData(), autoload_with=connection)
-        sa.Index(f"{name}_by_time", one.c.at_millis).create(connection)
+        sa.Index(f"{name}_by_age", one.c.at_millis).create(connection)
 
 
 MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (
     _first,
     _second,
     _third,
-    _fourth,
+    _alerts,
 )
 LATEST: Final = len(MIGRATIONS)
 

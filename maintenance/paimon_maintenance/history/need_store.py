@@ -102,23 +102,33 @@ class NeedStore(ScopedStore):
 
     def put(self, tables: Mapping[str, StoredTable], scores: Mapping[str, StoredScore]) -> None:
         """Replace the measurements of these tables, and add their scores."""
+        keys = [{f"of_{k}": v for k, v in self.place(name).items()} for name in tables]
+        is_one = [_MEASUREMENTS.c[k] == sa.bindparam(f"of_{k}") for k in self.place("")]
         with self.transaction() as connection:
-            for name, stored in tables.items():
-                connection.execute(sa.delete(_MEASUREMENTS).where(*self.is_of(_MEASUREMENTS, name)))
+            if tables:
+                connection.execute(sa.delete(_MEASUREMENTS).where(*is_one), keys)
                 connection.execute(
-                    sa.insert(_MEASUREMENTS).values(
-                        **self.place(name),
-                        at_millis=stored.at_millis,
-                        measurement=_text(stored.measurement),
-                        state=_text(stored.state),
-                    )
+                    sa.insert(_MEASUREMENTS),
+                    [
+                        {
+                            **self.place(name),
+                            "at_millis": stored.at_millis,
+                            "measurement": _text(stored.measurement),
+                            "state": _text(stored.state),
+                        }
+                        for name, stored in tables.items()
+                    ],
                 )
-            for name, score in scores.items():
+            if scores:
                 connection.execute(
-                    sa.insert(_SCORES).values(
-                        **self.place(name),
-                        **{f: getattr(score, f) for f in StoredScore.__slots__},
-                    )
+                    sa.insert(_SCORES),
+                    [
+                        {
+                            **self.place(name),
+                            **{f: getattr(score, f) for f in StoredScore.__slots__},
+                        }
+                        for name, score in scores.items()
+                    ],
                 )
 
     def scores(self, table: str, limit: int = 100) -> list[StoredScore]:

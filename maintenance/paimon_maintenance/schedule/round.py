@@ -11,7 +11,9 @@ record    the new measurement, and the result beside the prediction
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
@@ -55,6 +57,8 @@ PREDICTION_ERROR: Final = Metric(
     "Difference of predicted and measured seconds of the last run, divided by the measured.",
     "gauge",
 )
+_LOOKS_AT_ONCE: Final = 16
+"""Looking at tables waits for the store most of the time."""
 HEALTH_SCORE: Final = Metric(
     "paimon_maintenance_health_score", "Health score of the table, 0 to 100.", "gauge"
 )
@@ -142,15 +146,15 @@ class _Round:
         self.overspent = store.overspent()
         self.started = services.env.now_millis()
         self.keeps = retention_millis()
+        self.lock = threading.Lock()
 
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
         stored = self.store.tables()
-        for name in self.scope.tables:
-            try:
-                self.look(name, stored.get(name))
-            except Exception as e:  # noqa: BLE001 - one table must not stop the others
-                self.failed[name] = e
+        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as pool:
+            errors = pool.map(lambda n: self.look_or_error(n, stored.get(n)), self.scope.tables)
+            found = zip(self.scope.tables, errors, strict=True)
+            self.failed = {name: error for name, error in found if error is not None}
         now = self.env.now_millis()
         busy = self.store.claimed(now)
         decisions = decide(
@@ -175,8 +179,9 @@ class _Round:
             for name, e in self.failed.items()
         ]
         self.note_waiting(decisions, now)
+        news = self.news(decisions)
         self.save(self.known)
-        self.store.add([self.stored(d, now, dry_run=dry_run) for d in decisions])
+        self.store.add([self.stored(d, now, dry_run=dry_run) for d in news])
         results: list[Result] = []
         if not dry_run:
             for decision in decisions:
@@ -196,6 +201,14 @@ class _Round:
 
     # --- measuring ------------------------------------------------------------------------------
 
+    def look_or_error(self, name: str, stored: StoredTable | None) -> Exception | None:
+        """Look at a table; its error, because one table must not stop the others."""
+        try:
+            self.look(name, stored)
+        except Exception as e:  # noqa: BLE001 - recorded as a decision
+            return e
+        return None
+
     def look(self, name: str, stored: StoredTable | None) -> None:
         """Take the stored measurement if nothing changed since, else measure the table."""
         now = self.env.now_millis()
@@ -210,7 +223,8 @@ class _Round:
                 self.remember(name, policy, old, state)
                 return
         table = self.scope.open(name)
-        self.looked += 1
+        with self.lock:
+            self.looked += 1
         latest = table.snapshots.latest()
         same = (
             old is not None
@@ -265,6 +279,21 @@ class _Round:
             since = known.state.waiting_since
             first = now if since is None else since
             known.state = replace(known.state, waiting_since=first if name in waiting else None)
+
+    def news(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """The decisions to record: all but "no" for the reason that was recorded last.
+
+        Otherwise thousands of tables that need nothing fill the history.
+        """
+        found = []
+        for decision in decisions:
+            known = self.known.get(decision.table)
+            reason = decision.reason if decision.action is Action.NO else None
+            if known is None or reason is None or reason != known.state.said:
+                found.append(decision)
+            if known is not None:
+                known.state = replace(known.state, said=reason)
+        return found
 
     def save(self, tables: Mapping[str, _Known]) -> None:
         """Store measurements and states, and the scores of what was measured in this round."""

@@ -25,7 +25,8 @@ class TableState:
 
     `growth` is the excess of reads that commits add per hour, `held_growth` that of storage, both
     smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when a job is
-    worth running and was not run.  `red_since`: since when the score is red.
+    worth running and was not run.  `red_since`: since when the score is red.  `said`: the reason of the
+    last decision if that was "no".
     """
 
     growth: float = 0.0
@@ -41,6 +42,7 @@ class TableState:
     waiting_since: int | None = None
     red_since: int | None = None
     sorted_at: int | None = None
+    said: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """The state as JSON."""

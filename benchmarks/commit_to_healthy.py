@@ -1,0 +1,281 @@
+"""From a commit to a healthy table: the watcher, Airflow and its kills, on this machine.
+
+    ./caretaker python benchmarks/commit_to_healthy.py --tables 200 --every 10 --minutes 10
+    ./caretaker python benchmarks/commit_to_healthy.py --minutes 10 --kill-every 60     # with kills
+
+Starts an Airflow (API server, scheduler, DAG processor, triggerer) and restarts each component that
+ends, as a service manager does.  A commit is healthy when its partition has been compacted.  With
+`--kill-every`, a worker with its task or the triggerer is killed at random.  In the end every snapshot
+of every table is compared with the history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from lakes import Lake
+from processes import in_session
+
+from paimon_core.scan.scan import scan_files
+from paimon_maintenance.demo.airflow import (
+    AirflowFailed,
+    AirflowHome,
+    Client,
+    _environment,
+    free_port,
+)
+from paimon_maintenance.history.position_store import PositionStore
+from paimon_maintenance.history.store import SqlHistory
+
+DAG = "caretaker_on_commit"
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+
+
+@dataclass
+class Services:
+    """The components of Airflow, each in a session of its own, restarted when they end."""
+
+    env: dict[str, str]
+    home: Path
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    restarts: int = 0
+
+    def keep(self) -> None:
+        """Start what does not run."""
+        for name in COMPONENTS:
+            process = self.running.get(name)
+            if process is None or process.poll() is not None:
+                self.restarts += process is not None
+                if process is not None:
+                    self._kill(process)
+                with (self.home / f"{name}.log").open("ab") as log:
+                    self.running[name] = subprocess.Popen(
+                        [sys.executable, "-m", "airflow", name],
+                        env=self.env,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
+
+    def kill(self, name: str) -> None:
+        """Kill a component with all that it started."""
+        self._kill(self.running[name])
+
+    def kill_worker(self) -> bool:
+        """Kill a task and the process that supervises it; False if none runs."""
+        session = in_session(self.running["scheduler"].pid)
+        tasks = [pid for pid, command in session.items() if "airflow worker" in command]
+        supervised = [pid for pid, command in session.items() if "task" in command.lower()]
+        found = supervised or tasks
+        for pid in found:
+            _signal(pid)
+        return bool(found)
+
+    def stop(self) -> None:
+        """Kill everything."""
+        for process in self.running.values():
+            self._kill(process)
+
+    @staticmethod
+    def _kill(process: subprocess.Popen[bytes]) -> None:
+        for pid in in_session(process.pid):
+            _signal(pid)
+        process.wait()
+
+
+def _signal(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+@dataclass
+class Commit:
+    """A commit, and when it was healthy."""
+
+    table: str
+    snapshot: int
+    at: float
+    healthy: float | None = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between two commits")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--kill-every", type=float, default=0.0, help="seconds; 0: no kills")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", metavar="FOLDER", help="keep logs and tables there")
+    args = parser.parse_args()
+    folder = Path(args.keep or tempfile.mkdtemp(prefix="commits-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        measure(folder, args)
+    finally:
+        if not args.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(folder: Path, args: argparse.Namespace) -> None:
+    """Run Airflow, write, kill, and print the times."""
+    lake = Lake(folder / "lake")
+    lake.primary_key("db.t000", partitioned=True)
+    lake.fill(1, rows=50, name="db.t000")
+    names = [f"db.t{i:03}" for i in range(args.tables)]
+    for name in names[1:]:
+        database = lake.warehouse / "db.db"
+        shutil.copytree(database / "t000", database / name.removeprefix("db."))
+    place = AirflowHome(home=folder / "airflow", port=free_port(0), password="admin")
+    (place.home / "dags").mkdir(parents=True)
+    shutil.copy(ROOT / "dags" / "caretaker.py", place.home / "dags")
+    policy = place.home / "policy.yaml"
+    policy.write_text('version: 1\nrules: [{ tables: "*.*", on_commit: full }]\n')
+    (place.home / "dags" / "caretaker.toml").write_text(
+        f'[caretaker]\npolicy = "{policy}"\nengine = "local"\n'
+        "[on_commit]\npoll_seconds = 2\nlinger_seconds = 60\n"
+    )
+    passwords = place.home / "simple_auth_manager_passwords.json.generated"
+    passwords.write_text(json.dumps({"admin": place.password}))
+    env = {
+        **_environment(place, root=ROOT, warehouse=str(lake.warehouse), cores=2),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "5",
+        "PYTHONPATH": os.pathsep.join(
+            str(ROOT / p) for p in (".", "maintenance", "plugins", "dags")
+        ),
+    }
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=env,
+        check=True,
+        capture_output=True,
+    )
+    services = Services(env, place.home)
+    try:
+        services.keep()
+        client = Client(place)
+        _ready(services, client)
+        history = SqlHistory(env["CARETAKER_HISTORY_URL"])
+        positions = PositionStore(history, str(lake.warehouse))
+        while len(positions.all()) < len(names):
+            services.keep()
+            time.sleep(1)
+        print(f"{len(names)} tables are watched", flush=True)
+        commits, kills = _drive(lake, names, services, positions, args)
+    finally:
+        services.stop()
+    _report(lake, history, commits, kills, services.restarts)
+
+
+def _ready(services: Services, client: Client) -> None:
+    deadline = time.monotonic() + 900
+    while True:
+        services.keep()
+        try:
+            client.get(f"/dags/{DAG}")
+            client.patch(f"/dags/{DAG}", {"is_paused": False})
+        except AirflowFailed as e:
+            if time.monotonic() > deadline:
+                raise
+            print("waiting:", str(e)[:100], flush=True)
+            time.sleep(5)
+        else:
+            return
+
+
+def _drive(
+    lake: Lake,
+    names: list[str],
+    services: Services,
+    positions: PositionStore,
+    args: argparse.Namespace,
+) -> tuple[list[Commit], dict[str, int]]:
+    """Commit and kill for some time, then wait until all commits are healthy."""
+    rng = random.Random(args.seed)
+    commits: list[Commit] = []
+    kills: dict[str, int] = {}
+    begin = time.time()
+    end = begin + args.minutes * 60
+    next_commit, next_kill = begin, begin + (args.kill_every or 1e12)
+    while time.time() < end + 600:
+        now = time.time()
+        if now < end and now >= next_commit:
+            table = rng.choice(names)
+            day = f"day{rng.randrange(2)}"
+            lake.append({"k": [rng.randrange(50)], "v": ["new"], "dt": [day]}, table)
+            snapshot = lake.table(table).snapshots.latest_id() or 0
+            commits.append(Commit(table, snapshot, time.time()))
+            next_commit += args.every
+        if now < end and now >= next_kill:
+            what = rng.choice(["worker", "triggerer"])
+            if what == "triggerer":
+                services.kill(what)
+            killed = what == "triggerer" or services.kill_worker()
+            kills[what] = kills.get(what, 0) + killed
+            next_kill += args.kill_every
+        services.keep()
+        known = positions.all()
+        for commit in commits:
+            if commit.healthy is None and known[commit.table].snapshot >= commit.snapshot:
+                commit.healthy = known[commit.table].at_millis / 1000
+        if now >= end and all(c.healthy is not None for c in commits):
+            break
+        time.sleep(0.5)
+    return commits, kills
+
+
+def _report(
+    lake: Lake, history: SqlHistory, commits: list[Commit], kills: dict[str, int], restarts: int
+) -> None:
+    waited = sorted(c.healthy - c.at for c in commits if c.healthy is not None)
+    never = [c for c in commits if c.healthy is None]
+    print(f"{len(commits)} commits, killed: {kills or 'nothing'}, {restarts} restarts")
+    print(
+        f"from commit to healthy: median {median(waited):.1f} s, 95th percentile "
+        f"{quantiles(waited, n=20)[-1]:.1f} s, longest {waited[-1]:.1f} s, {len(never)} never"
+    )
+    twice, untrue, sick = 0, 0, 0
+    for name in sorted({c.table for c in commits}):
+        table = lake.table(name)
+        snapshots = table.snapshots.all()
+        kinds = [str(s.commit_kind) for s in snapshots]
+        twice += sum(1 for a, b in zip(kinds, kinds[1:], strict=False) if a == b == "COMPACT")
+        made = {s.id for s in snapshots if str(s.commit_kind) == "COMPACT"}
+        told = {
+            number
+            for entry in history.newest(table=name, limit=None)
+            for number in entry.snapshots
+            if entry.event == "run"
+        }
+        untrue += made != told
+        latest = snapshots[-1]
+        files: dict[tuple[bytes, int], int] = {}
+        for entry in scan_files(table, latest):
+            key = (entry.partition, entry.bucket)
+            files[key] = files.get(key, 0) + 1
+        sick += max(files.values()) > 2
+    print(f"{twice} compactions without a commit before, {untrue} tables whose history differs, {sick} sick")
+    open_runs = [e for e in history.newest(limit=None) if e.event == "start"]
+    print(f"{len(open_runs)} starts without an end (runs that were killed; the next run settles them)")
+
+
+if __name__ == "__main__":
+    main()

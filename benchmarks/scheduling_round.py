@@ -1,0 +1,76 @@
+"""How long one round of the scheduler takes on many tables of which few changed.
+
+    ./caretaker python benchmarks/scheduling_round.py --tables 2000 --changed 0.02
+
+The tables are copies of one small table on a local disk.  The first round measures all of them; then
+some get a commit, and the second round looks at all, measures those, decides, and runs their jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from lakes import Lake
+
+from paimon_core.environment import system_environment
+from paimon_maintenance.history.need_store import NeedStore
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.policy.model import Policy
+from paimon_maintenance.policy.needs import Budget
+from paimon_maintenance.run.runner import RunServices
+from paimon_maintenance.schedule.round import run_round
+from paimon_maintenance.schedule.scope import Scope
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=int, default=2000)
+    parser.add_argument("--changed", type=float, default=0.02)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), args.tables, args.changed)
+
+
+def measure(folder: Path, number: int, share: float) -> None:
+    """Print the seconds of each round."""
+    lake = Lake(folder / "lake")
+    lake.primary_key("db.t0000")
+    lake.fill(4, rows=20, name="db.t0000")
+    names = [f"db.t{i:04}" for i in range(number)]
+    database = lake.warehouse / "db.db"
+    for name in names[1:]:
+        shutil.copytree(database / "t0000", database / name.removeprefix("db."))
+    history = SqlHistory(f"sqlite:///{folder}/history.db")
+    scope = Scope(warehouse=str(lake.warehouse), tables=tuple(names))
+    store = NeedStore(history, str(lake.warehouse))
+    services = RunServices(env=system_environment(), history=history)
+
+    def round_of(what: str, *, dry_run: bool) -> None:
+        begin = time.monotonic()
+        found = run_round(
+            scope, Policy(file=""), services, store, budget=Budget(seconds=None), dry_run=dry_run
+        )
+        print(
+            f"{what}: {time.monotonic() - begin:.1f} s, {found.looked} looked at, "
+            f"{found.measured} measured, {len(found.results)} jobs"
+        )
+
+    round_of(f"{number} tables for the first time", dry_run=True)
+    round_of("nothing changed", dry_run=True)
+    changed = names[:: max(1, round(1 / share))]
+    for name in changed:
+        lake.fill(1, rows=20, name=name)
+    round_of(f"{len(changed)} tables changed, without their jobs", dry_run=True)
+    for name in changed:
+        lake.fill(1, rows=20, name=name)
+    round_of(f"{len(changed)} tables changed, with their jobs", dry_run=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Sensors wait for real tables, in the worker and in the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from lakes import Lake
+
+from paimon_airflow.condition_trigger import ConditionTrigger
+from paimon_airflow.conditions import ask
+from paimon_airflow.sensors import ConsumerCaughtUp, TableHealthy, TagExists, WatermarkReached
+from paimon_core.refs.tags import Tag
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Lake:
+    made = Lake(tmp_path_factory.mktemp("sensors") / "lake")
+    made.primary_key("db.sick", partitioned=True)
+    made.fill(20, name="db.sick")
+    made.append({"k": [1], "v": ["a"], "dt": ["new"]}, "db.sick")
+    made.primary_key("db.well")
+    made.fill(2, name="db.well")
+    table = made.table("db.well")
+    table.consumers.set("reader", 2)
+    return made
+
+
+def place(lake: Lake, table: str = "db.well") -> dict[str, Any]:
+    return {"task_id": "wait", "table": table, "warehouse": str(lake.warehouse)}
+
+
+def test_health(lake):
+    assert TableHealthy(**place(lake)).poke({})
+    assert not TableHealthy(**place(lake, "db.sick")).poke({})
+    assert TableHealthy(**place(lake, "db.sick"), score=1).poke({})
+    assert TableHealthy(**place(lake, "db.sick"), partition={"dt": "new"}).poke({})
+    assert not TableHealthy(**place(lake, "db.sick"), partition={"dt": "day0"}).poke({})
+    assert not TableHealthy(**place(lake, "db.sick"), partition={"dt": "none"}).poke({})
+
+
+def test_consumers_and_tags(lake):
+    assert not ConsumerCaughtUp(**place(lake), consumer="reader").poke({})
+    assert ConsumerCaughtUp(**place(lake), consumer="reader", snapshots=1).poke({})
+    assert not ConsumerCaughtUp(**place(lake), consumer="other").poke({})
+    assert not TagExists(**place(lake), tag="v1").poke({})
+
+
+def test_watermarks(lake, monkeypatch):
+    sensor = WatermarkReached(**place(lake), watermark="2026-01-01T00:00:00+00:00")
+    assert sensor.arguments() == {"millis": 1_767_225_600_000}
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert WatermarkReached(**place(lake), watermark=at).arguments() == sensor.arguments()
+    assert WatermarkReached(**place(lake), watermark="17").arguments() == {"millis": 17}
+    with pytest.raises(AirflowFailException, match="has no time zone"):
+        WatermarkReached(**place(lake), watermark="2026-01-01T00:00:00").arguments()
+    assert not sensor.poke({})  # these tables have no watermark
+
+
+def wait(trigger: ConditionTrigger, between: Any = lambda: None) -> tuple[dict[str, Any], float]:
+    """The event of the trigger, and the longest time in which the event loop was blocked."""
+
+    async def both() -> tuple[dict[str, Any], float]:
+        longest = 0.0
+
+        async def beat() -> None:
+            nonlocal longest
+            while True:
+                begin = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest = max(longest, time.monotonic() - begin)
+
+        beating = asyncio.create_task(beat())
+        later = asyncio.create_task(asyncio.to_thread(between))
+        event = await asyncio.wait_for(anext(trigger.run()), 60)
+        await later
+        beating.cancel()
+        return event.payload, longest
+
+    return asyncio.run(both())
+
+
+def test_a_deferred_sensor_waits_without_blocking_the_loop(lake, monkeypatch):
+    sensor = TagExists(**place(lake), tag="late", poke_interval=0.2)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    path, arguments = deferred.value.trigger.serialize()
+    assert path == "paimon_airflow.condition_trigger.ConditionTrigger"
+
+    def slowly(*args: Any, **how: Any) -> Any:
+        time.sleep(1.0)  # a slow store
+        return ask(*args, **how)
+
+    monkeypatch.setattr("paimon_airflow.condition_trigger.ask", slowly)
+
+    def tag() -> None:
+        time.sleep(0.5)
+        table = lake.table("db.well")
+        table.tags.create(Tag(name="late", snapshot=table.snapshots.latest()))
+
+    event, blocked = wait(ConditionTrigger(**arguments), tag)
+    assert event["holds"]
+    assert blocked < 0.9
+    sensor.execute_complete({}, event)
+    assert TagExists(**place(lake), tag="late").execute({}) is None
+
+
+def test_what_cannot_be_asked_fails_at_once(lake):
+    with pytest.raises(Exception, match=r"db\.none"):
+        TagExists(**place(lake, "db.none"), tag="x").execute({})
+    trigger = ConditionTrigger(
+        condition="tag_exists",
+        warehouse=str(lake.warehouse),
+        table="db.none",
+        poke_interval=0.1,
+        arguments={"tag": "x"},
+    )
+    event, _ = wait(trigger)
+    with pytest.raises(AirflowFailException, match="NotFound"):
+        TagExists(**place(lake), tag="x").execute_complete({}, event)
+
+
+def test_the_link_leads_to_the_page_of_the_table(lake):
+    sensor = TagExists(task_id="w", table="db.a b&c", warehouse="/lake", tag="x")
+    (link,) = sensor.operator_extra_links
+    found = link.get_link(sensor, ti_key=None)
+    assert found == "/caretaker/table?warehouse=%2Flake&table=db.a+b%26c&branch=main"
+    assert link.get_link(TagExists(task_id="v", table="{{ t }}", tag="x"), ti_key=None) == ""
