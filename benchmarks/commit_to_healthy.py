@@ -12,6 +12,7 @@ of every table is compared with the history.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -26,8 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from lakes import Lake
 from processes import in_session
 
@@ -42,6 +42,7 @@ from paimon_maintenance.demo.airflow import (
 from paimon_maintenance.history.position_store import PositionStore
 from paimon_maintenance.history.store import SqlHistory
 
+ROOT = Path(__file__).resolve().parents[1]
 DAG = "caretaker_on_commit"
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 
@@ -257,7 +258,7 @@ def _report(
         table = lake.table(name)
         snapshots = table.snapshots.all()
         kinds = [str(s.commit_kind) for s in snapshots]
-        twice += sum(1 for a, b in zip(kinds, kinds[1:], strict=False) if a == b == "COMPACT")
+        twice += sum(1 for a, b in itertools.pairwise(kinds) if a == b == "COMPACT")
         made = {s.id for s in snapshots if str(s.commit_kind) == "COMPACT"}
         told = {
             number
@@ -272,9 +273,13 @@ def _report(
             key = (entry.partition, entry.bucket)
             files[key] = files.get(key, 0) + 1
         sick += max(files.values()) > 2
-    print(f"{twice} compactions without a commit before, {untrue} tables whose history differs, {sick} sick")
+    print(
+        f"{twice} compactions without a commit before, {untrue} tables whose history differs, {sick} sick"
+    )
     open_runs = [e for e in history.newest(limit=None) if e.event == "start"]
-    print(f"{len(open_runs)} starts without an end (runs that were killed; the next run settles them)")
+    print(
+        f"{len(open_runs)} starts without an end (runs that were killed; the next run settles them)"
+    )
 
 
 if __name__ == "__main__":

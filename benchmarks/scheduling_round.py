@@ -41,7 +41,7 @@ def measure(folder: Path, number: int, share: float) -> None:
     """Print the seconds of each round."""
     lake = Lake(folder / "lake")
     lake.primary_key("db.t0000")
-    lake.fill(4, rows=20, name="db.t0000")
+    lake.fill(1, rows=20, name="db.t0000")
     names = [f"db.t{i:04}" for i in range(number)]
     database = lake.warehouse / "db.db"
     for name in names[1:]:

@@ -57,8 +57,10 @@ def quarter(
 def table_of(found: Mapping[str, Totals], days: int) -> list[str]:
     """The result as a Markdown table."""
     lines = [
-        ("| way | read amplification | excess over 1 | bytes held | compute | runs | failed | red "
-        "| longest red |"),
+        (
+            "| way | read amplification | excess over 1 | bytes held | compute | runs | failed | red "
+            "| longest red |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, t in found.items():

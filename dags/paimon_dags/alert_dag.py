@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from paimon_airflow.alert_operator import SendAlerts
 from paimon_dags.settings import Settings
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -24,6 +23,8 @@ def alert_dags(settings: Settings) -> Iterator[DAG]:
     """The DAG of the alerts; none without `[alerts]`."""
     if settings.alerts is None:
         return
+    from paimon_airflow.alert_operator import SendAlerts  # noqa: PLC0415 - only where it is used
+
     with DAG(
         dag_id="caretaker_alerts",
         dag_display_name="Caretaker: alerts",

@@ -15,8 +15,6 @@ from typing import Any, Final
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, PartitionedAssetTimetable
 
 from paimon_airflow.assets import MAINTAINED, table_asset
-from paimon_airflow.commit_operator import MaintainCommits
-from paimon_airflow.commit_trigger import CommitTrigger
 from paimon_dags.form import engine_defaults
 from paimon_dags.settings import OnCommitSettings, Settings, SettingsError
 
@@ -48,6 +46,8 @@ def commit_dags(settings: Settings) -> Iterator[DAG]:
     if settings.warehouse is None:
         message = "[on_commit] needs `warehouse` in [caretaker], or CARETAKER_WAREHOUSE"
         raise SettingsError(message)
+    from paimon_airflow.commit_trigger import CommitTrigger  # noqa: PLC0415 - only where it is used
+
     trigger = CommitTrigger(
         warehouse=settings.warehouse,
         tables=own.tables,
@@ -83,6 +83,8 @@ def commit_dags(settings: Settings) -> Iterator[DAG]:
 def _dag(
     dag_id: str, title: str, settings: Settings, own: OnCommitSettings, *, schedule: Any, docs: str
 ) -> DAG:
+    from paimon_airflow.commit_operator import MaintainCommits  # noqa: PLC0415 - as above
+
     with DAG(
         dag_id=dag_id,
         dag_display_name=title,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG
 
 from paimon_airflow.batches import parse_size
-from paimon_airflow.job_request import ENGINE
+from paimon_airflow.job_request import APPROVAL_OF_JOB, ENGINE
 from paimon_airflow.task_groups import caretaker_job
 from paimon_dags.docs import job_docs
 from paimon_dags.form import Form, below_policy, engine_defaults, job_form, policy_form
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_maintenance.policy.model import Policy, Scheduled
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
+_RUNS_WITH_APPROVAL = 16
 _WORDS = {"-": "to", "*": "x", "/": "by", ",": ".", "#": "nth", "?": "any", "@": ""}
 
 
@@ -86,7 +87,15 @@ def job_dag(page: Page, settings: Settings, policy: Policy | None = None) -> DAG
         tags=("caretaker", page.area),
         docs=job_docs(job, page, schedule=schedule, settings=settings),
         defaults=below_policy(job, defaults),
+        approval=waits_for_approval(job, settings, policy),
     )
+
+
+def waits_for_approval(job: Job, settings: Settings, policy: Policy | None) -> bool:
+    """Whether runs of the job's DAG may have to wait for a person."""
+    wanted = frozenset() if policy is None else policy.approvals()
+    proposed = settings.scheduler is not None and job.name == "rescale"
+    return proposed or "force" in wanted or APPROVAL_OF_JOB.get(job.name) in wanted
 
 
 def policy_dag(scheduled: Scheduled, page: Page, settings: Settings) -> DAG:
@@ -118,6 +127,7 @@ def _dag(
     docs: str,
     defaults: Mapping[str, object] | None = None,
     policy_schedule: str | None = None,
+    approval: bool = False,
 ) -> DAG:
     own = settings.job(job.name)
     with DAG(
@@ -129,7 +139,8 @@ def _dag(
         start_date=_START,
         catchup=False,
         is_paused_upon_creation=True,
-        max_active_runs=1,
+        # A run that waits for a person must not block the others.
+        max_active_runs=_RUNS_WITH_APPROVAL if approval else 1,
         tags=list(tags),
     ) as dag:
         caretaker_job(
@@ -154,6 +165,7 @@ def _dag(
             retries=own.retries,
             retry_delay=timedelta(minutes=own.retry_minutes),
             skip_if_refused=True,
+            approval=approval,
             prefix_group_id=False,
         )
     # Not before the tasks, each of which would copy the whole form several times: with it, thirty

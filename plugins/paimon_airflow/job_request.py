@@ -43,6 +43,13 @@ COMMON_PARAMS: Final = frozenset(
     }
 )
 """Params that the runs of all jobs take, beside the job's own arguments."""
+APPROVAL_OF_JOB: Final[Mapping[str, str]] = {
+    "rescale": "rescale",
+    "rollback": "rollback",
+    "rollback_to_as_latest": "rollback",
+    "fast_forward": "rollback",
+}
+"""What the policy calls the approval of a job."""
 _SIZES: Final = ("max_rewrite", "max_deleted_bytes")
 
 
@@ -114,6 +121,20 @@ class JobRequest:
             return self.policy.runs_on(table, self.job, self.schedule, lambda: self.facts(table))
         except Exception:  # noqa: BLE001 - one table must not stop the others
             return True
+
+    def waits_for_approval(self, table: str, *, proposed: bool) -> bool:
+        """Whether the policy wants a person to approve this run of the job on the table.
+
+        `proposed`: the scheduler proposes the run.
+        """
+        if self.dry_run:
+            return False
+        wanted = {str(a) for a in self.of_table(table).needs.approval}
+        return (
+            (proposed and self.job == "rescale")
+            or APPROVAL_OF_JOB.get(self.job) in wanted
+            or (self.force and "force" in wanted)
+        )
 
     def for_table(self, table: str, *, run_id: str | None = None) -> RunRequest:
         """The request for one table."""

@@ -31,7 +31,7 @@ _PATHS: Final = {
     "email": "airflow.providers.smtp.notifications.smtp.SmtpNotifier",
     "webhook": "paimon_airflow.notifiers.WebhookNotifier",
 }
-_EMAIL: Final = {"subject": "{{ subject }}", "html_content": "{{ html }}"}
+_EMAIL: Final = {"subject": "{{ alert.subject }}", "html_content": "{{ alert.html }}"}
 _TIMEOUT_SECONDS: Final = 15.0
 
 
@@ -69,7 +69,7 @@ class WebhookNotifier(BaseNotifier):
             raise ValueError(message)
         request = urllib.request.Request(  # noqa: S310 - checked above
             url,
-            data=json.dumps(context["alert"]).encode(),  # type: ignore[typeddict-item]
+            data=json.dumps(_posted(context)).encode(),
             headers={"Content-Type": "application/json", **self.headers, **headers},
         )
         try:
@@ -97,6 +97,10 @@ class WebhookNotifier(BaseNotifier):
         path = str(found.extra_dejson.get("endpoint") or "")
         bearer = {"Authorization": f"Bearer {found.password}"} if found.password else {}
         return f"{host}{port}{path}", bearer
+
+
+def _posted(context: Any) -> dict[str, object]:
+    return {k: v for k, v in context["alert"].items() if k not in ("html", "lines")}
 
 
 def notifier_of(target: AlertTarget) -> BaseNotifier:
@@ -144,7 +148,7 @@ def send_alerts(
 
 
 def _context(context: Context, alert: StoredAlert, word: Word) -> Any:
-    """The context with what templates of a notifier may use: alert, subject, text, html."""
+    """The context with what templates of a notifier may use: `alert` with all of its parts."""
     shown = {
         "word": str(word),
         "subject": f"[caretaker] {word}: {' '.join(alert.subject.split())}",
@@ -162,13 +166,8 @@ def _context(context: Context, alert: StoredAlert, word: Word) -> Any:
     if alert.owner:
         lines.append(f"Owner: {alert.owner}")
     body = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
-    return {
-        **context,
-        "alert": shown,
-        "subject": shown["subject"],
-        "text": "\n".join(lines),
-        "html": body,
-    }
+    # Airflow adds the notifier's own fields to the context: other names would be overwritten.
+    return {**context, "alert": {**shown, "html": body, "lines": "\n".join(lines)}}
 
 
 def problem_text(problems: Iterable[str]) -> str:

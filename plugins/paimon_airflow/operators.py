@@ -50,14 +50,15 @@ class PlanTables(JobTask):
 
     It pushes the results of tables that need no run (nothing to do, dry run, failed) under the key
     `results`, and the tables that need no Spark under `in_process`.  Without `batch_tables`, no table
-    goes to Spark.
+    goes to Spark.  With `approval`, it pushes the plans that a person has to approve as well.
     """
 
     ui_color = "#e8f4fb"
 
-    def __init__(self, *, batch_tables: int | None, **kwargs: Any) -> None:
+    def __init__(self, *, batch_tables: int | None, approval: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.batch_tables = batch_tables
+        self.approval = approval
 
     def execute(self, context: Context) -> list[dict[str, object]]:
         """The batches, one mapped task each."""
@@ -87,7 +88,22 @@ class PlanTables(JobTask):
         ti = context["ti"]
         ti.xcom_push(key=RESULTS, value=[result.to_json() for result in settled])
         ti.xcom_push(key=IN_PROCESS, value=in_process)
+        if self.approval:
+            self._push_approvals(request, [p for p in plans if p.where != "nowhere"], context)
         return [batch.to_json() for batch in batches]
+
+    def _push_approvals(
+        self, request: JobRequest, plans: Sequence[jobs.Planned], context: Context
+    ) -> None:
+        from paimon_airflow.approval import APPROVALS, PROPOSED  # noqa: PLC0415 - the provider
+
+        proposed = str(context["dag_run"].run_id).startswith(PROPOSED)
+        waiting = {
+            p.table: list(p.lines)
+            for p in plans
+            if request.waits_for_approval(p.table, proposed=proposed)
+        }
+        context["ti"].xcom_push(key=APPROVALS, value=waiting)
 
     def _log(self, plan: jobs.Planned) -> None:
         if plan.result is not None and not plan.lines:
@@ -166,6 +182,7 @@ class ReportRun(BaseOperator):
         run_by: Sequence[str],
         warehouse: str | None = None,
         skip_if_refused: bool = True,
+        approved_by: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(outlets=[MAINTAINED], **kwargs)
@@ -174,6 +191,7 @@ class ReportRun(BaseOperator):
         self.planned_by = planned_by
         self.run_by = list(run_by)
         self.skip_if_refused = skip_if_refused
+        self.approved_by = approved_by
         self.report = ""
 
     def execute(self, context: Context) -> None:
@@ -181,6 +199,8 @@ class ReportRun(BaseOperator):
         ti = context["ti"]
         if ti.xcom_pull(task_ids=self.planned_by, key=IN_PROCESS) is None:
             self._end_without_plan(context)
+        if self.approved_by is not None:
+            self._end_if_rejected(context)
         results = ordered(self._results(context))
         heading, *lines = table_lines(results)
         self.log.info("%s", heading)
@@ -217,6 +237,15 @@ class ReportRun(BaseOperator):
         if states.get(ti.run_id, {}).get(self.planned_by) == "skipped":
             raise AirflowSkipException(f"task {self.planned_by} was skipped")
         raise AirflowFailException(f"planning failed: see the log of task {self.planned_by}")
+
+    def _end_if_rejected(self, context: Context) -> None:
+        """Skip the report if somebody rejected the plans: nothing was done."""
+        from paimon_airflow.approval import is_rejected  # noqa: PLC0415 - the provider
+
+        who = is_rejected(context["ti"].xcom_pull(task_ids=self.approved_by))
+        if who is not None:
+            self.report = f"{who} rejected the plans; nothing was changed"
+            raise AirflowSkipException(self.report)
 
     def _results(self, context: Context) -> list[TableResult]:
         """One result per table; a table that was planned and has no result counts as lost."""

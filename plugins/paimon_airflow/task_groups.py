@@ -32,6 +32,8 @@ from paimon_maintenance.storage.options import refuse_secrets
 if TYPE_CHECKING:
     from airflow.sdk import XComArg
 
+    from paimon_airflow.approval import ApprovePlans
+
 PLAN_RETRIES = 2
 JOB_RETRIES = 2
 """Retries of a job that may run again by itself; others have none."""
@@ -91,6 +93,7 @@ def caretaker_job(
     from_form: bool = False,
     scheduled: Mapping[str, object] | None = None,
     skip_if_refused: bool = False,
+    approval: bool = False,
     group_id: str | None = None,
     prefix_group_id: bool = True,
 ) -> TaskGroup:
@@ -131,6 +134,8 @@ def caretaker_job(
     - `batch_size`, `batch_tables`: what one Spark application gets at most; `parallel_batches`: how
       many applications run at the same time.
     - `pool`: of the working tasks.
+    - `approval`: a task between `plan` and the work waits for a person where the policy wants it
+      (`paimon_airflow.approval`).
     - `retries`: None: 2 for a job that is safe to run again, else 0 (planning: always 2).
 
     For DAGs that show the job's form (`paimon_dags`): with `from_form` the params of the DAG run say
@@ -187,6 +192,7 @@ def caretaker_job(
             batch_tables=batch_tables if definition.rewrites else None,
             # Planning changes nothing, so it is always safe to try again.
             retries=PLAN_RETRIES if retries is None else retries,
+            approval=approval,
             **common,
         )
         in_process = RunInProcess(
@@ -200,6 +206,7 @@ def caretaker_job(
         )
         plan >> in_process
         working: list[Any] = [in_process]
+        approve = _approve(definition, plan) if approval else None
         if definition.rewrites:
             working.append(
                 RunOnSpark.partial(
@@ -225,14 +232,31 @@ def caretaker_job(
             job=definition.name,
             warehouse=None if from_form else warehouse,
             planned_by=plan.task_id,
+            approved_by=None if approve is None else approve.task_id,
             run_by=[task.task_id for task in working],
             skip_if_refused=skip_if_refused,
             retries=0,
             # Whatever happened before: it names what failed.
             trigger_rule="all_done",
         )
+        if approve is not None:
+            plan >> approve >> working
+            approve >> report
         [plan, *working] >> report
     return group
+
+
+def _approve(job: Job, plan: PlanTables) -> ApprovePlans:
+    from paimon_airflow.approval import ApprovePlans  # noqa: PLC0415 - the provider, only if asked for
+
+    return ApprovePlans(
+        task_id="approve",
+        task_display_name="Approval",
+        doc_md="Waits for a person where the policy wants it; ends at once otherwise.",
+        job=job.name,
+        planned_by=plan.task_id,
+        retries=0,
+    )
 
 
 def _arguments(job: Job, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -242,6 +242,10 @@ class Policy:
     budget: Budget = field(default_factory=Budget)
     alert_targets: Mapping[str, AlertTarget] = field(default_factory=dict)
 
+    def approvals(self) -> frozenset[str]:
+        """What any rule wants a person to approve."""
+        return frozenset(str(a) for rule in self.rules for a in rule.needs.get("approval", ()))
+
     def for_table(self, table: str, facts: Callable[[], TableFacts] | None = None) -> TablePolicy:
         """The settings for "database.table".
 

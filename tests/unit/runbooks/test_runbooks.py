@@ -116,6 +116,21 @@ def test_links_between_documents_lead_somewhere():
             assert (file.parent / target).is_file(), (file.name, target)
 
 
+def test_an_alert(shell, lake, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    consumer_of(lake)
+
+    def measure(command: str) -> None:
+        if command == "alerts" and not (tmp_path / "history.db").exists():
+            shell("schedule 'db.*' --dry-run")
+
+    # Nothing failed, no decision is recorded before the scheduler decides, and no alert is open.
+    results = shell.follow("alerts", {1: 3, 7: 3}, before=measure)
+    assert results[4].json["entries"] == []
+    assert results[2].json["score"] < 100
+    assert results[6].json["decisions"]
+
+
 def test_rescale(shell, lake):
     before = shell.rows()
     numbers: list[set[int]] = []

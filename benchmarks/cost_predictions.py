@@ -1,0 +1,154 @@
+"""How well the scheduler predicts the seconds of a job, on tables of many shapes and on the demo's lake.
+
+    ./caretaker python benchmarks/cost_predictions.py --runs 80
+
+Each run compacts a new table: other merge engine, columns, rows, files.  The model is fitted to the runs
+so far, as a round of the scheduler does, and predicts the next one.  Errors count after 20 runs.  `--clock
+cpu` (the default) measures the processor seconds of this process, which others on the machine do not
+change; `--clock wall` what the scheduler sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import numpy as np
+import pyarrow as pa
+from lakes import ENV
+
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.table.open import open_table
+from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.engines.gate import Gate
+from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.health.measure import measure_table
+from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
+from paimon_maintenance.schedule.candidates import Candidate, candidates_of
+from paimon_maintenance.schedule.cost import Sample, fit
+from paimon_maintenance.schedule.state import TableState
+
+ENGINES = ("deduplicate", "partial-update", "aggregation", "append")
+FIRST = 20
+
+
+def make_table(warehouse: Path, name: str, rng: random.Random) -> None:
+    """A table with several commits; sizes and shapes vary by a factor of a hundred."""
+    engine = rng.choice(ENGINES)
+    columns, commits = rng.randint(2, 24), rng.randint(5, 14)
+    rows = int(10 ** rng.uniform(2.5, 5.0))
+    options = {"bucket": "-1" if engine == "append" else "1", "write-only": "true"}
+    if engine != "append":
+        options["merge-engine"] = engine
+    if engine == "aggregation":
+        options["fields.default-aggregate-function"] = "max"
+    kinds = [rng.choice(("INT", "BIGINT", "DOUBLE", "STRING")) for _ in range(columns)]
+    catalog = FileSystemCatalog(str(warehouse))
+    catalog.create_database("db", if_not_exists=True)
+    schema = create_schema(
+        [Column("k", "INT NOT NULL"), *(Column(f"c{i}", t) for i, t in enumerate(kinds))],
+        now_millis=ENV.now_millis(),
+        primary_keys=[] if engine == "append" else ["k"],
+        options=options,
+    )
+    catalog.create_table(name, schema)
+    values = np.random.default_rng(rng.randrange(2**32))
+    for _ in range(commits):
+        table = open_table(str(warehouse), name)
+        keys = values.choice(rows * 4, rows, replace=False).astype("int32")
+        columns_of = {"k": pa.array(keys)}
+        for i, kind in enumerate(kinds):
+            columns_of[f"c{i}"] = _column(kind, rows, values)
+        writer = RowWriter(table, env=ENV)
+        writer.write(pa.table(columns_of))
+        commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+
+
+def _column(kind: str, rows: int, values: np.random.Generator) -> pa.Array:
+    if kind == "STRING":
+        return pa.array([f"value {n}" for n in values.integers(0, 100_000, rows)])
+    if kind == "DOUBLE":
+        return pa.array(values.random(rows))
+    return pa.array(values.integers(0, 10**6, rows).astype("int32" if kind == "INT" else "int64"))
+
+
+def compactions(warehouse: Path, runs: int, seed: int) -> Iterator[tuple[str, Candidate]]:
+    """New tables, each with the full compaction that the scheduler would run."""
+    rng = random.Random(seed)
+    for number in range(runs):
+        name = f"db.t{number}"
+        make_table(warehouse, name, rng)
+        found = candidate_of(warehouse, name)
+        if found is not None:
+            yield name, found
+
+
+def candidate_of(warehouse: Path, name: str) -> Candidate | None:
+    """The compaction of the whole table that the scheduler proposes; None if there is none."""
+    table = open_table(str(warehouse), name)
+    needs = TableNeeds(rescale=RescaleRule.OFF)
+    found = candidates_of(measure_table(table, ENV), TableState(), needs, ENV.now_millis())
+    return max((c for c in found if c.job == "compact"), key=lambda c: c.work.bytes, default=None)
+
+
+def measured(warehouse: Path, name: str, one: Candidate, clock: str) -> float:
+    """Run the job and return its seconds."""
+    job = job_named(one.job)
+    request = RunRequest(
+        job=job,
+        warehouse=str(warehouse),
+        table=name,
+        arguments=job.read_arguments(dict(one.arguments)),
+    )
+    services = RunServices(env=ENV, engine=LocalEngine(gate=Gate(1)))
+    begin = time.process_time()
+    report = run_table(request, services)
+    cpu = time.process_time() - begin
+    assert report.error is None, report.error
+    return cpu if clock == "cpu" else sum(report.seconds.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=80)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    samples: list[Sample] = []
+    errors = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, one in compactions(Path(folder), args.runs, args.seed):
+            predicted = fit(samples).seconds(one.work)
+            seconds = measured(Path(folder), name, one, args.clock)
+            error = abs(predicted - seconds) / seconds
+            if len(samples) >= FIRST:
+                errors.append(error)
+            if args.verbose:
+                w = one.work
+                print(
+                    f"{w.kind:15} {w.files:4} files {w.bytes / 1e6:7.1f} MB {w.rows:8} rows "
+                    f"{w.columns:3} columns: {seconds:6.3f} s, predicted {predicted:6.3f} ({error:.0%})",
+                    flush=True,
+                )
+            samples.append(Sample(work=one.work, seconds=seconds))
+    print(
+        f"{len(errors)} runs after the first {FIRST}: median error {median(errors):.0%}, 90th "
+        f"percentile {quantiles(errors, n=10)[-1]:.0%} ({args.clock} seconds)"
+    )
+
+
+if __name__ == "__main__":
+    main()

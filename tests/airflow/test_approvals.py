@@ -1,0 +1,191 @@
+"""A person approves plans where the policy wants it; the scheduler's proposals wait, each once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from lakes import Lake
+
+from paimon_airflow.approval import PROPOSED, body_of
+from paimon_airflow.scheduler_operator import proposals_of
+from paimon_airflow.task_groups import caretaker_job
+from paimon_dags.job_dags import job_dags
+from paimon_dags.scheduler_dag import scheduler_dags
+from paimon_dags.settings import Settings, settings_from
+from paimon_maintenance.schedule.candidates import Candidate
+from paimon_maintenance.schedule.cost import Work
+from paimon_maintenance.schedule.decide import Action, Decision
+from paimon_maintenance.schedule.round import Round
+
+pytestmark = pytest.mark.airflow
+POLICY = """
+version: 1
+rules:
+  - { tables: "db.*", approval: [rescale, rollback] }
+  - { tables: "db.free", approval: [] }
+"""
+
+
+@pytest.fixture
+def policy(tmp_path) -> str:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return str(file)
+
+
+def test_only_the_dags_that_may_wait_have_the_task(policy, tmp_path):
+    def waiting(**settings: Any) -> set[str]:
+        made = job_dags(Settings(warehouse="/lake", **settings))
+        return {d.dag_id.removeprefix("caretaker_") for d in made if "approve" in d.task_dict}
+
+    assert waiting() == set()
+    rollbacks = {"rollback", "rollback_to_as_latest", "fast_forward"}
+    assert waiting(policy=policy) == {"rescale", *rollbacks}
+    with_scheduler = settings_from({"scheduler": {}}, environ={})
+    assert waiting(scheduler=with_scheduler.scheduler) == {"rescale"}
+    forced = tmp_path / "forced.yaml"
+    forced.write_text('version: 1\nrules: [{ tables: "*.*", approval: force }]\n')
+    assert "expire_snapshots" in waiting(policy=str(forced))
+
+
+def answer(dag_id: str, option: str) -> None:
+    """What a person does on the page: respond as soon as the task waits."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+    from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        with create_session() as session:
+            query = select(TaskInstance).where(
+                TaskInstance.dag_id == dag_id, TaskInstance.state == "awaiting_input"
+            )
+            found = session.scalars(query).first()
+            if found is not None:
+                update_hitl_detail(
+                    dag_id,
+                    found.run_id,
+                    found.task_id,
+                    UpdateHITLDetailPayload(chosen_options=[option]),
+                    SimpleAuthManagerUser(username="ann", role="op"),
+                    session,
+                )
+                return
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["Approve", "Reject"])
+def test_a_rescale_waits_for_a_person(
+    airflow_database, finished, policy, tmp_path, monkeypatch, option
+):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.t")
+    lake.fill(2)
+    dag_id = f"approval_{option.lower()}"
+    with DAG(dag_id, schedule=None, start_date=START) as dag:
+        caretaker_job(
+            "rescale",
+            ["db.t"],
+            arguments={"bucket_num": 2},
+            warehouse=str(lake.warehouse),
+            policy=policy,
+            engine="local",
+            approval=True,
+        )
+    person = threading.Thread(target=answer, args=(dag_id, option))
+    person.start()
+    ran = finished(dag.test(), "rescale.")
+    person.join()
+    buckets = lake.table().schema.options["bucket"]
+    if option == "Approve":
+        assert (ran.state, buckets) == ("success", "2"), ran.tasks
+        assert ran.tasks["rescale.report"] == "success"
+    else:
+        assert (ran.state, buckets) == ("success", "1"), ran.tasks
+        assert ran.tasks["rescale.in_process"] == "skipped"
+        assert ran.tasks["rescale.report"] == "skipped"
+
+
+@pytest.mark.slow
+def test_a_table_without_the_rule_does_not_wait(
+    airflow_database, finished, policy, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.free")
+    lake.fill(2, name="db.free")
+    with DAG("approval_free", schedule=None) as dag:
+        caretaker_job(
+            "rescale",
+            ["db.free"],
+            arguments={"bucket_num": 2},
+            warehouse=str(lake.warehouse),
+            policy=policy,
+            engine="local",
+            approval=True,
+        )
+    ran = finished(dag.test(), "rescale.")
+    assert ran.state == "success"
+    assert lake.table("db.free").schema.options["bucket"] == "2"
+
+
+def proposal(table: str, **arguments: object) -> Decision:
+    one = Candidate(
+        table=table,
+        job="rescale",
+        work=Work(job="rescale"),
+        benefit=1,
+        why="too large",
+        arguments=arguments,
+        proposal=True,
+    )
+    return Decision(table=table, action=Action.PROPOSE, reason="too large", candidate=one)
+
+
+def test_each_proposal_is_made_once():
+    parted = proposal("db.t", bucket_num=4, partitions=[{"dt": "1", "hr": "2"}])
+    other = Decision(table="db.u", action=Action.NO, reason="needs nothing")
+    first, *rest = proposals_of(Round(id="a", decisions=(parted, other)), "/lake")
+    assert rest == []
+    assert first["conf"] == {
+        "warehouse": "/lake",
+        "tables": ["db.t"],
+        "bucket_num": 4,
+        "partitions": ["dt=1,hr=2"],
+        "dry_run": False,
+    }
+    assert str(first["trigger_run_id"]).startswith(f"{PROPOSED}db.t__")
+    again = proposals_of(Round(id="b", decisions=(parted,)), "/lake")
+    assert again == [first]
+    more = proposals_of(Round(id="c", decisions=(proposal("db.t", bucket_num=8),)), "/lake")
+    assert more[0]["trigger_run_id"] != first["trigger_run_id"]
+
+
+def test_the_text_of_an_approval_is_no_markup():
+    shown = body_of({"db.`t": ["rescale ``` <b>"]})
+    assert shown == "**`db.t`**\n\n```\nrescale ''' <b>\n```"
+
+
+@pytest.mark.slow
+def test_the_scheduler_runs_in_a_dag(airflow_database, finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.t")
+    lake.fill(7)
+    raw = {"caretaker": {"warehouse": str(lake.warehouse), "engine": "local"}, "scheduler": {}}
+    (dag,) = scheduler_dags(settings_from(raw, environ={}))
+    assert dag.schedule == "*/10 * * * *"
+    run = dag.test()
+    assert str(run.state) == "success"
+    states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+    assert states == {"round": "success", "propose": "skipped"}
+    assert str(lake.table().snapshots.latest().commit_kind) == "COMPACT"
