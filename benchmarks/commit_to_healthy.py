@@ -80,9 +80,8 @@ class Services:
     def kill_worker(self) -> bool:
         """Kill a task and the process that supervises it; False if none runs."""
         session = in_session(self.running["scheduler"].pid)
-        tasks = [pid for pid, command in session.items() if "airflow worker" in command]
-        supervised = [pid for pid, command in session.items() if "task" in command.lower()]
-        found = supervised or tasks
+        workers = {pid: c for pid, c in session.items() if "airflow worker --" in c}
+        found = [pid for pid, command in workers.items() if "<idle>" not in command]
         for pid in found:
             _signal(pid)
         return bool(found)

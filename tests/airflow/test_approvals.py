@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import runpy
+import shutil
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
 from lakes import Lake
 
 from paimon_airflow.approval import PROPOSED, body_of
 from paimon_airflow.scheduler_operator import proposals_of
-from paimon_airflow.task_groups import caretaker_job
 from paimon_dags.job_dags import job_dags
-from paimon_dags.scheduler_dag import scheduler_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.schedule.candidates import Candidate
 from paimon_maintenance.schedule.cost import Work
@@ -22,6 +23,7 @@ from paimon_maintenance.schedule.decide import Action, Decision
 from paimon_maintenance.schedule.round import Round
 
 pytestmark = pytest.mark.airflow
+ROOT = Path(__file__).resolve().parents[2]
 POLICY = """
 version: 1
 rules:
@@ -81,6 +83,36 @@ def answer(dag_id: str, option: str) -> None:
         time.sleep(0.5)
 
 
+DAG_FILE = """\
+from airflow.sdk import DAG
+from paimon_airflow import caretaker_job
+
+with DAG({dag_id!r}, schedule=None):
+    caretaker_job(
+        "rescale",
+        [{table!r}],
+        arguments={{"bucket_num": 2}},
+        warehouse={warehouse!r},
+        policy={policy!r},
+        engine="local",
+        approval=True,
+    )
+"""
+
+
+def dag_of(dag_id: str, table: str, lake: Lake, policy: str) -> Any:
+    """A DAG in a file of its own, as Airflow wants it."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    file = Path(os.environ["AIRFLOW_HOME"]) / "dags" / f"{dag_id}.py"
+    file.parent.mkdir(exist_ok=True)
+    parts = {"table": table, "warehouse": str(lake.warehouse), "policy": policy}
+    file.write_text(DAG_FILE.format(dag_id=dag_id, **parts))
+    bag = DagBag(dag_folder=str(file))
+    assert bag.import_errors == {}
+    return bag.dags[dag_id]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["Approve", "Reject"])
 def test_a_rescale_waits_for_a_person(
@@ -91,16 +123,7 @@ def test_a_rescale_waits_for_a_person(
     lake.primary_key("db.t")
     lake.fill(2)
     dag_id = f"approval_{option.lower()}"
-    with DAG(dag_id, schedule=None, start_date=START) as dag:
-        caretaker_job(
-            "rescale",
-            ["db.t"],
-            arguments={"bucket_num": 2},
-            warehouse=str(lake.warehouse),
-            policy=policy,
-            engine="local",
-            approval=True,
-        )
+    dag = dag_of(dag_id, "db.t", lake, policy)
     person = threading.Thread(target=answer, args=(dag_id, option))
     person.start()
     ran = finished(dag.test(), "rescale.")
@@ -123,17 +146,7 @@ def test_a_table_without_the_rule_does_not_wait(
     lake = Lake(tmp_path / "lake")
     lake.primary_key("db.free")
     lake.fill(2, name="db.free")
-    with DAG("approval_free", schedule=None) as dag:
-        caretaker_job(
-            "rescale",
-            ["db.free"],
-            arguments={"bucket_num": 2},
-            warehouse=str(lake.warehouse),
-            policy=policy,
-            engine="local",
-            approval=True,
-        )
-    ran = finished(dag.test(), "rescale.")
+    ran = finished(dag_of("approval_free", "db.free", lake, policy).test(), "rescale.")
     assert ran.state == "success"
     assert lake.table("db.free").schema.options["bucket"] == "2"
 
@@ -181,8 +194,13 @@ def test_the_scheduler_runs_in_a_dag(airflow_database, finished, tmp_path, monke
     lake = Lake(tmp_path / "lake")
     lake.primary_key("db.t")
     lake.fill(7)
-    raw = {"caretaker": {"warehouse": str(lake.warehouse), "engine": "local"}, "scheduler": {}}
-    (dag,) = scheduler_dags(settings_from(raw, environ={}))
+    folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
+    folder.mkdir(exist_ok=True)
+    file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", folder))
+    file.with_suffix(".toml").write_text(
+        f'[caretaker]\nwarehouse = "{lake.warehouse}"\nengine = "local"\n[scheduler]\n'
+    )
+    dag = runpy.run_path(str(file))["caretaker_schedule"]
     assert dag.schedule == "*/10 * * * *"
     run = dag.test()
     assert str(run.state) == "success"

@@ -23,6 +23,9 @@ from paimon_maintenance.schedule.state import HOUR, TableState
 AGE_HOURS: Final = 336.0
 """The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
 _LONGEST_AGE: Final = 50 * AGE_HOURS
+_MOST_BORROWED: Final = 3.0
+"""A job that exceeds what is left of the budget runs up to so many budgets; the next rounds save it.
+Otherwise cheap jobs of low rank fill every round, and expensive ones of high rank never have room."""
 LEAST_RANK: Final = 1e-4
 """Excess hours per second below which nothing runs, even if the budget allows it."""
 
@@ -91,7 +94,8 @@ class Spent:
         assert one is not None
         if budget.seconds is not None and self.seconds + decision.seconds > budget.seconds:
             left = max(0.0, budget.seconds - self.seconds)
-            if self.chosen or not left:
+            borrows = self.seconds + decision.seconds > _MOST_BORROWED * budget.seconds
+            if not left or (self.chosen and borrows):
                 return (
                     f"the budget of {budget.seconds:.0f} s has {left:.0f} s left, and this takes "
                     f"about {decision.seconds:.0f} s"

@@ -1,7 +1,11 @@
-"""A short version of the simulated quarter: ours against the ranking with the same budget."""
+"""The simulated quarter: ours against the ranking with the same budget.
+
+A few days with few tables; the whole quarter with CARETAKER_SIMULATION=full (about half an hour).
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from statistics import median, quantiles
@@ -9,7 +13,8 @@ from statistics import median, quantiles
 import pytest
 
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
-DAYS, TABLES, BUDGET = 6, 24, 24.0
+FULL = os.environ.get("CARETAKER_SIMULATION") == "full"
+DAYS, TABLES, BUDGET, SEED = (90, 200, 190.0, 7) if FULL else (6, 24, 24.0, 3)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +24,14 @@ def found():
         from simulated_quarter import quarter
     finally:
         sys.path.remove(str(BENCHMARKS))
-    return quarter(["ours", "ranked"], seed=3, tables=TABLES, days=DAYS, budget=BUDGET, processes=1)
+    return quarter(
+        ["ours", "ranked"],
+        seed=SEED,
+        tables=TABLES,
+        days=DAYS,
+        budget=BUDGET,
+        processes=2 if FULL else 1,
+    )
 
 
 def test_ours_is_30_percent_better_at_equal_budget(found):
