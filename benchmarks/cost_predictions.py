@@ -1,9 +1,10 @@
-"""How well the scheduler predicts the seconds of a job, on tables of many shapes and on the demo's lake.
+"""How well the scheduler predicts the seconds of a job, on tables of many shapes.
 
     ./caretaker python benchmarks/cost_predictions.py --runs 80
 
-Each run compacts a new table: other merge engine, columns, rows, files.  The model is fitted to the runs
-so far, as a round of the scheduler does, and predicts the next one.  Errors count after 20 runs.  `--clock
+Twelve tables of other merge engines, columns, rows, and files get commits and are compacted, in random
+order.  The model is fitted to the runs so far, as a round of the scheduler does, and predicts the next
+one.  Errors count after 20 runs.  `--clock
 cpu` (the default) measures the processor seconds of this process, which others on the machine do not
 change; `--clock wall` what the scheduler sees.
 """
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -44,33 +46,60 @@ ENGINES = ("deduplicate", "partial-update", "aggregation", "append")
 FIRST = 20
 
 
-def make_table(warehouse: Path, name: str, rng: random.Random) -> None:
-    """A table with several commits; sizes and shapes vary by a factor of a hundred."""
-    engine = rng.choice(ENGINES)
-    columns, commits = rng.randint(2, 24), rng.randint(5, 14)
-    rows = int(10 ** rng.uniform(2.5, 5.0))
-    options = {"bucket": "-1" if engine == "append" else "1", "write-only": "true"}
-    if engine != "append":
-        options["merge-engine"] = engine
-    if engine == "aggregation":
+@dataclass(frozen=True)
+class Shape:
+    """A table of the benchmark: how large its commits are, and the types of its columns."""
+
+    name: str
+    engine: str
+    rows: int
+    kinds: tuple[str, ...]
+
+
+def shapes(number: int, rng: random.Random) -> list[Shape]:
+    """Tables whose sizes and shapes vary by a factor of a hundred."""
+    return [
+        Shape(
+            name=f"db.t{i}",
+            engine=ENGINES[i % len(ENGINES)],
+            rows=int(10 ** rng.uniform(2.5, 4.8)),
+            kinds=tuple(
+                rng.choice(("INT", "BIGINT", "DOUBLE", "STRING")) for _ in range(rng.randint(2, 24))
+            ),
+        )
+        for i in range(number)
+    ]
+
+
+def make_table(warehouse: Path, shape: Shape) -> None:
+    """Create the table."""
+    options = {"bucket": "-1" if shape.engine == "append" else "1", "write-only": "true"}
+    if shape.engine != "append":
+        options["merge-engine"] = shape.engine
+    if shape.engine == "aggregation":
         options["fields.default-aggregate-function"] = "max"
-    kinds = [rng.choice(("INT", "BIGINT", "DOUBLE", "STRING")) for _ in range(columns)]
     catalog = FileSystemCatalog(str(warehouse))
     catalog.create_database("db", if_not_exists=True)
+    columns = [Column(f"c{i}", t) for i, t in enumerate(shape.kinds)]
     schema = create_schema(
-        [Column("k", "INT NOT NULL"), *(Column(f"c{i}", t) for i, t in enumerate(kinds))],
+        [Column("k", "INT NOT NULL"), *columns],
         now_millis=ENV.now_millis(),
-        primary_keys=[] if engine == "append" else ["k"],
+        primary_keys=[] if shape.engine == "append" else ["k"],
         options=options,
     )
-    catalog.create_table(name, schema)
+    catalog.create_table(shape.name, schema)
+
+
+def write(warehouse: Path, shape: Shape, rng: random.Random) -> None:
+    """Some commits, of about the table's size."""
     values = np.random.default_rng(rng.randrange(2**32))
-    for _ in range(commits):
-        table = open_table(str(warehouse), name)
-        keys = values.choice(rows * 4, rows, replace=False).astype("int32")
+    size = max(50, int(shape.rows * 10 ** rng.uniform(-0.5, 0.5)))
+    for _ in range(rng.randint(5, 12)):
+        table = open_table(str(warehouse), shape.name)
+        keys = values.choice(shape.rows * 8, size, replace=False).astype("int32")
         columns_of = {"k": pa.array(keys)}
-        for i, kind in enumerate(kinds):
-            columns_of[f"c{i}"] = _column(kind, rows, values)
+        for i, kind in enumerate(shape.kinds):
+            columns_of[f"c{i}"] = _column(kind, size, values)
         writer = RowWriter(table, env=ENV)
         writer.write(pa.table(columns_of))
         commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
@@ -84,15 +113,20 @@ def _column(kind: str, rows: int, values: np.random.Generator) -> pa.Array:
     return pa.array(values.integers(0, 10**6, rows).astype("int32" if kind == "INT" else "int64"))
 
 
-def compactions(warehouse: Path, runs: int, seed: int) -> Iterator[tuple[str, Candidate]]:
-    """New tables, each with the full compaction that the scheduler would run."""
+def compactions(
+    warehouse: Path, runs: int, tables: int, seed: int
+) -> Iterator[tuple[str, Candidate]]:
+    """Tables in random order that got new commits, each with the compaction of the scheduler."""
     rng = random.Random(seed)
-    for number in range(runs):
-        name = f"db.t{number}"
-        make_table(warehouse, name, rng)
-        found = candidate_of(warehouse, name)
+    made = shapes(tables, rng)
+    for shape in made:
+        make_table(warehouse, shape)
+    for _ in range(runs):
+        shape = rng.choice(made)
+        write(warehouse, shape, rng)
+        found = candidate_of(warehouse, shape.name)
         if found is not None:
-            yield name, found
+            yield shape.name, found
 
 
 def candidate_of(warehouse: Path, name: str) -> Candidate | None:
@@ -123,6 +157,7 @@ def measured(warehouse: Path, name: str, one: Candidate, clock: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=80)
+    parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--verbose", action="store_true")
@@ -130,7 +165,7 @@ def main() -> None:
     samples: list[Sample] = []
     errors = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, one in compactions(Path(folder), args.runs, args.seed):
+        for name, one in compactions(Path(folder), args.runs, args.tables, args.seed):
             predicted = fit(samples).seconds(one.work)
             seconds = measured(Path(folder), name, one, args.clock)
             error = abs(predicted - seconds) / seconds
@@ -139,7 +174,7 @@ def main() -> None:
             if args.verbose:
                 w = one.work
                 print(
-                    f"{w.kind:15} {w.files:4} files {w.bytes / 1e6:7.1f} MB {w.rows:8} rows "
+                    f"{name:7} {w.kind:15} {w.files:4} files {w.bytes / 1e6:7.1f} MB {w.rows:8} rows "
                     f"{w.columns:3} columns: {seconds:6.3f} s, predicted {predicted:6.3f} ({error:.0%})",
                     flush=True,
                 )

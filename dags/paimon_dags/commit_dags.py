@@ -83,6 +83,7 @@ def commit_dags(settings: Settings) -> Iterator[DAG]:
 def _dag(
     dag_id: str, title: str, settings: Settings, own: OnCommitSettings, *, schedule: Any, docs: str
 ) -> DAG:
+    pool: dict[str, Any] = {"pool": settings.pool} if settings.pool else {}
     from paimon_airflow.commit_operator import MaintainCommits  # noqa: PLC0415 - as above
 
     with DAG(
@@ -109,6 +110,6 @@ def _dag(
             linger_seconds=own.linger_seconds,
             outlets=[MAINTAINED, *(table_asset(table) for table in own.assets)],
             retries=0,
-            **({"pool": settings.pool} if settings.pool else {}),
+            **pool,
         )
     return dag

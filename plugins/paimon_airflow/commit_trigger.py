@@ -38,7 +38,7 @@ class CommitTrigger(BaseEventTrigger):
         storage: Mapping[str, str] | None = None,
         storage_connection: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
         self.warehouse = warehouse
         self.tables = list(tables)
         self.poll_seconds = poll_seconds
@@ -80,7 +80,8 @@ class CommitTrigger(BaseEventTrigger):
                 now = time.monotonic()
                 announced |= {table: (snapshot, now) for table, snapshot in new.items()}
                 named = dict(sorted(new.items())[:_MOST_NAMED])
-                yield TriggerEvent({"tables": named, "number": len(new)})
+                found = {"tables": named, "number": len(new)}
+                yield TriggerEvent(found)  # type: ignore[no-untyped-call]  # as above
             await asyncio.sleep(self.poll_seconds)
 
     async def _watch(self) -> Watch:

@@ -14,6 +14,10 @@ from paimon_airflow.results import retry_helps
 _MOST_FAILURES = 10
 
 
+def _event(payload: dict[str, object]) -> TriggerEvent:
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]  # as Airflow has it
+
+
 class ConditionTrigger(BaseTrigger):
     """Fires when the condition of a table holds, or cannot be asked."""
 
@@ -29,7 +33,7 @@ class ConditionTrigger(BaseTrigger):
         storage_connection: str | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
         self.condition = condition
         self.warehouse = warehouse
         self.table = table
@@ -59,13 +63,13 @@ class ConditionTrigger(BaseTrigger):
                 failures += 1
                 self.log.warning("cannot ask for %s of %s: %s", self.condition, self.table, e)
                 if failures >= _MOST_FAILURES or not retry_helps(type(e).__name__, str(e)):
-                    yield TriggerEvent({"error": f"{type(e).__name__}: {e}"})
+                    yield _event({"error": f"{type(e).__name__}: {e}"})
                     return
             else:
                 failures = 0
                 self.log.info("%s", answer.why)
                 if answer.holds:
-                    yield TriggerEvent({"holds": True, "why": answer.why})
+                    yield _event({"holds": True, "why": answer.why})
                     return
             await asyncio.sleep(self.poke_interval)
 

@@ -116,7 +116,8 @@ def notifier_of(target: AlertTarget) -> BaseNotifier:
         message = f"{path} is not a notifier (a subclass of airflow.sdk's BaseNotifier)"
         raise TypeError(message)
     defaults = _EMAIL if target.notifier == "email" else {}
-    return found(**{**defaults, **target.arguments})
+    arguments: dict[str, Any] = {**defaults, **target.arguments}
+    return found(**arguments)
 
 
 def send_alerts(

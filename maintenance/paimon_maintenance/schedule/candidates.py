@@ -193,6 +193,7 @@ def _compaction(
         work=Work(
             job="sort_compact" if sorts else "compact",
             kind=table.merge_engine if table.primary_key else "append",
+            table=table.table,
             files=sum(w.files for w in works),
             bytes=size,
             rows=sum(w.rows for w in works),
@@ -268,7 +269,7 @@ def _upkeep(
         table=table.table,
         job="maintain",
         arguments={"also": also} if also else {},
-        work=Work(job="maintain", files=free_snapshots, bytes=free_bytes),
+        work=Work(job="maintain", table=table.table, files=free_snapshots, bytes=free_bytes),
         benefit=benefit,
         why="; ".join(reasons),
         rewrites=False,
@@ -311,6 +312,7 @@ def _rescale(table: Measurement, needs: TableNeeds, now: int) -> Iterator[Candid
         work=Work(
             job="rescale",
             kind=table.merge_engine if table.primary_key else "append",
+            table=table.table,
             files=sum(p.files for p in chosen),
             bytes=size,
             rows=sum(p.rows for p in chosen),

@@ -1,18 +1,20 @@
 """The cost of a job in seconds, predicted from the runs of this very lake.
 
-    seconds = factor of the kind x (c0 + c1 files + c2 GB + c3 million rows + c4 million values)
+    seconds = fixed factor x (c0 + c1 files) + factor x (c2 GB + c3 million rows + c4 million values)
 
 The coefficients of a job are a least-squares fit to its past runs, in which an error counts relative to
 the seconds of the run.  Coefficients from our benchmarks are the prior: with few runs they dominate, with
-many they do not matter.  A kind is a merge engine or "append"; its factor is the median of measured to
-predicted seconds, drawn towards 1.
+many they do not matter.  Each kind, a merge engine or "append", has a factor for both parts, because
+opening files costs all of them alike and merging does not.  Each table has one for the second part:
+texts, wide values and slow stores stay with a table.  Factors are drawn towards 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
@@ -29,9 +31,14 @@ PRIOR: Final[dict[str, Vector]] = {
     "remove_orphan_files": (2.0, 0.002, 0.0, 0.0, 0.0),
 }
 _OTHER: Final[Vector] = (1.0, 0.005, 6.0, 0.3, 0.02)
-_TRUST: Final = 0.1
+_FIXED: Final = 2
+"""The first two coefficients do not depend on the data."""
+_TRUST: Final = 0.05
 """How many runs the prior is worth."""
+_FIXED_TRUST: Final = 0.1
 _KIND_TRUST: Final = 0.3
+_TABLE_TRUST: Final = 0.3
+_LARGEST_FACTOR: Final = 20.0
 _ROUNDS: Final = 8
 _NEWEST: Final = 400
 """Only this many of the newest runs count, so that a faster machine is noticed."""
@@ -40,10 +47,11 @@ _LEAST_SECONDS: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a job has to do; `kind` is the merge engine, or "append"."""
+    """What a job has to do; `kind` is the merge engine, or "append", `table` the one it works on."""
 
     job: str
     kind: str = "append"
+    table: str = ""
     files: int = 0
     bytes: int = 0
     rows: int = 0
@@ -69,18 +77,38 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostModel:
-    """Coefficients by job, factors by job and kind.  `runs` is the number of samples by job."""
+class JobModel:
+    """The fitted numbers of one job: coefficients, and factors of kinds and tables."""
 
-    coefficients: dict[str, Vector] = field(default_factory=dict)
-    factors: dict[tuple[str, str], float] = field(default_factory=dict)
-    runs: dict[str, int] = field(default_factory=dict)
+    coefficients: Vector
+    fixed: dict[str, float] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
+    tables: dict[str, float] = field(default_factory=dict)
+    runs: int = 0
+
+    def parts(self, work: Work) -> tuple[float, float]:
+        """The seconds for files, and those for data."""
+        features = work.features()
+        fixed = _dot(self.coefficients[:_FIXED], features[:_FIXED])
+        data = _dot(self.coefficients[_FIXED:], features[_FIXED:])
+        factor = self.factors.get(work.kind, 1.0) * self.tables.get(work.table, 1.0)
+        return self.fixed.get(work.kind, 1.0) * fixed, factor * data
 
     def seconds(self, work: Work) -> float:
         """The predicted seconds of this work."""
-        factor = self.factors.get((work.job, work.kind), 1.0)
-        coefficients = self.coefficients.get(work.job) or PRIOR.get(work.job, _OTHER)
-        return max(_LEAST_SECONDS, factor * _dot(coefficients, work.features()))
+        return max(_LEAST_SECONDS, sum(self.parts(work)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostModel:
+    """The models of the jobs that have run; the prior for others."""
+
+    jobs: dict[str, JobModel] = field(default_factory=dict)
+
+    def seconds(self, work: Work) -> float:
+        """The predicted seconds of this work."""
+        model = self.jobs.get(work.job)
+        return (model or JobModel(coefficients=PRIOR.get(work.job, _OTHER))).seconds(work)
 
 
 def fit(samples: Iterable[Sample]) -> CostModel:
@@ -89,39 +117,70 @@ def fit(samples: Iterable[Sample]) -> CostModel:
     for sample in samples:
         if sample.seconds > 0:
             by_job[sample.work.job].append(sample)
-    coefficients: dict[str, Vector] = {}
-    factors: dict[tuple[str, str], float] = {}
-    for job, found in by_job.items():
-        coefficients[job], of_kinds = _fitted(found[-_NEWEST:], PRIOR.get(job, _OTHER))
-        factors.update({(job, kind): factor for kind, factor in of_kinds.items()})
     return CostModel(
-        coefficients=coefficients,
-        factors=factors,
-        runs={job: len(found) for job, found in by_job.items()},
+        jobs={
+            job: replace(_fitted(found[-_NEWEST:], PRIOR.get(job, _OTHER)), runs=len(found))
+            for job, found in by_job.items()
+        }
     )
 
 
-def _fitted(samples: Sequence[Sample], prior: Vector) -> tuple[Vector, dict[str, float]]:
-    """The coefficients of a job and the factors of its kinds, each fitted to what the other leaves."""
+def _fitted(samples: Sequence[Sample], prior: Vector) -> JobModel:
+    """The coefficients of a job and the factors, each fitted to what the others leave."""
     # First the speed of this machine: it moves the whole prior.
     speed = median(s.seconds / max(1e-9, _dot(prior, s.work.features())) for s in samples)
     prior = tuple(speed * c for c in prior)
-    factors: dict[str, float] = {}
-    coefficients = prior
+    model = JobModel(coefficients=prior)
     for _ in range(_ROUNDS):
-        ratios: dict[str, list[float]] = defaultdict(list)
-        for sample in samples:
-            predicted = _dot(coefficients, sample.work.features())
-            ratios[sample.work.kind].append(sample.seconds / max(1e-9, predicted))
-        for kind, found in ratios.items():
-            number = len(found)
-            factors[kind] = (number * median(found) + _KIND_TRUST) / (number + _KIND_TRUST)
-        leveled = [Sample(work=s.work, seconds=s.seconds / factors[s.work.kind]) for s in samples]
-        coefficients = _solved(leveled, prior)
-    return coefficients, factors
+        # An error counts relative to the mean of measured and predicted seconds: relative to the
+        # measured ones alone, the fit is too low.
+        weights = [1.0 / math.sqrt(s.seconds * model.seconds(s.work)) for s in samples]
+        model = replace(
+            model,
+            fixed=_factors(samples, weights, model, _kind_of, 0, _FIXED_TRUST),
+        )
+        model = replace(model, factors=_factors(samples, weights, model, _kind_of, 1, _KIND_TRUST))
+        model = replace(model, tables=_factors(samples, weights, model, _table_of, 1, _TABLE_TRUST))
+        model = replace(model, coefficients=_solved(samples, weights, model, prior))
+    return model
 
 
-def _solved(samples: Sequence[Sample], prior: Vector) -> Vector:
+def _kind_of(model: JobModel, part: int, work: Work) -> tuple[str, float]:
+    return work.kind, (model.factors if part else model.fixed).get(work.kind, 1.0)
+
+
+def _table_of(model: JobModel, _: int, work: Work) -> tuple[str, float]:
+    return work.table, model.tables.get(work.table, 1.0)
+
+
+def _factors(
+    samples: Sequence[Sample],
+    weights: Sequence[float],
+    model: JobModel,
+    name_of: Callable[[JobModel, int, Work], tuple[str, float]],
+    part: int,
+    trust: float,
+) -> dict[str, float]:
+    """The factor of each name for one part of the seconds that fits its samples best, near 1."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [trust, trust])
+    for sample, weight in zip(samples, weights, strict=True):
+        parts = model.parts(sample.work)
+        name, before = name_of(model, part, sample.work)
+        if not name or before <= 0:
+            continue
+        share = weight * parts[part] / before
+        rest = weight * (sample.seconds - parts[1 - part])
+        sums[name][0] += share * rest
+        sums[name][1] += share * share
+    return {
+        name: min(_LARGEST_FACTOR, max(1 / _LARGEST_FACTOR, up / down))
+        for name, (up, down) in sums.items()
+    }
+
+
+def _solved(
+    samples: Sequence[Sample], weights: Sequence[float], model: JobModel, prior: Vector
+) -> Vector:
     """The coefficients, none of them negative, that fit the samples and the prior best."""
     size = len(prior)
     # Unknowns are coefficient / prior, so that one trust fits all units.
@@ -131,10 +190,14 @@ def _solved(samples: Sequence[Sample], prior: Vector) -> Vector:
     for i in range(size):
         left[i][i] = _TRUST
         right[i] = _TRUST * (prior[i] / scale[i])
-    for sample in samples:
-        row = [s * f / sample.seconds for s, f in zip(scale, sample.work.features(), strict=True)]
+    for sample, weight in zip(samples, weights, strict=True):
+        work = sample.work
+        fixed = model.fixed.get(work.kind, 1.0)
+        data = model.factors.get(work.kind, 1.0) * model.tables.get(work.table, 1.0)
+        factors = [fixed] * _FIXED + [data] * (size - _FIXED)
+        row = [weight * s * k * f for s, k, f in zip(scale, factors, work.features(), strict=True)]
         for i in range(size):
-            right[i] += row[i]
+            right[i] += row[i] * weight * sample.seconds
             for j in range(size):
                 left[i][j] += row[i] * row[j]
     active = list(range(size))
