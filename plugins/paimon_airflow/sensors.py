@@ -83,12 +83,13 @@ class TableSensor(BaseSensorOperator):
         self.log.info("%s", answer.why)
         return answer.holds
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> None:
         """Ask once, then defer until the condition holds."""
         if not self.deferrable:
-            return super().execute(context)
+            super().execute(context)
+            return
         if self.poke(context):
-            return None
+            return
         self.defer(
             trigger=ConditionTrigger(
                 condition=self.condition,

@@ -39,7 +39,8 @@ _FIXED_TRUST: Final = 0.1
 _KIND_TRUST: Final = 0.3
 _TABLE_TRUST: Final = 0.3
 _LARGEST_FACTOR: Final = 20.0
-_ROUNDS: Final = 8
+_ROUNDS, _MANY_RUNS, _FEWER_ROUNDS = 20, 100, 6
+"""How often the parts of the model are fitted in turn; with many runs the first rounds come closer."""
 _NEWEST: Final = 400
 """Only this many of the newest runs count, so that a faster machine is noticed."""
 _LEAST_SECONDS: Final = 0.01
@@ -131,7 +132,7 @@ def _fitted(samples: Sequence[Sample], prior: Vector) -> JobModel:
     speed = median(s.seconds / max(1e-9, _dot(prior, s.work.features())) for s in samples)
     prior = tuple(speed * c for c in prior)
     model = JobModel(coefficients=prior)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(samples) < _MANY_RUNS else _FEWER_ROUNDS):
         # An error counts relative to the mean of measured and predicted seconds: relative to the
         # measured ones alone, the fit is too low.
         weights = [1.0 / math.sqrt(s.seconds * model.seconds(s.work)) for s in samples]

@@ -78,8 +78,8 @@ class Decision:
 class Spent:
     """What the chosen jobs cost so far; it starts with what earlier rounds overspent.
 
-    A job that costs more than a whole round would never run.  So the first job of a round may exceed
-    the seconds, and the rounds after it have less.
+    A job that costs more than what is left may still run, because otherwise cheap jobs fill every
+    round.  The rounds after it have less.
     """
 
     seconds: float = 0.0
