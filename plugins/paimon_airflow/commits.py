@@ -119,7 +119,9 @@ def maintain_until_quiet(
             if one.report is not None:
                 worked, has_worked = time.monotonic(), True
         now = time.monotonic()
-        if not has_worked or now - worked > linger_seconds or now - begun > longest_seconds:
+        # A table that a process claimed before it was killed is free again soon.
+        stays = bool(pending) or (has_worked and now - worked <= linger_seconds)
+        if not stays or now - begun > longest_seconds:
             return found
         time.sleep(poll_seconds)
 

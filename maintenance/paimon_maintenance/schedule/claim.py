@@ -1,6 +1,6 @@
 """A claim on a table in the history: while it is held, no other scheduler works on the table.
 
-A claim runs out after a minute and is renewed every ten seconds.  So the table of a process that
+A claim runs out after 30 seconds and is renewed every five.  So the table of a process that
 was killed is free again soon, and a job may take as long as it needs.
 """
 
@@ -18,8 +18,8 @@ from paimon_maintenance.history.need_store import NeedStore
 
 logger = logging.getLogger(__name__)
 
-CLAIM_MILLIS: Final = 60_000
-_RENEW_SECONDS: Final = 10.0
+CLAIM_MILLIS: Final = 30_000
+_RENEW_SECONDS: Final = 5.0
 
 
 @contextmanager
