@@ -89,8 +89,10 @@ def _code(found: Round) -> ExitCode:
     # A table that this version does not support is listed, and fails no round.
     codes = [exit_code_of(e) for e in found.failed.values() if not is_refusal(e)]
     codes += [r.report.exit_code for r in found.results]
-    if not codes and not any(d.action == "run" for d in found.decisions):
-        return ExitCode.NOTHING_TO_DO
+    if not codes:
+        # A dry run has decisions and no results.
+        runs = any(d.action == "run" for d in found.decisions)
+        return ExitCode.SUCCESS if runs else ExitCode.NOTHING_TO_DO
     return combined(codes)
 
 

@@ -124,10 +124,10 @@ def test_an_alert(shell, lake, tmp_path, monkeypatch):
         if command == "alerts" and not (tmp_path / "history.db").exists():
             shell("schedule 'db.*' --dry-run")
 
-    # Nothing failed, no decision is recorded before the scheduler decides, and no alert is open.
-    results = shell.follow("alerts", {1: 3, 7: 3}, before=measure)
-    assert results[4].json["entries"] == []
+    # No alert is open, nothing ran before, and nothing is left to do in the end: exit code 3.
+    results = shell.follow("alerts", {1: 3, 4: 3, 6: 3, 7: 3}, before=measure)
     assert results[2].json["score"] < 100
+    assert results[3].json["decisions"][0]["action"] == "run"
     assert results[6].json["decisions"]
 
 

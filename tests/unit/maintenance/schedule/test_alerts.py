@@ -136,7 +136,7 @@ def test_the_command_line(tmp_path, monkeypatch):
     lake.fill(2)
     words = ("alerts", "-w", lake.warehouse)
     assert caretaker(*words).code == 3
-    assert caretaker("schedule", "db.*", "-w", lake.warehouse, "--dry-run").code in (0, 3)
+    assert caretaker("schedule", "db.*", "-w", lake.warehouse, "--dry-run").code == 0
     import time
 
     now = int(time.time() * 1000)
