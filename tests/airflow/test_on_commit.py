@@ -16,6 +16,7 @@ from lakes import Lake
 from paimon_airflow import assets
 from paimon_airflow.commit_trigger import CommitTrigger
 from paimon_core.errors import InvalidArgument
+from paimon_core.scan.scan import scan_files
 from paimon_dags.commit_dags import commit_dags
 from paimon_dags.settings import SettingsError, settings_from
 
@@ -104,6 +105,21 @@ def test_the_trigger_survives_a_store_that_is_down(lake, monkeypatch):
     assert events(CommitTrigger(**arguments), 1) == []
 
 
+def dag_file(lake: Lake, folder: Path) -> Path:
+    """The DAG file in Airflow's folder, with settings for this lake."""
+    policy = folder / "policy.yaml"
+    policy.write_text('version: 1\nrules: [{ tables: "*.*", on_commit: full }]\n')
+    dags = Path(os.environ["AIRFLOW_HOME"]) / "dags"
+    dags.mkdir(exist_ok=True)
+    file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", dags))
+    common = {"warehouse": str(lake.warehouse), "policy": str(policy)}
+    lines = ["[caretaker]", *(f"{k} = {json.dumps(v)}" for k, v in common.items())]
+    file.with_suffix(".toml").write_text(
+        "\n".join([*lines, "[on_commit]", "linger_seconds = 0", 'assets = ["db.t"]'])
+    )
+    return file
+
+
 @pytest.mark.slow
 def test_a_run_compacts_the_partition_and_adds_its_event(
     airflow_database, lake, finished, tmp_path, monkeypatch
@@ -112,17 +128,7 @@ def test_a_run_compacts_the_partition_and_adds_its_event(
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    policy = tmp_path / "policy.yaml"
-    policy.write_text('version: 1\nrules: [{ tables: "*.*", on_commit: full }]\n')
-    folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
-    folder.mkdir(exist_ok=True)
-    file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", folder))
-    common = {"warehouse": str(lake.warehouse), "policy": str(policy)}
-    lines = ["[caretaker]", *(f"{k} = {json.dumps(v)}" for k, v in common.items())]
-    file.with_suffix(".toml").write_text(
-        "\n".join([*lines, "[on_commit]", "linger_seconds = 0", 'assets = ["db.t"]'])
-    )
-    dag = runpy.run_path(str(file))["caretaker_on_commit"]
+    dag = runpy.run_path(str(dag_file(lake, tmp_path)))["caretaker_on_commit"]
     assert str(dag.test().state) == "success"  # the first look sets the positions
     lake.append({"k": [1], "v": ["x"], "dt": ["day1"]})
     run = dag.test()
@@ -139,3 +145,64 @@ def test_a_run_compacts_the_partition_and_adds_its_event(
         "partitions": [{"dt": "day1"}],
     }
     assert ("dt=day1", extra) in told
+
+
+@pytest.mark.slow
+def test_an_event_with_a_partition_key_compacts_that_partition(
+    airflow_database, lake, tmp_path, monkeypatch
+):
+    """Airflow's scheduler makes the run of the event; the task compacts its partition alone."""
+    from airflow.assets.manager import AssetManager
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    file = dag_file(lake, tmp_path)
+    dag_id = "caretaker_on_partition"
+    bag = DagBag(dag_folder=str(file))
+    assert bag.import_errors == {}
+    bag.dags = {dag_id: bag.dags[dag_id]}
+    DagBundlesManager().sync_bundles_to_db()
+    with create_session() as session:
+        sync_bag_to_db(bag, "dags-folder", None, session=session)
+    with create_session() as session:
+        session.get(DagModel, dag_id).is_paused = False
+        asset = session.scalars(
+            select(AssetModel).where(AssetModel.name == assets.table_asset("db.t").name)
+        ).one()
+        AssetManager.register_asset_change(
+            asset=asset.to_serialized(), session=session, partition_key="dt=day1"
+        )
+    with create_session() as session:
+        runner = SchedulerJobRunner(job=Job())
+        assert runner._create_dagruns_for_partitioned_asset_dags(session) == {dag_id}
+    with create_session() as session:
+        made = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).one()
+        assert made.partition_key == "dt=day1"
+        event_id = made.consumed_asset_events[0].id
+        session.delete(made)  # `DAG.test` makes its own
+    create = SerializedDAG.create_dagrun
+
+    def with_key(dag: Any, **parts: Any) -> Any:
+        run = create(dag, **{**parts, "partition_key": "dt=day1"})
+        session = parts["session"]
+        run.consumed_asset_events.append(session.get(AssetEvent, event_id))
+        session.commit()
+        return run
+
+    monkeypatch.setattr(SerializedDAG, "create_dagrun", with_key)
+    run = bag.dags[dag_id].test()
+    assert str(run.state) == "success"
+    table = lake.table()
+    files: dict[str, int] = {}
+    for entry in scan_files(table, table.snapshots.latest()):
+        day = table.paths.partition_values(entry.partition)["dt"]
+        files[day] = files.get(day, 0) + 1
+    assert files == {"day0": 4, "day1": 1}
