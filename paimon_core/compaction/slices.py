@@ -9,24 +9,24 @@ Every version of a key is in one slice, outputs do not overlap, and only the fir
 inputs as deleted: results are committed all together or not at all.
 
 The cuts come from a sample of the keys (the key ranges of files are useless if every file spans the
-bucket); reading only key columns costs a small part of the rewrite.  A file with one row group, as
-Java writes it, must be decoded up to the end of a slice, so each further slice gains less.
+bucket); reading only key columns costs a small part of the rewrite.  The sample also tells between
+which rows of a file the keys of a slice are, so that a slice decodes only their pages.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
 
 from paimon_core.compaction.postpone import replay_slices
-from paimon_core.compaction.unit import CompactUnit, KeyRange
+from paimon_core.compaction.unit import CompactUnit, KeyRange, RowWindow
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.key_order import stored_key
+from paimon_core.lsm.key_order import Key, stored_key
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader
 from paimon_core.types.binary_rows import encode_rows
@@ -48,52 +48,100 @@ def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) ->
     parts = -(-unit.rewritten_bytes // slice_bytes)
     if parts <= 1 or unit.append_files or unit.key_range is not None:
         return [unit]
-    cuts = key_quantiles(table, unit, parts)
-    bounds: list[bytes | None] = [None, *cuts, None]
     return [
         replace(
             unit,
-            key_range=KeyRange(low, high),
+            key_range=key_range,
             owns_inputs=number == 0,
             upgrades=unit.upgrades if number == 0 else (),
             read_upgrades=unit.read_upgrades if number == 0 else (),
         )
-        for number, (low, high) in enumerate(pairwise(bounds))
+        for number, key_range in enumerate(key_ranges(table, [unit], parts))
     ]
 
 
-def key_quantiles(table: FileStoreTable, unit: CompactUnit, parts: int) -> list[bytes]:
-    """Return ascending keys that cut the unit's input into about `parts` parts of equal size."""
-    files = unit.rewritten_files
-    stride = max(1, sum(f.row_count for f in files) // SAMPLED_KEYS)
+def key_ranges(table: FileStoreTable, units: Sequence[CompactUnit], parts: int) -> list[KeyRange]:
+    """Return ascending ranges that divide the units' input into about `parts` parts of equal size.
+
+    Together they hold all keys.  Reads the key columns of the units' files.
+    """
     key = table.schema.key_type
-    reader = SectionReader(table=table, partition=unit.partition, bucket=unit.bucket, read_type=key)
+    rows = sum(u.rewritten_rows for u in units)
+    stride = max(1, rows // SAMPLED_KEYS)
+    samples = [
+        _Sample(file, stride, *_sampled_keys(reader, file, stride))
+        for unit in units
+        for reader in [
+            SectionReader(table=table, partition=unit.partition, bucket=unit.bucket, read_type=key)
+        ]
+        for file in unit.rewritten_files
+    ]
+    bounds = [None, *_cuts(samples, parts), None]
+    return [
+        KeyRange(
+            None if low is None else low[1],
+            None if high is None else high[1],
+            tuple(s.window(low and low[0], high and high[0]) for s in samples),
+        )
+        for low, high in pairwise(bounds)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Every `stride`-th key of a file from row `first` on, as keys and as stored row bytes."""
+
+    file: DataFileMeta
+    stride: int
+    first: int
+    keys: Sequence[Key]
+    stored: Sequence[bytes]
+
+    def window(self, low: Key | None, high: Key | None) -> RowWindow:
+        """Return the rows that may have keys >= `low` and < `high`."""
+        begin, end = 0, self.file.row_count
+        if low is not None:
+            below = bisect_left(self.keys, low)
+            begin = self._row(below - 1) + 1 if below else 0
+        if high is not None:
+            above = bisect_left(self.keys, high)
+            end = self._row(above) if above < len(self.keys) else end
+        return RowWindow(self.file.file_name, min(begin, end), end)
+
+    def _row(self, number: int) -> int:
+        return self.first + number * self.stride
+
+
+def _cuts(samples: Sequence[_Sample], parts: int) -> list[tuple[Key, bytes]]:
+    """Return keys that cut the files into about `parts` parts of equal size."""
     weighted = [
-        (stored_key(sample, key), sample, file.file_size / max(1, file.row_count))
-        for file in files
-        for sample in _sampled_keys(reader, file, stride)
+        (key, stored, s.file.file_size / max(1, s.file.row_count))
+        for s in samples
+        for key, stored in zip(s.keys, s.stored, strict=True)
     ]
     weighted.sort(key=lambda w: w[0])
     sums = list(accumulate(w for _, _, w in weighted))
-    cuts: list[bytes] = []
+    cuts: list[tuple[Key, bytes]] = []
     seen = weighted[0][0] if weighted else ()
     for part in range(1, parts):
         place = bisect_right(sums, sums[-1] * part / parts) if sums else 0
         if place < len(weighted) and weighted[place][0] > seen:
             seen = weighted[place][0]
-            cuts.append(weighted[place][1])
+            cuts.append(weighted[place][:2])
     return cuts
 
 
-def _sampled_keys(reader: SectionReader, file: DataFileMeta, stride: int) -> Sequence[bytes]:
-    """Return stored row bytes of every `stride`-th key of a file, at least one."""
-    samples: list[bytes] = []
-    skip = min(stride // 2, max(0, file.row_count - 1))
+def _sampled_keys(
+    reader: SectionReader, file: DataFileMeta, stride: int
+) -> tuple[int, list[Key], list[bytes]]:
+    """Return (the first sampled row, the keys, their stored row bytes), at least one key."""
+    stored: list[bytes] = []
+    first = skip = min(stride // 2, max(0, file.row_count - 1))
     for batch in reader.file(file, _BATCH_ROWS):
         rows = np.arange(skip, batch.num_rows, stride)
         skip = int(rows[-1]) + stride - batch.num_rows if len(rows) else skip - batch.num_rows
         if len(rows):
             taken = batch.take(index_array(rows))
             columns = [taken.column(f.name) for f in reader.read_type]
-            samples += encode_rows(columns, reader.read_type.types)
-    return samples
+            stored += encode_rows(columns, reader.read_type.types)
+    return first, [stored_key(row, reader.read_type) for row in stored], stored

@@ -19,11 +19,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import gcd
 from typing import Any, Final
 
-from paimon_core.compaction.slices import key_quantiles
+from paimon_core.compaction.slices import key_ranges
 from paimon_core.compaction.unit import CompactResult, CompactUnit, KeyRange
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -160,16 +159,14 @@ def _source(entries: Sequence[ManifestEntry]) -> CompactUnit:
 def sliced(table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int) -> list[RescaleUnit]:
     """Split `unit` into units of about `slice_bytes` of input each.
 
-    Reads key columns of the largest bucket only: hashing distributes keys evenly over all buckets.
+    Reads the key columns of the unit's files.
     """
     parts = -(-unit.read_bytes // slice_bytes)
     if parts <= 1 or unit.key_range is not None:
         return [unit]
     if not table.has_primary_key:
         return list(_in_file_order(unit, slice_bytes))
-    largest = max(unit.sources, key=lambda s: s.rewritten_bytes)
-    bounds: list[bytes | None] = [None, *key_quantiles(table, largest, parts), None]
-    return [replace(unit, key_range=KeyRange(low, high)) for low, high in pairwise(bounds)]
+    return [replace(unit, key_range=r) for r in key_ranges(table, unit.sources, parts)]
 
 
 def _in_file_order(unit: RescaleUnit, slice_bytes: int) -> Iterator[RescaleUnit]:
