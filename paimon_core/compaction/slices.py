@@ -28,12 +28,22 @@ from paimon_core.compaction.unit import CompactUnit, KeyRange, RowWindow
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import Key, stored_key
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import FILE_FORMAT
 from paimon_core.read.section import SectionReader
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.buffers import index_array
 
+PAGED_BYTES: Final = 256 * 1024**2
+"""The default size of a slice if its files are decoded by page."""
+UNPAGED_BYTES: Final = 4 * 1024**3
+"""The same for ORC and Avro, whose files are decoded up to the end of the slice."""
 SAMPLED_KEYS: Final = 10_000
 _BATCH_ROWS: Final = 65_536
+
+
+def default_slice_bytes(table: FileStoreTable) -> int:
+    """Return the input bytes of a slice that cost little more than the same bytes uncut."""
+    return PAGED_BYTES if table.options.value(FILE_FORMAT) == "parquet" else UNPAGED_BYTES
 
 
 def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) -> list[CompactUnit]:

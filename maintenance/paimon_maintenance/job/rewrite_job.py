@@ -18,9 +18,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from paimon_core.compaction.due import delete_results
+from paimon_core.compaction.slices import default_slice_bytes
 from paimon_core.errors import (
     CommitConflict,
     CommitRemoved,
@@ -111,6 +112,12 @@ def deleting_on_failure(delete: Callable[[list[bytes]], None]) -> Iterator[list[
     except BaseException:
         delete(finished)
         raise
+
+
+def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> int | None:
+    """The size above which work is split between tasks (argument `slice_bytes`); None for never."""
+    given = cast("int | None", arguments["slice_bytes"])
+    return default_slice_bytes(table) if given is None else given or None
 
 
 def run_units(

@@ -194,8 +194,8 @@ def _rewritten(
     units: list[tuple[PartitionLayout, RescaleUnit]] = []
     for partition in batch.partitions:
         for unit in plan.units(partition):
-            cut = plan.slice_bytes and context.engine.is_parallel
-            parts = sliced(table, unit, slice_bytes=plan.slice_bytes) if cut else [unit]
+            size = plan.slice_bytes if context.engine.is_parallel else None
+            parts = [unit] if size is None else sliced(table, unit, slice_bytes=size)
             units += [(partition, part) for part in parts]
     work = [
         WorkUnit(payload=u.to_bytes(), expected_bytes=_share(u), label=_label(p, u))
