@@ -16,7 +16,7 @@ which rows of a file the keys of a slice are, so that a slice decodes only their
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final
@@ -46,18 +46,98 @@ def default_slice_bytes(table: FileStoreTable) -> int:
     return PAGED_BYTES if table.options.value(FILE_FORMAT) == "parquet" else UNPAGED_BYTES
 
 
-def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) -> list[CompactUnit]:
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """The keys to sample: every `stride`-th of a file."""
+
+    partition: bytes
+    bucket: int
+    file: DataFileMeta
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """Every `stride`-th key of a file from row `first` on, as stored row bytes."""
+
+    file: DataFileMeta
+    stride: int
+    first: int
+    stored: tuple[bytes, ...]
+
+
+Samples = Mapping[str, KeySample]
+"""Samples by the name of their file."""
+
+
+def is_cut(unit: CompactUnit, slice_bytes: int) -> bool:
+    """Return whether `slice_unit` cuts the unit by its keys."""
+    return (
+        unit.rewritten_bytes > slice_bytes
+        and unit.replay is None
+        and not unit.append_files
+        and unit.key_range is None
+    )
+
+
+def sample_requests(units: Sequence[CompactUnit]) -> list[SampleRequest]:
+    """Return what must be sampled to cut these units at the same keys."""
+    stride = max(1, sum(u.rewritten_rows for u in units) // SAMPLED_KEYS)
+    return [
+        SampleRequest(u.partition, u.bucket, f, stride) for u in units for f in u.rewritten_files
+    ]
+
+
+def sample_keys(table: FileStoreTable, request: SampleRequest) -> KeySample:
+    """Read the key columns of a file; return at least one key."""
+    file, stride = request.file, request.stride
+    reader = SectionReader(
+        table=table,
+        partition=request.partition,
+        bucket=request.bucket,
+        read_type=table.schema.key_type,
+    )
+    stored: list[bytes] = []
+    first = skip = min(stride // 2, max(0, file.row_count - 1))
+    for batch in reader.file(file, _BATCH_ROWS):
+        rows = np.arange(skip, batch.num_rows, stride)
+        skip = int(rows[-1]) + stride - batch.num_rows if len(rows) else skip - batch.num_rows
+        if len(rows):
+            taken = batch.take(index_array(rows))
+            columns = [taken.column(f.name) for f in reader.read_type]
+            stored += encode_rows(columns, reader.read_type.types)
+    return KeySample(file, stride, first, tuple(stored))
+
+
+def samples_of(table: FileStoreTable, units: Sequence[CompactUnit]) -> Samples:
+    """Return the samples to cut these units at the same keys, read one after the other."""
+    return {r.file.file_name: sample_keys(table, r) for r in sample_requests(units)}
+
+
+def are_sampled(units: Sequence[CompactUnit], samples: Samples) -> bool:
+    """Return whether there is a sample of every file of the units."""
+    return all(f.file_name in samples for unit in units for f in unit.rewritten_files)
+
+
+def slice_unit(
+    table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int, samples: Samples | None = None
+) -> list[CompactUnit]:
     """Split `unit` into units of about `slice_bytes` of input each.
 
     For postponed rows, the files are divided, not the keys.  Returns only the unit itself if it is
-    not larger, only changes levels, or joins append files, which have no key order.  Reads the key
-    columns of the unit's files.
+    not larger, only changes levels, or joins append files, which have no key order.  The key
+    columns of the unit's files are read here unless `samples` is given; a unit with a file that it
+    lacks is not cut.
     """
     if unit.replay is not None:
         return replay_slices(unit, slice_bytes)
-    parts = -(-unit.rewritten_bytes // slice_bytes)
-    if parts <= 1 or unit.append_files or unit.key_range is not None:
+    if not is_cut(unit, slice_bytes):
         return [unit]
+    if samples is None:
+        samples = samples_of(table, [unit])
+    if not are_sampled([unit], samples):
+        return [unit]
+    parts = -(-unit.rewritten_bytes // slice_bytes)
     return [
         replace(
             unit,
@@ -66,68 +146,63 @@ def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) ->
             upgrades=unit.upgrades if number == 0 else (),
             read_upgrades=unit.read_upgrades if number == 0 else (),
         )
-        for number, key_range in enumerate(key_ranges(table, [unit], parts))
+        for number, key_range in enumerate(key_ranges(table, [unit], parts, samples))
     ]
 
 
-def key_ranges(table: FileStoreTable, units: Sequence[CompactUnit], parts: int) -> list[KeyRange]:
+def key_ranges(
+    table: FileStoreTable, units: Sequence[CompactUnit], parts: int, samples: Samples
+) -> list[KeyRange]:
     """Return ascending ranges that divide the units' input into about `parts` parts of equal size.
 
-    Together they hold all keys.  Reads the key columns of the units' files.
+    Together they hold all keys.  `samples` holds what `sample_requests` asks for.
     """
     key = table.schema.key_type
-    rows = sum(u.rewritten_rows for u in units)
-    stride = max(1, rows // SAMPLED_KEYS)
-    samples = [
-        _Sample(file, stride, *_sampled_keys(reader, file, stride))
+    sampled = [
+        _Sampled(s, [stored_key(row, key) for row in s.stored])
         for unit in units
-        for reader in [
-            SectionReader(table=table, partition=unit.partition, bucket=unit.bucket, read_type=key)
-        ]
-        for file in unit.rewritten_files
+        for s in (samples[f.file_name] for f in unit.rewritten_files)
     ]
-    bounds = [None, *_cuts(samples, parts), None]
+    bounds = [None, *_cuts(sampled, parts), None]
     return [
         KeyRange(
             None if low is None else low[1],
             None if high is None else high[1],
-            tuple(s.window(low and low[0], high and high[0]) for s in samples),
+            tuple(s.window(low and low[0], high and high[0]) for s in sampled),
         )
         for low, high in pairwise(bounds)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
-    """Every `stride`-th key of a file from row `first` on, as keys and as stored row bytes."""
+class _Sampled:
+    """A sample and its keys, decoded."""
 
-    file: DataFileMeta
-    stride: int
-    first: int
+    sample: KeySample
     keys: Sequence[Key]
-    stored: Sequence[bytes]
 
     def window(self, low: Key | None, high: Key | None) -> RowWindow:
         """Return the rows that may have keys >= `low` and < `high`."""
-        begin, end = 0, self.file.row_count
+        file = self.sample.file
+        begin, end = 0, file.row_count
         if low is not None:
             below = bisect_left(self.keys, low)
             begin = self._row(below - 1) + 1 if below else 0
         if high is not None:
             above = bisect_left(self.keys, high)
             end = self._row(above) if above < len(self.keys) else end
-        return RowWindow(self.file.file_name, min(begin, end), end)
+        return RowWindow(file.file_name, min(begin, end), end)
 
     def _row(self, number: int) -> int:
-        return self.first + number * self.stride
+        return self.sample.first + number * self.sample.stride
 
 
-def _cuts(samples: Sequence[_Sample], parts: int) -> list[tuple[Key, bytes]]:
+def _cuts(samples: Sequence[_Sampled], parts: int) -> list[tuple[Key, bytes]]:
     """Return keys that cut the files into about `parts` parts of equal size."""
     weighted = [
-        (key, stored, s.file.file_size / max(1, s.file.row_count))
+        (key, stored, s.sample.file.file_size / max(1, s.sample.file.row_count))
         for s in samples
-        for key, stored in zip(s.keys, s.stored, strict=True)
+        for key, stored in zip(s.keys, s.sample.stored, strict=True)
     ]
     weighted.sort(key=lambda w: w[0])
     sums = list(accumulate(w for _, _, w in weighted))
@@ -139,19 +214,3 @@ def _cuts(samples: Sequence[_Sample], parts: int) -> list[tuple[Key, bytes]]:
             seen = weighted[place][0]
             cuts.append(weighted[place][:2])
     return cuts
-
-
-def _sampled_keys(
-    reader: SectionReader, file: DataFileMeta, stride: int
-) -> tuple[int, list[Key], list[bytes]]:
-    """Return (the first sampled row, the keys, their stored row bytes), at least one key."""
-    stored: list[bytes] = []
-    first = skip = min(stride // 2, max(0, file.row_count - 1))
-    for batch in reader.file(file, _BATCH_ROWS):
-        rows = np.arange(skip, batch.num_rows, stride)
-        skip = int(rows[-1]) + stride - batch.num_rows if len(rows) else skip - batch.num_rows
-        if len(rows):
-            taken = batch.take(index_array(rows))
-            columns = [taken.column(f.name) for f in reader.read_type]
-            stored += encode_rows(columns, reader.read_type.types)
-    return first, [stored_key(row, reader.read_type) for row in stored], stored

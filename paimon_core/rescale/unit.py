@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, Final
 
-from paimon_core.compaction.slices import key_ranges
+from paimon_core.compaction.slices import Samples, are_sampled, key_ranges, samples_of
 from paimon_core.compaction.unit import CompactResult, CompactUnit, KeyRange
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -156,17 +156,30 @@ def _source(entries: Sequence[ManifestEntry]) -> CompactUnit:
     )
 
 
-def sliced(table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int) -> list[RescaleUnit]:
+def is_cut(table: FileStoreTable, unit: RescaleUnit, slice_bytes: int) -> bool:
+    """Return whether `sliced` cuts the unit by its keys."""
+    return table.has_primary_key and unit.read_bytes > slice_bytes and unit.key_range is None
+
+
+def sliced(
+    table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int, samples: Samples | None = None
+) -> list[RescaleUnit]:
     """Split `unit` into units of about `slice_bytes` of input each.
 
-    Reads the key columns of the unit's files.
+    The key columns of the unit's files are read here unless `samples` is given; a unit with a file
+    that it lacks is not cut.
     """
-    parts = -(-unit.read_bytes // slice_bytes)
-    if parts <= 1 or unit.key_range is not None:
+    if is_cut(table, unit, slice_bytes):
+        if samples is None:
+            samples = samples_of(table, unit.sources)
+        if not are_sampled(unit.sources, samples):
+            return [unit]
+        parts = -(-unit.read_bytes // slice_bytes)
+        ranges = key_ranges(table, unit.sources, parts, samples)
+        return [replace(unit, key_range=key_range) for key_range in ranges]
+    if unit.read_bytes <= slice_bytes or unit.key_range is not None:
         return [unit]
-    if not table.has_primary_key:
-        return list(_in_file_order(unit, slice_bytes))
-    return [replace(unit, key_range=r) for r in key_ranges(table, unit.sources, parts)]
+    return list(_in_file_order(unit, slice_bytes))
 
 
 def _in_file_order(unit: RescaleUnit, slice_bytes: int) -> Iterator[RescaleUnit]:

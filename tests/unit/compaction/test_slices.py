@@ -117,7 +117,7 @@ def test_ranges_hold_every_key_once(tmp_path: Path) -> None:
         write(lake, seed)
     table = lake.table()
     (unit,) = units_due(table, bucket_files(table), full=True, local_millis=ENV.local_millis())
-    ranges = slices_module.key_ranges(table, [unit], 6)
+    ranges = slices_module.key_ranges(table, [unit], 6, slices_module.samples_of(table, [unit]))
     assert (ranges[0].low, ranges[-1].high) == (None, None)
     assert [r.high for r in ranges[:-1]] == [r.low for r in ranges[1:]]
     for file in unit.rewritten_files:
@@ -129,3 +129,16 @@ def test_ranges_hold_every_key_once(tmp_path: Path) -> None:
 
 def test_a_range_without_windows_means_all_rows() -> None:
     assert KeyRange(b"a", None).rows == {}
+
+
+def test_a_unit_without_a_sample_of_each_file_is_not_cut(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    for seed in range(2):
+        write(lake, seed)
+    table = lake.table()
+    (unit,) = units_due(table, bucket_files(table), full=True, local_millis=ENV.local_millis())
+    samples = dict(slices_module.samples_of(table, [unit]))
+    assert len(slice_unit(table, unit, slice_bytes=200_000, samples=samples)) > 1
+    samples.popitem()
+    assert slice_unit(table, unit, slice_bytes=200_000, samples=samples) == [unit]
