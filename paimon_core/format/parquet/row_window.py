@@ -198,27 +198,29 @@ def _borders(pages: Mapping[int, ChunkPages], leaves: range) -> list[int]:
 
 def _columns(footer: Struct) -> tuple[dict[str, range], frozenset[int]]:
     """Return (the leaf columns of each column, the leaf columns that are columns themselves)."""
-    elements = iter(structs_of(footer, FILE_SCHEMA))
-    root = next(elements)
-
-    def leaves(element: Struct) -> int:
-        if field_value(element, ELEMENT_TYPE) is not None:
-            return 1
-        children = cast("int", field_value(element, _ELEMENT_CHILDREN) or 0)
-        return sum(leaves(next(elements)) for _ in range(children))
-
     columns, flat, first = {}, set(), 0
-    for _ in range(cast("int", field_value(root, _ELEMENT_CHILDREN) or 0)):
-        element = next(elements)
-        count = leaves(element)
-        columns[cast("bytes", field_value(element, _ELEMENT_NAME)).decode()] = range(
-            first, first + count
-        )
-        is_repeated = field_value(element, _ELEMENT_REPETITION) == _REPEATED
-        if field_value(element, ELEMENT_TYPE) is not None and not is_repeated:
+    root, *elements = structs_of(footer, FILE_SCHEMA)
+    at = 0
+    for _ in range(_children(root)):
+        column, leaves, waiting = elements[at], 0, 1
+        while waiting:  # a tree in depth-first order; IndexError if it is not complete
+            element = elements[at]
+            at += 1
+            is_leaf = field_value(element, ELEMENT_TYPE) is not None
+            leaves += is_leaf
+            waiting += -1 if is_leaf else _children(element) - 1
+        name = cast("bytes", field_value(column, _ELEMENT_NAME)).decode()
+        columns[name] = range(first, first + leaves)
+        is_flat = field_value(column, ELEMENT_TYPE) is not None
+        if is_flat and field_value(column, _ELEMENT_REPETITION) != _REPEATED:
             flat.add(first)
-        first += count
+        first += leaves
     return columns, frozenset(flat)
+
+
+def _children(element: Struct) -> int:
+    count = field_value(element, _ELEMENT_CHILDREN)
+    return count if isinstance(count, int) and count > 0 else 0
 
 
 # --- a file of some pages -------------------------------------------------------------------------
