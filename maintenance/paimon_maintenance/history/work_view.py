@@ -1,0 +1,239 @@
+"""Reads what maintenance did in a period: by job and by table, failures, and predictions.
+
+A run of `maintain` counts as one run; its steps are not counted again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
+
+FAILED: Final = ("failed", "refused", "not_committed", "unknown_outcome")
+"""The statuses of runs that somebody may have to look at."""
+_MOST_TABLES: Final = 50
+_MOST_FAILURES: Final = 500
+_MOST_PREDICTIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
+
+    `bytes_rewritten`: what the runs read and wrote.
+    """
+
+    name: str
+    runs: int
+    failed: int
+    seconds: float
+    files_before: int
+    files_fewer: int
+    bytes_rewritten: int
+    bytes_fewer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """Sums over the runs of a day; `at_millis` is its start, in UTC."""
+
+    at_millis: int
+    runs: int
+    failed: int
+    seconds: float
+    bytes_rewritten: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Failures of one job on one table with the same error; `newest` is the last of them.
+
+    `solved_at`: when the job succeeded on the table afterwards, None if it did not.
+    """
+
+    newest: RunLine
+    times: int
+    first_millis: int
+    solved_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Predicted and measured seconds of one run of the scheduler."""
+
+    at_millis: int
+    table: str
+    job: str
+    predicted_seconds: float
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """The difference, divided by the measured seconds."""
+        return abs(self.predicted_seconds - self.seconds) / max(0.01, self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkView:
+    """What happened since `since_millis`.
+
+    The errors of predictions are quantiles; None without predictions.  `tables_changed` counts all
+    tables with a run, `by_table` lists those that took the most seconds.
+    """
+
+    since_millis: int
+    total: Work
+    by_job: tuple[Work, ...]
+    by_table: tuple[Work, ...]
+    tables_changed: int
+    by_day: tuple[Day, ...]
+    failures: tuple[Failure, ...]
+    predictions: tuple[Prediction, ...]
+    median_error: float | None
+    p90_error: float | None
+
+
+def work_view(
+    history: SqlHistory, *, warehouse: str | None, since_millis: int, until_millis: int
+) -> WorkView:
+    """What maintenance did in the period, in one warehouse or in all."""
+    e = ENTRIES.c
+    period = sa.and_(
+        e.event == "run",
+        e.at_millis >= since_millis,
+        e.at_millis < until_millis,
+        e.part_of.is_(None),
+        *(() if warehouse is None else (e.warehouse == warehouse,)),
+    )
+    with history.reading() as connection:
+        by_job = _sums(connection, e.job, period)
+        by_table = _sums(connection, e.table_name, period)
+        days = _days(connection, period)
+        failures = _failures(connection, period)
+        predictions = _predictions(connection, warehouse, since_millis, until_millis)
+    errors = sorted(p.error for p in predictions)
+    return WorkView(
+        since_millis=since_millis,
+        total=_total(by_job),
+        by_job=tuple(by_job),
+        by_table=tuple(by_table[:_MOST_TABLES]),
+        tables_changed=len(by_table),
+        by_day=tuple(days),
+        failures=tuple(failures),
+        predictions=tuple(predictions),
+        median_error=statistics.median(errors) if errors else None,
+        p90_error=errors[min(len(errors) - 1, int(len(errors) * 0.9))] if errors else None,
+    )
+
+
+def _sum(of: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(sa.func.sum(of), 0)
+
+
+def _columns() -> list[sa.ColumnElement[Any]]:
+    e = ENTRIES.c
+    return [
+        sa.func.count().label("runs"),
+        _sum(sa.case((e.status.in_(FAILED), 1), else_=0)).label("failed"),
+        _sum(e.seconds).label("seconds"),
+        _sum(e.files_before).label("files_before"),
+        _sum(e.files_before - e.files_after).label("files_fewer"),
+        _sum(e.bytes_before + e.bytes_after).label("bytes_rewritten"),
+        _sum(e.bytes_before - e.bytes_after).label("bytes_fewer"),
+    ]
+
+
+def _sums(
+    connection: sa.Connection, by: sa.ColumnElement[Any], where: sa.ColumnElement[bool]
+) -> list[Work]:
+    columns = _columns()
+    query = sa.select(by.label("name"), *columns).where(where).group_by(by)
+    rows = connection.execute(query.order_by(sa.desc("seconds"), by)).mappings()
+    return [_work(dict(row)) for row in rows]
+
+
+def _work(row: dict[str, Any]) -> Work:
+    whole = {name: int(row[name]) for name in Work.__slots__ if name not in ("name", "seconds")}
+    return Work(name=row["name"], seconds=float(row["seconds"]), **whole)
+
+
+def _total(works: Iterable[Work]) -> Work:
+    names = [name for name in Work.__slots__ if name != "name"]
+    found = list(works)
+    return Work(name="all", **{n: sum(getattr(w, n) for w in found) for n in names})
+
+
+def _days(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Day]:
+    e = ENTRIES.c
+    day = (e.at_millis - e.at_millis % 86_400_000).label("day")
+    wanted = [c for c in _columns() if c.name in ("runs", "failed", "seconds", "bytes_rewritten")]
+    rows = connection.execute(sa.select(day, *wanted).where(where).group_by(day).order_by(day))
+    return [
+        Day(
+            at_millis=int(row["day"]),
+            runs=int(row["runs"]),
+            failed=int(row["failed"]),
+            seconds=float(row["seconds"]),
+            bytes_rewritten=int(row["bytes_rewritten"]),
+        )
+        for row in rows.mappings()
+    ]
+
+
+def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
+    e = ENTRIES.c
+    query = (
+        sa.select(ENTRIES)
+        .where(where, e.status.in_(FAILED))
+        .order_by(e.id.desc())
+        .limit(_MOST_FAILURES)
+    )
+    grouped: dict[tuple[str, str, str | None], list[RunLine]] = {}
+    for row in connection.execute(query).mappings():
+        line = run_line(row)
+        grouped.setdefault((line.table, line.job, line.error_type), []).append(line)
+    return [
+        Failure(
+            newest=lines[0],
+            times=len(lines),
+            first_millis=lines[-1].at_millis,
+            solved_at=_solved_at(connection, lines[0]),
+        )
+        for lines in grouped.values()
+    ]
+
+
+def _solved_at(connection: sa.Connection, failed: RunLine) -> int | None:
+    e = ENTRIES.c
+    query = sa.select(sa.func.min(e.at_millis)).where(
+        e.event == "run",
+        e.status == "success",
+        e.warehouse == failed.warehouse,
+        e.table_name == failed.table,
+        e.job == failed.job,
+        e.at_millis > failed.at_millis,
+    )
+    found = connection.execute(query).scalar_one_or_none()
+    return None if found is None else int(found)
+
+
+def _predictions(
+    connection: sa.Connection, warehouse: str | None, since: int, until: int
+) -> Sequence[Prediction]:
+    d = DECISIONS.c
+    query = (
+        sa.select(
+            d.at_millis, d.table_name.label("table"), d.job, d.predicted_seconds, d.seconds
+        )
+        .where(d.status == "success", d.at_millis >= since, d.at_millis < until)
+        .where(d.seconds > 0, *(() if warehouse is None else (d.warehouse == warehouse,)))
+        .order_by(d.at_millis.desc())
+        .limit(_MOST_PREDICTIONS)
+    )
+    return [Prediction(**row) for row in connection.execute(query).mappings()]
