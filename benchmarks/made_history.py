@@ -9,11 +9,15 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from paimon_maintenance.history.entry import Entry
-from paimon_maintenance.history.need_store import NeedStore, StoredDecision, StoredScore
-from paimon_maintenance.history.status import TOTALS, StatusStore, TableStatus
+from paimon_maintenance.history.need_store import NeedStore, StoredDecision
+from paimon_maintenance.history.status import TOTALS, StatusStore, TableStatus, table_of
 from paimon_maintenance.history.store import SqlHistory
 
 HOUR = 3_600_000
+_SCORES = table_of(
+    "caretaker_scores",
+    "at_millis warehouse table_name branch score amplification files bytes held_bytes reason",
+)
 REASONS = (
     ("full_read_runs", "a full read merges {n} sorted runs, the trigger is 5", "compact"),
     ("small_files", "{n} files hold what 4 files of 128 MB would", "compact"),
@@ -41,10 +45,10 @@ def make_history(url: str, warehouse: str, made: Made, *, now: int, seed: int = 
     names = [f"db{i % 40}.table_{i:05d}" for i in range(made.tables)]
     StatusStore(history, warehouse).put([_status(name, chance, now) for name in names])
     _add_totals(history, warehouse, made, chance, now)
-    NeedStore(history, warehouse).put({}, {})
-    for at in range(made.scores):
-        scores = {name: _score(chance, now - at * 6 * HOUR) for name in names}
-        NeedStore(history, warehouse).put({}, scores)
+    with history.engine().begin() as connection:
+        for at in range(made.scores):
+            rows = [_score(chance, warehouse, name, now - at * 6 * HOUR) for name in names]
+            connection.execute(sa.insert(_SCORES), rows)
     step = 28 * 24 * HOUR // max(1, made.runs)
     for start in range(0, made.runs, 10_000):
         history.add(
@@ -101,16 +105,19 @@ def _status(name: str, chance: random.Random, now: int) -> TableStatus:
     )
 
 
-def _score(chance: random.Random, at: int) -> StoredScore:
-    return StoredScore(
-        at_millis=at,
-        score=chance.randint(40, 100),
-        amplification=chance.uniform(1, 6),
-        files=chance.randint(1, 5000),
-        bytes=10**9,
-        held_bytes=10**8,
-        reason=None,
-    )
+def _score(chance: random.Random, warehouse: str, name: str, at: int) -> dict[str, object]:
+    return {
+        "warehouse": warehouse,
+        "table_name": name,
+        "branch": "main",
+        "at_millis": at,
+        "score": chance.randint(40, 100),
+        "amplification": chance.uniform(1, 6),
+        "files": chance.randint(1, 5000),
+        "bytes": 10**9,
+        "held_bytes": 10**8,
+        "reason": None,
+    }
 
 
 def _add_totals(

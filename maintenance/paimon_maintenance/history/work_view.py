@@ -6,7 +6,7 @@ A run of `maintain` counts as one run; its steps are not counted again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,11 @@ FAILED: Final = ("failed", "refused", "not_committed", "unknown_outcome")
 """The statuses of runs that somebody may have to look at."""
 _MOST_TABLES: Final = 50
 _MOST_FAILURES: Final = 500
-_MOST_PREDICTIONS: Final = 1000
+_MOST_GROUPS: Final = 100
+_MOST_PREDICTIONS: Final = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
 
@@ -37,6 +38,9 @@ class Work:
     files_fewer: int
     bytes_rewritten: int
     bytes_fewer: int
+
+
+NOTHING: Final = Work("all", 0, 0, 0.0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,15 +116,15 @@ def work_view(
         *(() if warehouse is None else (e.warehouse == warehouse,)),
     )
     with history.reading() as connection:
-        by_job = _sums(connection, e.job, period)
-        by_table = _sums(connection, e.table_name, period)
+        sums = _sums(connection, period)
         days = _days(connection, period)
         failures = _failures(connection, period)
         predictions = _predictions(connection, warehouse, since_millis, until_millis)
+    by_job, by_table, total = (_added(sums, by) for by in (0, 1, None))
     errors = sorted(p.error for p in predictions)
     return WorkView(
         since_millis=since_millis,
-        total=_total(by_job),
+        total=total[0] if total else NOTHING,
         by_job=tuple(by_job),
         by_table=tuple(by_table[:_MOST_TABLES]),
         tables_changed=len(by_table),
@@ -149,24 +153,25 @@ def _columns() -> list[sa.ColumnElement[Any]]:
     ]
 
 
-def _sums(
-    connection: sa.Connection, by: sa.ColumnElement[Any], where: sa.ColumnElement[bool]
-) -> list[Work]:
-    columns = _columns()
-    query = sa.select(by.label("name"), *columns).where(where).group_by(by)
-    rows = connection.execute(query.order_by(sa.desc("seconds"), by)).mappings()
-    return [_work(dict(row)) for row in rows]
+def _sums(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[tuple[Any, ...]]:
+    """The sums of each job on each table: job, table, and the fields of Work in their order."""
+    e = ENTRIES.c
+    query = sa.select(e.job, e.table_name, *_columns()).where(where)
+    return [tuple(row) for row in connection.execute(query.group_by(e.job, e.table_name))]
 
 
-def _work(row: dict[str, Any]) -> Work:
-    whole = {name: int(row[name]) for name in Work.__slots__ if name not in ("name", "seconds")}
-    return Work(name=row["name"], seconds=float(row["seconds"]), **whole)
-
-
-def _total(works: Iterable[Work]) -> Work:
-    names = [name for name in Work.__slots__ if name != "name"]
-    found = list(works)
-    return Work(name="all", **{n: sum(getattr(w, n) for w in found) for n in names})
+def _added(sums: Iterable[tuple[Any, ...]], by: int | None) -> list[Work]:
+    """The sums by job (0), by table (1) or of all, those that took the most seconds first."""
+    found: dict[str, list[Any]] = {}
+    for row in sums:
+        name = "all" if by is None else row[by]
+        so_far = found.get(name)
+        values = row[2:]
+        found[name] = (
+            list(values) if so_far is None else [a + b for a, b in zip(so_far, values, strict=True)]
+        )
+    works = [Work(name, *values) for name, values in found.items()]
+    return sorted(works, key=lambda w: (-w.seconds, w.name))
 
 
 def _days(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Day]:
@@ -187,6 +192,7 @@ def _days(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Day]
 
 
 def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
+    """The failures by table, job and error; those without a later success first, then the newest."""
     e = ENTRIES.c
     query = (
         sa.select(ENTRIES)
@@ -194,33 +200,42 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
         .order_by(e.id.desc())
         .limit(_MOST_FAILURES)
     )
-    grouped: dict[tuple[str, str, str | None], list[RunLine]] = {}
+    grouped: dict[tuple[str, str, str, str | None], list[RunLine]] = {}
     for row in connection.execute(query).mappings():
         line = run_line(row)
-        grouped.setdefault((line.table, line.job, line.error_type), []).append(line)
-    return [
-        Failure(
-            newest=lines[0],
-            times=len(lines),
-            first_millis=lines[-1].at_millis,
-            solved_at=_solved_at(connection, lines[0]),
+        grouped.setdefault((line.warehouse, line.table, line.job, line.error_type), []).append(line)
+    if not grouped:
+        return []
+    first = min(lines[0].at_millis for lines in grouped.values())
+    solved = _newest_successes(connection, first)
+    found = []
+    for (warehouse, table, job, _), lines in grouped.items():
+        success = solved.get((warehouse, table, job), 0)
+        found.append(
+            Failure(
+                newest=lines[0],
+                times=len(lines),
+                first_millis=lines[-1].at_millis,
+                solved_at=success if success > lines[0].at_millis else None,
+            )
         )
-        for lines in grouped.values()
-    ]
+    found.sort(key=lambda f: (f.solved_at is not None, -f.newest.at_millis))
+    return found[:_MOST_GROUPS]
 
 
-def _solved_at(connection: sa.Connection, failed: RunLine) -> int | None:
+def _newest_successes(
+    connection: sa.Connection, since: int
+) -> dict[tuple[str, str, str], int]:
+    """When each job last succeeded on each table, by warehouse, table and job."""
     e = ENTRIES.c
-    query = sa.select(sa.func.min(e.at_millis)).where(
-        e.event == "run",
-        e.status == "success",
-        e.warehouse == failed.warehouse,
-        e.table_name == failed.table,
-        e.job == failed.job,
-        e.at_millis > failed.at_millis,
+    place = (e.warehouse, e.table_name, e.job)
+    query = (
+        sa.select(*place, sa.func.max(e.at_millis))
+        .where(e.event == "run", e.status == "success", e.at_millis >= since)
+        .group_by(*place)
     )
-    found = connection.execute(query).scalar_one_or_none()
-    return None if found is None else int(found)
+    rows = connection.execute(query).all()
+    return {(warehouse, table, job): int(at) for warehouse, table, job, at in rows}
 
 
 def _predictions(
