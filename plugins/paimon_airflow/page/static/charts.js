@@ -96,8 +96,7 @@ export function scoreChart(points) {
 }
 
 /** Seconds of each day as bars. */
-export function dayBars(days, since, now) {
-  const width = 640;
+export function dayBars(days, since, now, width) {
   const height = 130;
   const bottom = 18;
   const top = 16;

@@ -198,7 +198,8 @@ async function drawTotals() {
   const draw = ({ points }) => {
     const t = last.totals;
     const series = (name) => points.map((p) => p[name]);
-    const tile = (title, figure, note, chart) => h("div", { class: "tile" }, h("h3", {}, title), h("p", { class: "figure" }, figure, note ? h("small", {}, note) : null), chart);
+    const lone = points.length < 2;
+    const tile = (title, figure, note, chart) => h("div", { class: "tile" }, h("h3", {}, title), h("p", { class: "figure" }, figure, note ? h("small", {}, note) : null), lone ? null : chart);
     const sum = t.green + t.yellow + t.red || 1;
     return [
       h("div", { class: "tile wide" }, h("h3", {}, "Tables"),

@@ -95,7 +95,7 @@ async function run(job, more = {}) {
 }
 
 function drawHealth() {
-  const content = card("Health", "wide", answer.unhealthy_partitions ? `${counted(answer.unhealthy_partitions, "partition")} with a reason` : "");
+  const content = card("Health", "wide", answer.partitions.some((p) => p.name) ? `${counted(answer.unhealthy_partitions, "partition")} with a reason` : "");
   const { row, reasons, partitions } = answer;
   if (row.error) {
     fill(content, h("div", { class: "problem" }, h("strong", {}, "It cannot be measured: "), row.error));
@@ -161,7 +161,7 @@ function drawSnapshots() {
   const content = card("Snapshots", "", "");
   load(content, get("table/snapshots", named), (found) => [
     retentionSentence(found, answer),
-    h("div", { class: "scroll-x" }, timeline(found)),
+    h("div", { class: "scroll-x" }, timeline(found, Math.max(560, content.clientWidth))),
     legend(["append", "append"], ["compact", "compact"], ["overwrite", "overwrite"], ["analyze", "analyze"], ["beyond", "beyond the retention"]),
     found.left_out ? h("p", { class: "quiet" }, `${counted(found.left_out, "older snapshot")} not drawn`) : null,
     found.more_marks ? h("p", { class: "quiet" }, `${counted(found.more_marks, "older mark")} not drawn`) : null,

@@ -3,33 +3,32 @@
 import { h, s } from "./dom.js";
 import { bytes, count, counted, duration, moment, tick, words } from "./format.js";
 
-const WIDTH = 900;
 const LEFT = 12;
 const RIGHT = 16;
 const LANE = 20;
 const MOST_LANES = 14;
 
-/** The picture for the answer of `table/snapshots`. */
-export function timeline(answer) {
+/** The picture for the answer of `table/snapshots`, drawn for this many pixels. */
+export function timeline(answer, width) {
   const dots = answer.snapshots;
   if (!dots.length) return h("p", { class: "quiet" }, "The table has no snapshot.");
   const place = new Map(dots.map((d, i) => [d.id, i]));
-  const x = (i) => LEFT + (dots.length === 1 ? 0.5 : i / (dots.length - 1)) * (WIDTH - LEFT - RIGHT);
+  const x = (i) => LEFT + (dots.length === 1 ? 0.5 : i / (dots.length - 1)) * (width - LEFT - RIGHT);
   const at = (id) => {
     if (place.has(id)) return x(place.get(id));
-    return id > dots[dots.length - 1].id ? WIDTH - RIGHT + 8 : LEFT - 8;
+    return id > dots[dots.length - 1].id ? width - RIGHT + 8 : LEFT - 8;
   };
   const marks = answer.marks.slice(0, MOST_LANES);
   const rail = 16;
   const height = rail + 26 + marks.length * LANE;
-  const box = s("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": "snapshots, tags, branches and consumers" });
+  const box = s("svg", { class: "timeline", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "snapshots, tags, branches and consumers" });
   const beyond = dots.filter((d) => d.beyond);
   if (beyond.length) {
     const end = x(place.get(beyond[beyond.length - 1].id)) + 5;
     box.append(s("rect", { class: "beyond", x: 0, y: 0, width: end, height: rail + 12, rx: 3 }, s("title", {}, "beyond the retention")));
   }
-  box.append(s("line", { class: "rail", x1: 0, x2: WIDTH, y1: rail, y2: rail }));
-  const size = Math.max(2, Math.min(4.5, (WIDTH / dots.length) * 0.4));
+  box.append(s("line", { class: "rail", x1: 0, x2: width, y1: rail, y2: rail }));
+  const size = Math.max(2, Math.min(4.5, (width / dots.length) * 0.4));
   for (const d of dots) {
     const text = `snapshot ${d.id}, ${d.kind.toLowerCase()} by ${d.user}, ${moment(d.at_millis)}, ` +
       `${d.delta_rows === null ? "" : `${d.delta_rows > 0 ? "+" : ""}${count(d.delta_rows)} rows, `}schema ${d.schema_id}`;
@@ -40,7 +39,7 @@ export function timeline(answer) {
   for (let i = 0; i < ticks; i += 1) {
     const d = dots[Math.round((i * (dots.length - 1)) / Math.max(1, ticks - 1))];
     const anchor = i === 0 ? "start" : i === ticks - 1 && ticks > 1 ? "end" : "middle";
-    box.append(s("text", { class: "axis", x: i === 0 ? 2 : anchor === "end" ? WIDTH - 2 : x(place.get(d.id)), y: rail + 22, "text-anchor": anchor },
+    box.append(s("text", { class: "axis", x: i === 0 ? 2 : anchor === "end" ? width - 2 : x(place.get(d.id)), y: rail + 22, "text-anchor": anchor },
       `${d.id} · ${tick(d.at_millis, span)}`));
   }
   marks.forEach((mark, lane) => {
@@ -50,9 +49,9 @@ export function timeline(answer) {
     const kind = blocks ? "blocks" : mark.kind;
     box.append(s("line", { class: "stem", x1: from, x2: from, y1: rail + 5, y2: y }));
     if (mark.kind === "consumer") {
-      box.append(s("line", { class: `hold ${kind}`, x1: from, x2: WIDTH - RIGHT, y1: y, y2: y }));
+      box.append(s("line", { class: `hold ${kind}`, x1: from, x2: width - RIGHT, y1: y, y2: y }));
     }
-    const right = from > WIDTH * 0.6;
+    const right = from > width * 0.6;
     box.append(
       s("circle", { class: kind, cx: from, cy: y, r: 4 }),
       s("text", { class: "flag", x: right ? from - 8 : from + 8, y: mark.kind === "consumer" ? y - 5 : y + 4, "text-anchor": right ? "end" : "start" }, says(mark)),
