@@ -31,6 +31,7 @@ SORTS: Final[Mapping[str, str]] = {
 """What the list can be sorted by, and the column that does it."""
 NO_OWNER: Final = "-"
 """Filters for tables without an owner."""
+_NO_OWNER: Final = sa.literal_column(f"'{NO_OWNER}'")
 _ENTRIES: Final = table_of(
     "caretaker_history", "id at_millis event job status warehouse table_name branch part_of"
 )
@@ -155,7 +156,7 @@ def lake_page(history: SqlHistory, query: LakeQuery) -> LakePage:
             rows=tuple(LakeRow(**row) for row in rows),
             matches=int(matches),
             totals=_totals_now(connection, place),
-            owners=_counts(connection, place, sa.func.coalesce(c.owner, NO_OWNER)),
+            owners=_counts(connection, place, sa.func.coalesce(c.owner, _NO_OWNER)),
             criteria=_counts(connection, sa.and_(place, c.criterion.is_not(None)), c.criterion),
         )
 

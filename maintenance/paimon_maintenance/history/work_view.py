@@ -170,13 +170,18 @@ def _added(sums: Iterable[tuple[Any, ...]], by: int | None) -> list[Work]:
         found[name] = (
             list(values) if so_far is None else [a + b for a, b in zip(so_far, values, strict=True)]
         )
-    works = [Work(name, *values) for name, values in found.items()]
+    # PostgreSQL adds whole numbers to decimals.
+    works = [
+        Work(name, int(v[0]), int(v[1]), float(v[2]), *(int(one) for one in v[3:]))
+        for name, v in found.items()
+    ]
     return sorted(works, key=lambda w: (-w.seconds, w.name))
 
 
 def _days(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Day]:
     e = ENTRIES.c
-    day = (e.at_millis - e.at_millis % 86_400_000).label("day")
+    # Not a bound value: PostgreSQL does not see that two of them are the same expression.
+    day = (e.at_millis - e.at_millis % sa.literal_column("86400000")).label("day")
     wanted = [c for c in _columns() if c.name in ("runs", "failed", "seconds", "bytes_rewritten")]
     rows = connection.execute(sa.select(day, *wanted).where(where).group_by(day).order_by(day))
     return [

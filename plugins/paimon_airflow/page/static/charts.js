@@ -178,7 +178,7 @@ export function predictionChart(points, open) {
   box.append(
     s("line", { class: "ideal", x1: x(10 ** low), y1: y(10 ** low), x2: x(10 ** high), y2: y(10 ** high) }),
     s("text", { class: "axis", x: (size + left) / 2, y: size - 3, "text-anchor": "middle" }, "measured"),
-    s("text", { class: "axis", x: 10, y: 12 }, "predicted"),
+    s("text", { class: "axis", x: left + 5, y: 21 }, "predicted"),
   );
   for (const p of points) {
     const off = Math.abs(p.predicted_seconds - p.seconds) / Math.max(0.01, p.seconds);

@@ -47,7 +47,7 @@ function lanes(bucket, tell) {
   rows.forEach(({ level, files }, number) => {
     const y = 2 + number * row;
     if (level !== before) {
-      box.append(s("text", { class: "lane", x: 3, y: y + Math.min(row, 11) - 1.5 }, `L${level}`));
+      box.append(s("text", { class: "lane", x: 3, y: Math.max(9, y + Math.min(row, 11) - 1.5) }, `L${level}`));
       before = level;
     }
     for (const file of files) {
