@@ -145,9 +145,7 @@ def _add_totals(
         connection.execute(sa.insert(TOTALS), rows)
 
 
-def _run(
-    chance: random.Random, names: list[str], warehouse: str, at: int, number: int
-) -> Entry:
+def _run(chance: random.Random, names: list[str], warehouse: str, at: int, number: int) -> Entry:
     failed = chance.random() < 0.01
     size = int(10 ** chance.uniform(6, 10))
     return Entry(
@@ -173,9 +171,7 @@ def _run(
     )
 
 
-def _decision(
-    chance: random.Random, names: list[str], at: int, number: int
-) -> StoredDecision:
+def _decision(chance: random.Random, names: list[str], at: int, number: int) -> StoredDecision:
     runs = chance.random() < 0.1
     seconds = chance.uniform(0.5, 90)
     return StoredDecision(

@@ -43,10 +43,11 @@ def main() -> None:
 
 def ask_all(names: list[str], requests: int) -> None:
     """Ask each route and print the median and the 95th percentile."""
-    from fastapi.testclient import TestClient
+    # After AIRFLOW_HOME is set, which Airflow reads when it is imported.
+    from fastapi.testclient import TestClient  # noqa: PLC0415
 
-    from paimon_airflow.page.app import page_app
-    from paimon_airflow.page.security import may_see
+    from paimon_airflow.page.app import page_app  # noqa: PLC0415
+    from paimon_airflow.page.security import may_see  # noqa: PLC0415
 
     app = page_app()
     app.dependency_overrides[may_see] = lambda: None

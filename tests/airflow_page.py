@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from paimon_maintenance.history.store import SqlHistory
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD_NAMES = (
-    "db.\"><img src=x onerror=\"window.hacked=1\">",
+    'db."><img src=x onerror="window.hacked=1">',
     "db.'); window.hacked=1; ('",
     "db.../../../etc/passwd",
     "db.<script>window.hacked=1</script>",
@@ -27,8 +28,9 @@ ODD_NAMES = (
 USERS = {"admin": "ADMIN", "viewer": "VIEWER", "user": "USER"}
 
 
+@cache
 def make_app() -> Any:
-    """Airflow's application, with the plugin of the checkout mounted in it."""
+    """Airflow's application, with the plugin of the checkout mounted in it; made once."""
     import airflow.settings
     from airflow import plugins_manager
     from airflow.api_fastapi import app as airflow_app

@@ -1,10 +1,10 @@
 """A headless Chromium over its DevTools protocol, with nothing but `websockets`.
 
-    with Chromium() as browser:
-        page = browser.page(width=1280, height=800)
-        page.open("http://127.0.0.1:8080/")
-        page.until("document.querySelector('h1')")
-        page.picture(Path("page.png"))
+with Chromium() as browser:
+    page = browser.page(width=1280, height=800)
+    page.open("http://127.0.0.1:8080/")
+    page.until("document.querySelector('h1')")
+    page.picture(Path("page.png"))
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ class Page:
             except AssertionError:
                 value = None  # the page is still loading
             if value:
-                return self.js(f"(() => {{ const v = {expression}; return v instanceof Node ? true : v; }})()")
+                return self.js(
+                    f"(() => {{ const v = {expression}; return v instanceof Node ? true : v; }})()"
+                )
             time.sleep(0.05)
         shown = self.js("document.body && document.body.innerText.slice(0, 800)")
         raise TimeoutError(f"{expression}\n{shown}\n{self.problems}")

@@ -45,7 +45,8 @@ def ask(server, lake):
 
     client = TestClient(server, follow_redirects=False)
 
-    def send(path, user=None, method="GET", cookie=True, **params):
+    def send(path, user=None, method="GET", **params):
+        cookie = params.pop("cookie", True)
         if params.pop("in_lake", False):
             params["warehouse"] = str(lake.warehouse)
         client.cookies.clear()
@@ -66,13 +67,15 @@ def all_paths():
 
     paths = {route.path for route in page_app().routes}
     paths |= {f"/static/{name}" for name in page_files()}
-    paths |= {"", "/nothing", "/static/..%2f..%2fapp.py", "/api/", "/docs", "/openapi.json"}
+    paths |= {"/nothing", "/static/..%2f..%2fapp.py", "/api/", "/docs", "/openapi.json"}
     return sorted(paths - {"/{path:path}", "/static/{name}"})
 
 
 def test_anonymous_gets_nothing_from_any_route(ask):
     paths = all_paths()
-    assert {"/", "/api/lake", "/api/table/plan", "/api/openapi.json", "/static/dom.js"} <= set(paths)
+    assert {"/", "/api/lake", "/api/table/plan", "/api/openapi.json", "/static/dom.js"} <= set(
+        paths
+    )
     for path in paths:
         for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
             answer = ask(f"/caretaker{path}", method=method)
@@ -80,7 +83,11 @@ def test_anonymous_gets_nothing_from_any_route(ask):
                 assert answer.headers["location"].endswith("/caretaker/")
                 continue
             assert answer.status_code in (401, 405), (method, path, answer.text)
-            assert answer.text in ("", '{"detail":"Not authenticated"}', '{"detail":"Method Not Allowed"}')
+            assert answer.text in (
+                "",
+                '{"detail":"Not authenticated"}',
+                '{"detail":"Method Not Allowed"}',
+            )
 
 
 def test_a_forged_login_gets_nothing(server):
@@ -156,10 +163,20 @@ def test_the_files_of_the_page_name_no_other_server_and_build_no_markup():
 
     for name, file in page_files().items():
         text = file.content.decode()
-        addresses = set(re.findall(r"https?://[^\s\"'`<>)]+", text)) - {"http://www.w3.org/2000/svg"}
+        addresses = set(re.findall(r"https?://[^\s\"'`<>)]+", text)) - {
+            "http://www.w3.org/2000/svg"
+        }
         assert addresses == set(), name
         if name.endswith(".js"):
-            for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"):
+            for way in (
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+                "DOMParser",
+            ):
                 assert way not in text, (name, way)
         if name.endswith(".html"):
             assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=", text), name
@@ -171,7 +188,10 @@ def test_one_table_from_the_history_and_from_the_lake(ask):
     assert found["row"]["files"] == 6
     assert found["runs"][0]["status"] == "success"
     files = ask("/caretaker/api/table/files", user="viewer", **table).json()
-    assert [(b["bucket"], b["files"], b["runs"]) for b in files["buckets"]] == [(0, 3, 3), (1, 3, 3)]
+    assert [(b["bucket"], b["files"], b["runs"]) for b in files["buckets"]] == [
+        (0, 3, 3),
+        (1, 3, 3),
+    ]
     assert {box["level"] for box in files["buckets"][0]["boxes"]} == {0}
     line = ask("/caretaker/api/table/snapshots", user="viewer", **table).json()
     assert [s["id"] for s in line["snapshots"]] == [1, 2, 3]
@@ -196,7 +216,9 @@ def test_only_tables_that_the_history_knows_can_be_read(ask, lake):
             assert answer.json()["type"] == "NotFound"
     # A name that the history has, and the lake has not.
     for name in ODD_NAMES:
-        assert ask("/caretaker/api/table", user="admin", table=name, in_lake=True).status_code == 200
+        assert (
+            ask("/caretaker/api/table", user="admin", table=name, in_lake=True).status_code == 200
+        )
         answer = ask("/caretaker/api/table/files", user="admin", table=name, in_lake=True)
         assert answer.status_code in (400, 404), answer.text
         assert answer.headers["content-type"] == "application/json"
@@ -234,5 +256,9 @@ def test_airflow_shows_the_page_in_its_navigation(ask):
     plugins = ask("/api/v2/plugins", user="admin").json()["plugins"]
     ours = next(p for p in plugins if p["name"] == "caretaker")
     view = ours["external_views"][0]
-    assert (view["href"], view["destination"], view["url_route"]) == ("/caretaker/", "nav", "caretaker")
+    assert (view["href"], view["destination"], view["url_route"]) == (
+        "/caretaker/",
+        "nav",
+        "caretaker",
+    )
     assert ours["fastapi_apps"][0]["url_prefix"] == "/caretaker"

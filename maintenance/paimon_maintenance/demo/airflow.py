@@ -95,7 +95,9 @@ def start_airflow(
     )
     home.mkdir(parents=True, exist_ok=True)
     passwords = home / "simple_auth_manager_passwords.json.generated"
-    passwords.write_text(json.dumps({USER: place.password, VIEWER: place.viewer_password}), encoding="utf-8")
+    passwords.write_text(
+        json.dumps({USER: place.password, VIEWER: place.viewer_password}), encoding="utf-8"
+    )
     passwords.chmod(0o600)
     dags = home / "dags"
     dags.mkdir(exist_ok=True)

@@ -64,20 +64,19 @@ class Scheduler:
 
 
 def summary(found: Mapping[str, Health]) -> str:
-    """ "5 red, 4 yellow, 3 green"."""
+    """How many tables have each color: "5 red, 4 yellow, 3 green"."""
     counts = colors(found.values())
     return ", ".join(f"{counts[name]} {name}" for name in ("red", "yellow", "green"))
 
 
 def rows_of(before: Mapping[str, Health], after: Mapping[str, Health]) -> list[list[str]]:
-    """For each table its scores before and after, and its worst reason before; the worst first."""
+    """For each table its worst reason before, and its scores before and after; the worst first."""
     worst = sorted(before.values(), key=lambda h: (h.score, h.name))
     return [
         [
-            health.name,
+            f"{health.name}: {health.reasons[0].text if health.reasons else 'healthy'}",
             str(health.score),
             str(after[health.name].score) if health.name in after else "",
-            health.reasons[0].text if health.reasons else "",
         ]
         for health in worst
     ]

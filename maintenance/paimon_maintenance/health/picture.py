@@ -147,7 +147,8 @@ def _bucket(
         key_type = table.schema.key_type
         keyed = [KeyedFile.of(f, key_type) for f in drawn]
         order = {
-            key: rank for rank, key in enumerate(sorted({k for f in keyed for k in (f.low, f.high)}))
+            key: rank
+            for rank, key in enumerate(sorted({k for f in keyed for k in (f.low, f.high)}))
         }
         keys = len(order)
         ranks = {f.file.file_name: (order[f.low], order[f.high]) for f in keyed}
@@ -167,9 +168,7 @@ def _bucket(
     )
 
 
-def _box(
-    table: FileStoreTable, file: DataFileMeta, place: tuple[int, int], offset: int
-) -> FileBox:
+def _box(table: FileStoreTable, file: DataFileMeta, place: tuple[int, int], offset: int) -> FileBox:
     return FileBox(
         name=file.file_name,
         level=file.level,

@@ -156,6 +156,4 @@ def _marks(table: FileStoreTable, known: dict[int, Snapshot], env: Environment) 
         except PaimonError:
             continue  # `verify` reports it
         if newest is not None:
-            yield Mark(
-                kind="branch", name=name, snapshot=newest.id, at_millis=newest.time_millis
-            )
+            yield Mark(kind="branch", name=name, snapshot=newest.id, at_millis=newest.time_millis)

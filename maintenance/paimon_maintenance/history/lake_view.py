@@ -31,7 +31,7 @@ SORTS: Final[Mapping[str, str]] = {
 """What the list can be sorted by, and the column that does it."""
 NO_OWNER: Final = "-"
 """Filters for tables without an owner."""
-_NO_OWNER: Final = sa.literal_column(f"'{NO_OWNER}'")
+_NO_OWNER: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{NO_OWNER}'")
 _ENTRIES: Final = table_of(
     "caretaker_history", "id at_millis event job status warehouse table_name branch part_of"
 )
@@ -132,9 +132,7 @@ def places(history: SqlHistory) -> list[Place]:
     c = STATUS.c
     newest = sa.func.max(c.at_millis)
     query = (
-        sa.select(
-            c.warehouse, c.branch, sa.func.count().label("tables"), newest.label("at_millis")
-        )
+        sa.select(c.warehouse, c.branch, sa.func.count().label("tables"), newest.label("at_millis"))
         .group_by(c.warehouse, c.branch)
         .order_by(newest.desc(), c.warehouse, c.branch)
     )

@@ -6,7 +6,7 @@ A run of `maintain` counts as one run; its steps are not counted again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -228,9 +228,7 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
     return found[:_MOST_GROUPS]
 
 
-def _newest_successes(
-    connection: sa.Connection, since: int
-) -> dict[tuple[str, str, str], int]:
+def _newest_successes(connection: sa.Connection, since: int) -> dict[tuple[str, str, str], int]:
     """When each job last succeeded on each table, by warehouse, table and job."""
     e = ENTRIES.c
     place = (e.warehouse, e.table_name, e.job)
@@ -248,9 +246,7 @@ def _predictions(
 ) -> Sequence[Prediction]:
     d = DECISIONS.c
     query = (
-        sa.select(
-            d.at_millis, d.table_name.label("table"), d.job, d.predicted_seconds, d.seconds
-        )
+        sa.select(d.at_millis, d.table_name.label("table"), d.job, d.predicted_seconds, d.seconds)
         .where(d.status == "success", d.at_millis >= since, d.at_millis < until)
         .where(d.seconds > 0, *(() if warehouse is None else (d.warehouse == warehouse,)))
         .order_by(d.at_millis.desc())

@@ -300,15 +300,7 @@ class _Round:
                 for name, k in tables.items()
             },
             {
-                name: StoredScore(
-                    at_millis=k.measurement.at_millis,
-                    score=k.health.score,
-                    amplification=k.measurement.amplification,
-                    files=k.measurement.files,
-                    bytes=k.measurement.bytes,
-                    held_bytes=k.measurement.beyond_bytes,
-                    reason=k.health.reasons[0].text if k.health.reasons else None,
-                )
+                name: StoredScore.of(k.measurement, k.health)
                 for name, k in tables.items()
                 if name in self.measured
             },

@@ -28,7 +28,13 @@ from paimon_core.errors import MaintenanceError, NotFound
 from paimon_maintenance.health.picture import FilePicture
 from paimon_maintenance.health.schemas import SchemaHistory
 from paimon_maintenance.health.timeline import Timeline
-from paimon_maintenance.history.lake_view import LakeQuery, lake_page, lake_row, places, totals_since
+from paimon_maintenance.history.lake_view import (
+    LakeQuery,
+    lake_page,
+    lake_row,
+    places,
+    totals_since,
+)
 from paimon_maintenance.history.store import SqlHistory, open_history
 from paimon_maintenance.history.table_view import table_view
 from paimon_maintenance.history.work_view import work_view
@@ -59,9 +65,7 @@ def session(user: User) -> SessionAnswer:
     return SessionAnswer(
         user=user.get_name(),
         jobs=[
-            JobAccess(
-                job=name, dag_id=dag_of(name), summary=job.summary, may_trigger=allowed[name]
-            )
+            JobAccess(job=name, dag_id=dag_of(name), summary=job.summary, may_trigger=allowed[name])
             for name, job in JOBS.items()
         ],
     )

@@ -117,7 +117,9 @@ def test_totals_over_time_are_thinned_out_and_keep_the_newest(history):
     for at in range(1, 1001):
         if at in (1, 1000):
             store.add_totals(at)
-    assert [t.at_millis for t in totals_since(history, warehouse="/lake", branch="main", since_millis=0)] == [1, 1000]
+    assert [
+        t.at_millis for t in totals_since(history, warehouse="/lake", branch="main", since_millis=0)
+    ] == [1, 1000]
     assert totals_since(history, warehouse="/lake", branch="dev", since_millis=0) == []
     newest = totals_since(history, warehouse="/lake", branch="main", since_millis=1000)[0]
     assert (newest.tables, newest.red, newest.held_bytes) == (4, 1, 7)
@@ -162,10 +164,28 @@ def test_one_table_with_scores_decisions_and_runs(history):
         )
         needs.put({}, {"db.a": score, "db.b": score})
     needs.add(
-        [StoredDecision(at_millis=3, round_id="r", table="db.a", job="compact", action="run", reason="9 files", predicted_seconds=1.5)]
+        [
+            StoredDecision(
+                at_millis=3,
+                round_id="r",
+                table="db.a",
+                job="compact",
+                action="run",
+                reason="9 files",
+                predicted_seconds=1.5,
+            )
+        ]
     )
     result = {"score_before": 20, "score_after": 95}
-    needs.finish(round_id="r", table="db.a", job="compact", status="success", seconds=2.0, engine="local", result=result)
+    needs.finish(
+        round_id="r",
+        table="db.a",
+        job="compact",
+        status="success",
+        seconds=2.0,
+        engine="local",
+        result=result,
+    )
     history.add([run("db.a", 4), run("db.a", 5, branch="dev"), run("db.a", 6, warehouse="/other")])
     found = table_view(history, warehouse="/lake", table="db.a")
     assert found is not None
@@ -181,7 +201,15 @@ def test_work_is_added_up_by_job_table_and_day(history):
         [
             run("db.a", DAY),
             run("db.a", DAY + 1),
-            run("db.b", 2 * DAY, job="maintain", files_before=None, files_after=None, bytes_before=None, bytes_after=None),
+            run(
+                "db.b",
+                2 * DAY,
+                job="maintain",
+                files_before=None,
+                files_after=None,
+                bytes_before=None,
+                bytes_after=None,
+            ),
             run("db.b", 2 * DAY, job="expire_snapshots", part_of="maintain"),
             run("db.b", 2 * DAY, event="plan"),
             run("db.a", 9 * DAY),
@@ -201,7 +229,12 @@ def test_work_is_added_up_by_job_table_and_day(history):
 
 
 def test_failures_are_grouped_and_open_ones_come_first(history):
-    failed = {"status": "failed", "error_type": "GuardTripped", "error": "too much", "next_step": "read the plan"}
+    failed = {
+        "status": "failed",
+        "error_type": "GuardTripped",
+        "error": "too much",
+        "next_step": "read the plan",
+    }
     history.add(
         [
             run("db.a", 10, **failed),
@@ -225,9 +258,27 @@ def test_predictions_are_held_against_what_happened(history):
     needs = NeedStore(history, "/lake")
     for number, (predicted, took) in enumerate(((1.0, 1.0), (1.0, 2.0), (4.0, 1.0))):
         needs.add(
-            [StoredDecision(at_millis=number, round_id=f"r{number}", table="db.a", job="compact", action="run", reason="", predicted_seconds=predicted)]
+            [
+                StoredDecision(
+                    at_millis=number,
+                    round_id=f"r{number}",
+                    table="db.a",
+                    job="compact",
+                    action="run",
+                    reason="",
+                    predicted_seconds=predicted,
+                )
+            ]
         )
-        needs.finish(round_id=f"r{number}", table="db.a", job="compact", status="success", seconds=took, engine=None, result={})
+        needs.finish(
+            round_id=f"r{number}",
+            table="db.a",
+            job="compact",
+            status="success",
+            seconds=took,
+            engine=None,
+            result={},
+        )
     found = work_view(history, warehouse="/lake", since_millis=0, until_millis=9)
     assert [p.at_millis for p in found.predictions] == [2, 1, 0]
     assert found.median_error == pytest.approx(0.5)
