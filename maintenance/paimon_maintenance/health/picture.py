@@ -18,8 +18,10 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.lsm.tree.sorted_run import KeyedFile
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.options import NUM_SORTED_RUN_TRIGGER
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
+from paimon_core.write.file_layout import target_file_size
 
 MOST_BUCKETS: Final = 24
 """The number of buckets to draw of one partition, those with the most files first."""
@@ -91,9 +93,7 @@ def file_picture(
     table: FileStoreTable,
     env: Environment,
     *,
-    partition: str | None,
-    run_trigger: int,
-    target_bytes: int,
+    partition: str | None = None,
 ) -> FilePicture:
     """The files of the partition with this path; without one, of the partition with the most files."""
     latest = table.snapshots.latest()
@@ -126,8 +126,8 @@ def file_picture(
     return FilePicture(
         snapshot=None if latest is None else latest.id,
         primary_key=table.has_primary_key,
-        run_trigger=run_trigger,
-        target_bytes=target_bytes,
+        run_trigger=table.options.value(NUM_SORTED_RUN_TRIGGER),
+        target_bytes=target_file_size(table.options, primary_key=table.has_primary_key),
         partitions=tuple(lines[:MOST_PARTITIONS]),
         more_partitions=max(0, len(lines) - MOST_PARTITIONS),
         partition=chosen,

@@ -140,7 +140,7 @@ def _third(connection: sa.Connection) -> None:
     )
 
 
-def _fourth(connection: sa.Connection) -> None:
+def _pages(connection: sa.Connection) -> None:
     """Version 4: one line for each table and for each round, and indexes, for pages over many tables."""
     tables = sa.MetaData()
     place = ("warehouse", "table_name", "branch")
@@ -202,7 +202,7 @@ MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (
     _first,
     _second,
     _third,
-    _fourth,
+    _pages,
 )
 LATEST: Final = len(MIGRATIONS)
 

@@ -6,8 +6,8 @@ A run of `maintain` counts as one run; its steps are not counted again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -116,11 +116,11 @@ def work_view(
         *(() if warehouse is None else (e.warehouse == warehouse,)),
     )
     with history.reading() as connection:
-        sums = _sums(connection, period)
-        days = _days(connection, period)
+        by_table = _by_table(connection, period)
+        by_job, days = _by_job_and_day(connection, period)
         failures = _failures(connection, period)
         predictions = _predictions(connection, warehouse, since_millis, until_millis)
-    by_job, by_table, total = (_added(sums, by) for by in (0, 1, None))
+    total = _added(("all", astuple(work)[1:]) for work in by_job)
     errors = sorted(p.error for p in predictions)
     return WorkView(
         since_millis=since_millis,
@@ -153,47 +153,58 @@ def _columns() -> list[sa.ColumnElement[Any]]:
     ]
 
 
-def _sums(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[tuple[Any, ...]]:
-    """The sums of each job on each table: job, table, and the fields of Work in their order."""
-    e = ENTRIES.c
-    query = sa.select(e.job, e.table_name, *_columns()).where(where)
-    return [tuple(row) for row in connection.execute(query.group_by(e.job, e.table_name))]
+def _by_table(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Work]:
+    """The work on each table, those that took the most seconds first."""
+    name = ENTRIES.c.table_name
+    rows = connection.execute(sa.select(name, *_columns()).where(where).group_by(name))
+    return _ordered(_work(row[0], row[1:]) for row in rows)
 
 
-def _added(sums: Iterable[tuple[Any, ...]], by: int | None) -> list[Work]:
-    """The sums by job (0), by table (1) or of all, those that took the most seconds first."""
-    found: dict[str, list[Any]] = {}
-    for row in sums:
-        name = "all" if by is None else row[by]
-        so_far = found.get(name)
-        values = row[2:]
-        found[name] = (
-            list(values) if so_far is None else [a + b for a, b in zip(so_far, values, strict=True)]
-        )
-    # PostgreSQL adds whole numbers to decimals.
-    works = [
-        Work(name, int(v[0]), int(v[1]), float(v[2]), *(int(one) for one in v[3:]))
-        for name, v in found.items()
-    ]
-    return sorted(works, key=lambda w: (-w.seconds, w.name))
-
-
-def _days(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Day]:
+def _by_job_and_day(
+    connection: sa.Connection, where: sa.ColumnElement[bool]
+) -> tuple[list[Work], list[Day]]:
+    """The work of each job, those that took the most seconds first; and that of each day."""
     e = ENTRIES.c
     # Not a bound value: PostgreSQL does not see that two of them are the same expression.
-    day = (e.at_millis - e.at_millis % sa.literal_column("86400000")).label("day")
-    wanted = [c for c in _columns() if c.name in ("runs", "failed", "seconds", "bytes_rewritten")]
-    rows = connection.execute(sa.select(day, *wanted).where(where).group_by(day).order_by(day))
-    return [
-        Day(
-            at_millis=int(row["day"]),
-            runs=int(row["runs"]),
-            failed=int(row["failed"]),
-            seconds=float(row["seconds"]),
-            bytes_rewritten=int(row["bytes_rewritten"]),
+    day = e.at_millis - e.at_millis % sa.literal_column("86400000")
+    rows = connection.execute(
+        sa.select(e.job, day, *_columns()).where(where).group_by(e.job, day)
+    ).all()
+    days = _added((row[1], row[2:]) for row in rows)
+    return (
+        _ordered(_added((row[0], row[2:]) for row in rows)),
+        [
+            Day(
+                at_millis=int(one.name),
+                runs=one.runs,
+                failed=one.failed,
+                seconds=one.seconds,
+                bytes_rewritten=one.bytes_rewritten,
+            )
+            for one in sorted(days, key=lambda w: int(w.name))
+        ],
+    )
+
+
+def _added(parts: Iterable[tuple[Any, Sequence[Any]]]) -> list[Work]:
+    """The sums of the parts with the same name."""
+    found: dict[str, list[Any]] = {}
+    for name, values in parts:
+        so_far = found.get(str(name))
+        found[str(name)] = (
+            list(values) if so_far is None else [a + b for a, b in zip(so_far, values, strict=True)]
         )
-        for row in rows.mappings()
-    ]
+    return [_work(name, values) for name, values in found.items()]
+
+
+def _work(name: str, values: Sequence[Any]) -> Work:
+    # PostgreSQL adds whole numbers to decimals.
+    runs, failed, seconds, *rest = values
+    return Work(name, int(runs), int(failed), float(seconds), *map(int, rest))
+
+
+def _ordered(works: Iterable[Work]) -> list[Work]:
+    return sorted(works, key=lambda w: (-w.seconds, w.name))
 
 
 def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
@@ -211,10 +222,10 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
         grouped.setdefault((line.warehouse, line.table, line.job, line.error_type), []).append(line)
     if not grouped:
         return []
-    first = min(lines[0].at_millis for lines in grouped.values())
-    solved = _newest_successes(connection, first)
+    newest = list(grouped.items())[:_MOST_GROUPS]
+    solved = _newest_successes(connection, {table for (_, table, _, _), _ in newest})
     found = []
-    for (warehouse, table, job, _), lines in grouped.items():
+    for (warehouse, table, job, _), lines in newest:
         success = solved.get((warehouse, table, job), 0)
         found.append(
             Failure(
@@ -224,17 +235,18 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
                 solved_at=success if success > lines[0].at_millis else None,
             )
         )
-    found.sort(key=lambda f: (f.solved_at is not None, -f.newest.at_millis))
-    return found[:_MOST_GROUPS]
+    return sorted(found, key=lambda f: (f.solved_at is not None, -f.newest.at_millis))
 
 
-def _newest_successes(connection: sa.Connection, since: int) -> dict[tuple[str, str, str], int]:
-    """When each job last succeeded on each table, by warehouse, table and job."""
+def _newest_successes(
+    connection: sa.Connection, tables: Collection[str]
+) -> dict[tuple[str, str, str], int]:
+    """When each job last succeeded on these tables, by warehouse, table and job."""
     e = ENTRIES.c
     place = (e.warehouse, e.table_name, e.job)
     query = (
         sa.select(*place, sa.func.max(e.at_millis))
-        .where(e.event == "run", e.status == "success", e.at_millis >= since)
+        .where(e.event == "run", e.status == "success", e.table_name.in_(tables))
         .group_by(*place)
     )
     rows = connection.execute(query).all()

@@ -17,8 +17,6 @@ from paimon_airflow.page.models import PlanAnswer
 from paimon_core.environment import system_environment
 from paimon_core.errors import MaintenanceError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import NUM_SORTED_RUN_TRIGGER
-from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.picture import FilePicture, file_picture
 from paimon_maintenance.health.schemas import SchemaHistory, schema_history
 from paimon_maintenance.health.timeline import Timeline, timeline_of
@@ -74,14 +72,7 @@ class Named:
 def read_files(named: Named, partition: str | None) -> FilePicture:
     """The live files of one partition, for the picture."""
     with _one_of_few():
-        table = named.open()
-        return file_picture(
-            table,
-            system_environment(),
-            partition=partition,
-            run_trigger=table.options.value(NUM_SORTED_RUN_TRIGGER),
-            target_bytes=target_file_size(table.options, primary_key=table.has_primary_key),
-        )
+        return file_picture(named.open(), system_environment(), partition=partition)
 
 
 def read_timeline(named: Named) -> Timeline:

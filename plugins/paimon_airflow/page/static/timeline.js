@@ -20,7 +20,7 @@ export function timeline(answer, width) {
   };
   const marks = answer.marks.slice(0, MOST_LANES);
   const rail = 16;
-  const height = rail + 26 + marks.length * LANE;
+  const height = rail + 32 + marks.length * LANE;
   const box = s("svg", { class: "timeline", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "snapshots, tags, branches and consumers" });
   const beyond = dots.filter((d) => d.beyond);
   if (beyond.length) {
@@ -43,7 +43,7 @@ export function timeline(answer, width) {
       `${d.id} · ${tick(d.at_millis, span)}`));
   }
   marks.forEach((mark, lane) => {
-    const y = rail + 38 + lane * LANE;
+    const y = rail + 44 + lane * LANE;
     const from = at(mark.snapshot);
     const blocks = mark.kind === "consumer" && mark.name === answer.blocked_by;
     const kind = blocks ? "blocks" : mark.kind;

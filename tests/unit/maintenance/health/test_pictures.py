@@ -21,7 +21,7 @@ ENV = system_environment()
 
 
 def picture(table, partition=None):
-    return file_picture(table, ENV, partition=partition, run_trigger=5, target_bytes=1000)
+    return file_picture(table, ENV, partition=partition)
 
 
 def test_files_that_overlap_in_keys_overlap_in_ranks(lake):
