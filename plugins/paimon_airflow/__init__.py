@@ -25,6 +25,10 @@
        `-- notifiers     sends them through Airflow's notifiers
     links           links from tasks to the page of a table
 
+    plugin    what Airflow loads: the page in its navigation
+       |
+    page      the page and its API; only the API server imports it
+
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,
 paimon_core or a provider at its top, and of `maintenance` only the definitions of the jobs.
 """

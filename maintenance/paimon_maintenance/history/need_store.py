@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
 
 _NEWEST_SAMPLES: Final = 2000
@@ -53,6 +55,19 @@ class StoredScore:
     bytes: int
     held_bytes: int
     reason: str | None
+
+    @classmethod
+    def of(cls, found: Measurement, health: Health) -> StoredScore:
+        """The score of a measured table."""
+        return cls(
+            at_millis=found.at_millis,
+            score=health.score,
+            amplification=found.amplification,
+            files=found.files,
+            bytes=found.bytes,
+            held_bytes=found.beyond_bytes,
+            reason=health.reasons[0].text if health.reasons else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ _TIMED: Final = {
     "caretaker_scores": "at_millis",
     "caretaker_decisions": "at_millis",
     "caretaker_rounds": "at_millis",
+    "caretaker_totals": "at_millis",
     "caretaker_alerts": "resolved_millis",
 }
 

@@ -127,6 +127,7 @@ def test_what_is_older_than_the_retention_goes(store):
         "caretaker_scores": 1,
         "caretaker_decisions": 0,
         "caretaker_rounds": 0,
+        "caretaker_totals": 0,
         "caretaker_alerts": 0,
     }
     # The outcome of a run without an end is still to be found.
