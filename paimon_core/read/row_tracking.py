@@ -30,9 +30,17 @@ _NUMBER_FIELD: Final = DataField(
 )
 
 
-def tracked_schema(schema: TableSchema, *, nullable: bool = False) -> TableSchema:
-    """Return the schema with the columns of row ids and sequence numbers at the end."""
+def tracked_schema(
+    schema: TableSchema, *, nullable: bool = False, new_numbers: bool = False
+) -> TableSchema:
+    """Return the schema with the columns of row ids and sequence numbers at the end.
+
+    `nullable` is for reading.  With `new_numbers`, only the sequence numbers may be null: such rows
+    get that of the commit that adds their file.
+    """
     extra = (_ROW_ID_FIELD, _NUMBER_FIELD)
+    if new_numbers:
+        extra = (_ROW_ID_FIELD, replace(_NUMBER_FIELD, type=_NUMBER_FIELD.type.with_nullable(True)))  # type: ignore[assignment]
     if nullable:
         extra = tuple(replace(f, type=f.type.with_nullable(True)) for f in extra)  # type: ignore[assignment]
     return replace(schema, fields=(*schema.fields, *extra))

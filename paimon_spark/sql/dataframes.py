@@ -16,6 +16,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.predicate import Predicate
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
@@ -23,8 +24,9 @@ from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.distributed import reads_distributed, source_dataframe
+from paimon_spark.sql.evolution import evolved_rows
 from paimon_spark.sql.global_tables import read_global_table
-from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
+from paimon_spark.sql.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
 from paimon_spark.sql.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
@@ -176,7 +178,11 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
 def _with_metadata(
     session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
 ) -> DataFrame:
-    placed = scanned_rows(batch_scan_of(table, zone=session.zone), wanted, lenient=lenient)
+    scan = batch_scan_of(table, zone=session.zone)
+    if has_data_evolution(table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
+        placed = evolved_rows(scan.table, scan.whole).placed
+    else:
+        placed = scanned_rows(scan, wanted, lenient=lenient)
     row_type, rows = placed.table.schema.row_type, placed.rows
     for field, values in metadata_of(placed, wanted):
         row_type = RowType(fields=(*row_type.fields, field))

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.by_name import merged_schema, merges_schema, shaped
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.evolution import check_merge
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
@@ -21,6 +23,7 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.row_level import (
     Assignments,
     aligned,
+    assigned_columns,
     cast_text,
     check_assignments,
     read_alias,
@@ -102,18 +105,27 @@ def merge(session: SqlSession, words: Words) -> Result:
             merged_schema(session, name, session.open(name, to_write=True), frame)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
     target = open_target(session, name, "MERGE")
-    view = register(session, target.dataframe())
+    view = register(session, target.dataframe(words.text))
     plan = _Merge(
         target, view, target_alias, source, source_alias, condition, source_columns, merges
     )
+    if target.evolved is not None:
+        check_merge(target.table, clauses)
     clauses = [_checked(target, clause, target_alias) for clause in clauses]
     changes = _Changes()
     for case in Case:
         mine = [c for c in clauses if c.case is case]
         if mine:
             _collect(plan, case, mine, changes)
-    _commit(target, changes)
+    _commit(target, changes, _updated_columns(target, clauses))
     return NOTHING
+
+
+def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
+    updates = [c for c in clauses if c.case is not Case.NOT_MATCHED]
+    if any(c.star for c in updates):
+        return list(target.table.schema.names)
+    return assigned_columns(target, [a for c in updates for a in c.assignments or ()])
 
 
 def _checked(target: Target, clause: Clause, alias: str) -> Clause:
@@ -241,11 +253,12 @@ def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
     return f"{quoted(plan.target_alias)}.{quoted(target.name)}"
 
 
-def _commit(target: Target, changes: _Changes) -> None:
+def _commit(target: Target, changes: _Changes, columns: Sequence[str]) -> None:
     keys = target.table.schema.primary_keys
     removed = np.concatenate([np.empty(0, np.int64), *changes.removed])
     updates = pa.concat_tables(changes.updated) if changes.updated else None
     parts: list[pa.Table] = []
+    origins: list[Numbers] = []
     kinds: list[np.ndarray[tuple[int], np.dtype[np.int8]]] = []
     if updates is not None:
         numbers = np.asarray(updates.column(ROW_NUMBER)).astype(np.int64)
@@ -255,13 +268,20 @@ def _commit(target: Target, changes: _Changes) -> None:
             _check_keys(target, numbers, parts[0])
         else:
             removed = np.concatenate([removed, numbers])
+        # Java keeps the ids of updated rows only where it rewrites their files.
+        rewrites = not target.table.options.value(DELETION_VECTORS_ENABLED)
+        origins.append(numbers if rewrites else np.full(len(numbers), -1, np.int64))
     for inserted in changes.inserted:
         parts.append(inserted)
+        origins.append(np.full(inserted.num_rows, -1, np.int64))
         kinds.append(np.zeros(inserted.num_rows, np.int8))
     added = pa.concat_tables(parts) if parts else None
     if added is not None:
         null_checked(target.table, added)
-    target.commit(removed, added, np.concatenate(kinds) if kinds else None)
+    if added is None:
+        target.commit(removed)
+    else:
+        target.commit(removed, added, np.concatenate(kinds), np.concatenate(origins), columns)
 
 
 def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:
