@@ -43,7 +43,7 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
+_UNKNOWN_TYPES = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 

@@ -18,6 +18,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
 from paimon_spark.sql.characters import CHARACTERS
+from paimon_spark.sql.dataframes import arrow_of
 from paimon_spark.sql.ddl import TableClauses, make_table, replace_with
 from paimon_spark.sql.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.errors import (
@@ -177,7 +178,7 @@ def fetched(
     cast = plain.selectExpr(
         *(f"CAST(c{i} AS {read_schema_text(f.type)}) AS c{i}" for i, f in enumerate(fields))
     )
-    found = cast.toArrow()
+    found = arrow_of(cast)
     schema = arrow_schema(RowType(fields=tuple(fields)))
     columns = [
         (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
@@ -275,7 +276,9 @@ def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
                 )
         elif rows.column(field.name).null_count and field.default_value is None:
             raise WriteRefused(
-                f"Cannot write null to non-null column({field.name})", table=table.name
+                f"Cannot write null to non-null column({field.name}): "
+                "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field",
+                table=table.name,
             )
 
 

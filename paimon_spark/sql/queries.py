@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
-from paimon_spark.sql.dataframes import table_dataframe
+from paimon_spark.sql.dataframes import arrow_of, table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.pushdown import conditions_of
@@ -79,7 +79,7 @@ def collected(frame: DataFrame) -> Result:
         )
     )
     zone = ZoneInfo(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
-    return Result(columns, json_rows(shown.toArrow(), zone))
+    return Result(columns, json_rows(arrow_of(shown), zone))
 
 
 def _has_no_arrow(data_type: Any) -> bool:

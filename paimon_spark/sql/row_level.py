@@ -207,7 +207,9 @@ def check_assignments(target: Target, assignments: Assignments) -> None:
                 names_of = ", ".join(dict.fromkeys([".".join(one), ".".join(other)]))
                 raise UnsupportedFeature(
                     "conflicting updates",
-                    f"Conflicting update/insert on attrs: {names_of}",
+                    f"Conflicting update/insert on attrs: {names_of}. "
+                    f"{'Multiple' if one == other else 'Conflicting'} assignments for "
+                    f"'{'.'.join(one[:shorter])}'",
                     table=target.table.name,
                 )
 
