@@ -125,7 +125,7 @@ def is_nested(data_type: DataType) -> bool:
 
 def has_minimum(data_type: DataType, file_format: str) -> bool:
     """Return whether the format provides minimum and maximum for columns of the type."""
-    if is_nested(data_type) or data_type.root in _BINARY:
+    if not isinstance(data_type, AtomicType) or is_nested(data_type) or data_type.kind in _BINARY:
         return False
     if data_type.kind in _TIMESTAMPS and (data_type.precision or 0) > _MICROS:
         return file_format == "orc"
