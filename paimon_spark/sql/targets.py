@@ -26,9 +26,12 @@ from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.table_read import skips_level_0
+from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.level_rewrite import without_rows
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import (
     commit_files,
@@ -159,7 +162,12 @@ class Target:
         }
         messages: list[CommitMessage] = []
         try:
-            if table.options.value(DELETION_VECTORS_ENABLED):
+            if self.rewrites and traits_of(table.options).keeps_first:
+                kept, added = np.empty(0, np.int64), None
+                for index, positions in gone.items():
+                    entry = self.entries[index]
+                    messages.append(without_rows(table, entry, positions, env=env))
+            elif table.options.value(DELETION_VECTORS_ENABLED):
                 kept = np.empty(0, np.int64)
                 for message in self._vectors(gone):
                     messages.append(message)  # noqa: PERF402 - those before a failure are cleaned up
@@ -306,6 +314,12 @@ def _evolved_target(
 def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
     """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
     try:
+        if (
+            snapshot is not None
+            and skips_level_0(table)
+            and any(e.file.level == 0 for e in scan_files(table, snapshot))
+        ):
+            raise UnsupportedFeature("rows that readers do not see yet", table=table.name)
         return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
     except UnsupportedFeature as e:
         raise InvalidArgument(
@@ -330,7 +344,4 @@ def _deletes_by_changes(table: FileStoreTable) -> bool:
     """Whether a delete removes a key."""
     if not table.has_primary_key:
         return True
-    if traits_of(table.options).keeps_first:
-        # Its readers do not see rewritten rows before the next compaction.
-        raise UnsupportedFeature("DELETE with merge-engine first-row", table=table.name)
     return removes_deleted_keys(table.options)

@@ -69,7 +69,10 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ),
         answer="success",
     ),
-    "compact_manifest": Procedure(job="compact_manifest", parameters=(_TABLE, *_same("options"))),
+    "compact_manifest": Procedure(
+        job="compact_manifest", parameters=(_TABLE, *_same("options", "dry_run"))
+    ),
+    "purge_files": Procedure(job="remove_orphan_files", parameters=(_TABLE,)),
     "expire_snapshots": Procedure(
         job="expire_snapshots",
         parameters=(_TABLE, *_RETAIN),
