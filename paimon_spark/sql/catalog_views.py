@@ -129,9 +129,7 @@ def show_create_view(view: View) -> Result:
     if view.comment is not None:
         text += f"COMMENT '{view.comment}'\n"
     if view.options:
-        text += "TBLPROPERTIES " + _lines(
-            f"'{k}' = '{v}'" for k, v in sorted(view.options.items())
-        )
+        text += "TBLPROPERTIES " + _lines(f"'{k}' = '{v}'" for k, v in sorted(view.options.items()))
     return Result(("createtab_stmt",), [[f"{text}AS\n{view.text()}\n"]])
 
 

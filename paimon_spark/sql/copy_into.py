@@ -167,14 +167,11 @@ def _format_option(words: Words) -> tuple[str, str | Sequence[str]]:
     return key, value
 
 
-def _check(
-    file_format: FileFormat, allowed: Mapping[str, frozenset[str]], what: str
-) -> None:
+def _check(file_format: FileFormat, allowed: Mapping[str, frozenset[str]], what: str) -> None:
     keys = allowed.get(file_format.kind)
     if keys is None:
         raise InvalidArgument(
-            f"Unsupported file format type: {file_format.kind}. "
-            "Supported types: CSV, JSON, PARQUET"
+            f"Unsupported file format type: {file_format.kind}. Supported types: CSV, JSON, PARQUET"
         )
     options = file_format.options
     if what == "import" and "MODE" in options:
@@ -214,4 +211,3 @@ def _string(words: Words) -> str:
             after = ""
         at += 1 + len(after)
     return "".join(pieces)
-

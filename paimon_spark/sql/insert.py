@@ -102,6 +102,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
             if merges:
                 table = merged_schema(session, parsed.name, table, frame)
             fields, frame = by_name(table, static, frame, fill=merges)
+        if parsed.spec and not static:
+            fields = _in_order_of(frame, fields, parsed.spec)
         if len(frame.columns) == len(fields) and not upsert_keys(table):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
             if writes_distributed(session, parsed.name, frame, fields):
@@ -126,6 +128,18 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         tasks=tasks,
     )
     return NOTHING
+
+
+def _in_order_of(
+    frame: DataFrame, fields: Sequence[DataField], spec: Mapping[str, str | None]
+) -> Sequence[DataField]:
+    """The fields in Hive's order, partition columns last, if that is how the query names them."""
+    by_name = {f.name.lower(): f for f in fields}
+    last = [c.lower() for c in spec]
+    hive = [*(n for n in by_name if n not in last), *last]
+    if [c.lower() for c in frame.columns] != hive:
+        return fields
+    return [by_name[n] for n in hive]
 
 
 def _targets(

@@ -122,3 +122,26 @@ def test_java_reads_purged_tables(oracle: Oracle, tmp_path: Path) -> None:
     assert oracle.one("tags", **at)["tags"] == oracle.one("branches", **at)["branches"] == []
     oracle.one("write", rows=[[3]], **at)
     assert oracle.rows(**at) == [["+I", 3]]
+
+
+def test_java_reads_copied_tables(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default"}
+    oracle.one("create_database", **at)
+    columns = [{"name": "k", "type": "INT NOT NULL"}, {"name": "dt", "type": "STRING NOT NULL"}]
+    keys = {"primary_keys": ["k", "dt"], "partition_keys": ["dt"], "options": {"bucket": "2"}}
+    oracle.one("create_table", table="s", columns=columns, **keys, **at)
+    oracle.one("write", table="s", rows=[[1, "x"], [2, "x"], [3, "y"]], **at)
+    sql("CALL sys.copy(source_table => 's', target_table => 'd.t', where => \"dt = 'x'\")")
+    there = {"warehouse": str(tmp_path), "database": "d", "table": "t"}
+    assert oracle.rows(**there) == [["+I", 1, "x"], ["+I", 2, "x"]]
+    oracle.one("write", rows=[[9, "x"], [9, "z"]], **there)
+    for _ in range(2):
+        assert sql("CALL sys.copy('s', 'd.t')") == [[True]]
+    expected = [["+I", 1, "x"], ["+I", 2, "x"], ["+I", 3, "y"], ["+I", 9, "z"]]
+    assert oracle.rows(**there) == expected
+    sql("CREATE TABLE other (k INT)")
+    with pytest.raises(InvalidArgument, match="not compatible"):
+        sql("CALL sys.copy('s', 'other')")
+    with pytest.raises(InvalidArgument, match="Only partition predicate"):
+        sql("CALL sys.copy('s', 'd.t', 'k = 1')")

@@ -26,7 +26,9 @@ def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
 
 
 def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
-    sql("CREATE VIEW v COMMENT 'large ones' TBLPROPERTIES ('k' = 'x') AS SELECT * FROM t WHERE id > 1")
+    sql(
+        "CREATE VIEW v COMMENT 'large ones' TBLPROPERTIES ('k' = 'x') AS SELECT * FROM t WHERE id > 1"
+    )
     sql("CREATE VIEW IF NOT EXISTS v AS SELECT 1")
     with pytest.raises(AnalysisError, match="already exists"):
         sql("CREATE VIEW v AS SELECT 1")

@@ -18,6 +18,7 @@ from paimon_core.options import DATA_EVOLUTION_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
+from paimon_maintenance.cli.sql_copy_table import copy_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
@@ -36,7 +37,6 @@ _NOT_HERE: Final = (
     "alter_function",
     "alter_view_dialect",
     "compact_chain_table",
-    "copy",
     "create_function",
     "create_global_index",
     "drop_function",
@@ -86,6 +86,16 @@ class JobProcedures:
                 next_step="SHOW PROCEDURES lists them",
             )
         values = _bound(name, procedure, given)
+        if name == "copy":
+            where = values.get("where")
+            copy_table(
+                _opener(site)(),
+                _table(str(values["source_table"]), site)[0],
+                _table(str(values["target_table"]), site)[0],
+                None if where is None else str(where),
+                env=self._env,
+            )
+            return Result(procedure.columns, [[True]])
         if name == "compact_database":
             return self._compact_database(procedure, values, site)
         if name == "purge_files":
@@ -151,6 +161,7 @@ class JobProcedures:
         values: dict[str, object],
         site: CallSite,
     ) -> Rows:
+        assert procedure.job is not None
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
@@ -226,8 +237,7 @@ def _check_compact(values: Mapping[str, object]) -> None:
         raise InvalidArgument("sort compact do not support 'partition_idle_time'.")
     if strategy is not None and str(strategy).lower() not in ("full", "minor"):
         raise InvalidArgument(
-            "The compact strategy only supports 'full' or 'minor', but "
-            f"'{strategy}' is configured."
+            f"The compact strategy only supports 'full' or 'minor', but '{strategy}' is configured."
         )
 
 
