@@ -40,7 +40,7 @@ def tracked_schema(
     """
     extra = (_ROW_ID_FIELD, _NUMBER_FIELD)
     if new_numbers:
-        extra = (_ROW_ID_FIELD, replace(_NUMBER_FIELD, type=_NUMBER_FIELD.type.with_nullable(True)))  # type: ignore[assignment]
+        extra = (_ROW_ID_FIELD, replace(_NUMBER_FIELD, type=_NUMBER_FIELD.type.with_nullable(True)))
     if nullable:
         extra = tuple(replace(f, type=f.type.with_nullable(True)) for f in extra)  # type: ignore[assignment]
     return replace(schema, fields=(*schema.fields, *extra))

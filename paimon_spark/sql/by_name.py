@@ -94,12 +94,17 @@ def by_name(
     lowered = [c.lower() for c in frame.columns]
     start = f"Cannot write incompatible data for the table `{table.name}`, "
     if len(lowered) > len(fields):
+        extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
         raise IncompatibleRows(
             f"{start}the number of data columns don't match with the table schema's."
+            + (f" The extra columns are {extra}." if extra else "")
         )
     repeated = sorted({c for c in lowered if lowered.count(c) > 1})
     if repeated:
-        raise IncompatibleRows(f"{start}due to column name conflicts: {', '.join(repeated)}.")
+        raise IncompatibleRows(
+            f"{start}due to column name conflicts: {', '.join(repeated)}. "
+            f"It fails due to ambiguous column name `{repeated[0]}`."
+        )
     unknown = [c for c in lowered if c not in fields]
     if unknown:
         names = ", ".join(f"`{c}`" for c in unknown)

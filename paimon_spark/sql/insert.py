@@ -103,7 +103,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
                 table = merged_schema(session, parsed.name, table, frame)
             fields, frame = by_name(table, static, frame, fill=merges)
         if parsed.spec and not static:
-            fields = _in_order_of(frame, fields, parsed.spec)
+            fields = list(_in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields) and not upsert_keys(table):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
             if writes_distributed(session, parsed.name, frame, fields):

@@ -44,6 +44,7 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
     (("TABLES",), show.show_tables),
     (("VIEWS",), show.show_views),
     (("TABLE", "EXTENDED"), show.show_table_extended),
+    (("USER", "FUNCTIONS", "IN"), show.show_user_functions),
     (("CREATE", "TABLE"), show.show_create_table),
     (("PARTITIONS",), partitions.show_partitions),
     (("COLUMNS",), show.show_columns),

@@ -42,3 +42,6 @@ def test_java_reads_variants(oracle: Oracle, tmp_path: Path, options: dict[str, 
     assert oracle.rows() == expected
     oracle.one("compact")
     assert oracle.rows() == expected
+    if keys:
+        Sql(tmp_path)("CALL sys.rescale('t', 2)")
+        assert oracle.rows() == expected

@@ -44,8 +44,10 @@ def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
     assert ["View Properties", "[k=x]", ""] in sql("DESC EXTENDED v")
     assert sql("SHOW CREATE TABLE v") == [
         [
-            "CREATE VIEW views.v (\n  id,\n  name)\nCOMMENT 'large ones'\n"
-            "TBLPROPERTIES (\n  'k' = 'x')\nAS\nSELECT * FROM t WHERE id > 1\n"
+            (
+                "CREATE VIEW views.v (\n  id,\n  name)\nCOMMENT 'large ones'\n"
+                "TBLPROPERTIES (\n  'k' = 'x')\nAS\nSELECT * FROM t WHERE id > 1\n"
+            )
         ]
     ]
     # The view reads its tables where it lies.

@@ -64,7 +64,7 @@ def _create(catalog: Catalog, source: FileStoreTable, target: str, env: Environm
         now_millis=env.now_millis(),
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
-        options={k: v for k, v in schema.options.items() if k != PATH},
+        options={k: v for k, v in schema.options.items() if k != PATH.key},
         comment=schema.comment,
     )
     catalog.create_table(target, made)

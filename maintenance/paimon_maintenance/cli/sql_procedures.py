@@ -186,6 +186,8 @@ class JobProcedures:
             raw["tag"] = ",".join(there)
         if job.name == "sort_compact":
             _check_order(opened, str(raw.get("order_by") or ""))
+        if job.name == "rescale" and opened.snapshots.latest() is None:
+            raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         _choose_version(opened, raw)
         before = _before(opened)
         request = RunRequest(
