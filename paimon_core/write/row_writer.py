@@ -31,8 +31,8 @@ from paimon_core.options import (
     WRITE_BUFFER_SPILLABLE,
     WRITE_MAX_WRITERS_TO_SPILL,
 )
-from paimon_core.read.row_tracking import tracked_schema
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets

@@ -20,11 +20,12 @@ from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.data_evolution import Group, has_data_evolution, read_group, row_groups
-from paimon_core.read.row_tracking import ROW_ID, read_tracked_rows, tracked_schema
+from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, read_table
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.schema.tracked import ROW_ID, tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan, read_batch
 from paimon_core.types.data_types import RowType
