@@ -36,7 +36,7 @@ NUMBERS: Final = frozenset(
 """The attributes of `DataFileMeta` that callers may ask for as columns of 64-bit numbers."""
 
 
-_PLAIN: Final = ("partition", "kind", "bucket", "total_buckets", "level")
+_PLAIN: Final = ("manifest", "partition", "kind", "bucket", "total_buckets", "level")
 
 
 class Rare(NamedTuple):
@@ -76,13 +76,15 @@ class Partitions:
 class EntryColumns:
     """Entries in order: one value for each in every array.
 
-    `partition` are numbers in `partitions`.  `names` are file names in UTF-8.  `numbers` holds the
+    `manifest` is the number of the manifest among those that were read, `partition` a number in
+    `partitions`.  `names` are file names in UTF-8.  `numbers` holds the
     wanted columns of `NUMBERS`, with `NULL` for null.  `rare` and `unknown` (fields of newer versions,
     of the file and of the entry) hold only entries that have any, by
     position.
     """
 
     partitions: Partitions
+    manifest: Column
     partition: Column
     kind: Column
     bucket: Column
@@ -124,6 +126,7 @@ class EntryColumns:
         places = np.asarray(positions, np.int64)
         return replace(
             self,
+            manifest=self.manifest[places],
             partition=self.partition[places],
             kind=self.kind[places],
             bucket=self.bucket[places],
@@ -244,9 +247,12 @@ def _is_chunked(names: Any) -> bool:
 
 
 def columns_of(
-    entries: Iterable[ManifestEntry], partitions: Partitions, numbers: Iterable[str]
+    entries: Iterable[ManifestEntry],
+    partitions: Partitions,
+    numbers: Iterable[str],
+    manifest: int = 0,
 ) -> EntryColumns:
-    """Return entries that exist as objects as columns."""
+    """Return the entries of a manifest that exist as objects as columns."""
     found = list(entries)
     files = [e.file for e in found]
     names = [f.file_name.encode() for f in files]
@@ -257,6 +263,7 @@ def columns_of(
     }
     return EntryColumns(
         partitions=partitions,
+        manifest=np.full(len(found), manifest, np.int32),
         partition=_int_column((partitions.code(e.partition) for e in found), np.int32),
         kind=_int_column((e.kind for e in found), np.int8),
         bucket=_int_column((e.bucket for e in found), np.int32),
@@ -277,6 +284,11 @@ def columns_of(
             if e.file.unknown or e.unknown
         },
     )
+
+
+def no_columns(numbers: Iterable[str] = NUMBERS) -> EntryColumns:
+    """Return columns without entries."""
+    return columns_of((), Partitions(), numbers)
 
 
 def sums(groups: Column, values: Column, count: int) -> Column:

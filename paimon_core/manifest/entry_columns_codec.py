@@ -24,6 +24,7 @@ from paimon_core.manifest.entry_codec import ENTRY_VERSION, decode_blocks, rare_
 from paimon_core.manifest.entry_columns import (
     NULL,
     Column,
+    ColumnsBuilder,
     EntryColumns,
     Partitions,
     Rare,
@@ -61,6 +62,7 @@ class RawManifest:
 class _Piece:
     """Some blocks of a manifest, decompressed; none if the whole must be decoded as objects."""
 
+    number: int
     manifest: RawManifest
     blocks: Sequence[Block] = ()
 
@@ -79,7 +81,7 @@ def decode_columns(
     wanted = tuple(numbers)
     group: list[_Piece] = []
     size = 0
-    for piece in (p for manifest in manifests for p in _pieces(manifest)):
+    for piece in (p for i, manifest in enumerate(manifests) for p in _pieces(i, manifest)):
         if group and (size + piece.size > _TOGETHER_BYTES or not piece.blocks):
             yield _columns(group, partitions, wanted)
             group, size = [], 0
@@ -87,14 +89,14 @@ def decode_columns(
             group.append(piece)
             size += piece.size
         else:
-            yield columns_of(piece.manifest.objects(), partitions, wanted)
+            yield columns_of(piece.manifest.objects(), partitions, wanted, piece.number)
     if group:
         yield _columns(group, partitions, wanted)
 
 
-def _pieces(manifest: RawManifest) -> Iterator[_Piece]:
+def _pieces(number: int, manifest: RawManifest) -> Iterator[_Piece]:
     if not _is_known(manifest.data):
-        yield _Piece(manifest)
+        yield _Piece(number, manifest)
         return
     blocks: list[Block] = []
     size = 0
@@ -103,13 +105,13 @@ def _pieces(manifest: RawManifest) -> Iterator[_Piece]:
             blocks.append(block)
             size += len(block.data)
             if size >= _PIECE_BYTES:
-                yield _Piece(manifest, tuple(blocks))
+                yield _Piece(number, manifest, tuple(blocks))
                 blocks, size = [], 0
     except DAMAGE_OF_STREAMS:
         manifest.objects()
         raise
     if blocks:
-        yield _Piece(manifest, tuple(blocks))
+        yield _Piece(number, manifest, tuple(blocks))
 
 
 def _is_known(data: bytes) -> bool:
@@ -126,25 +128,32 @@ def _columns(
     pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[str]
 ) -> EntryColumns:
     blocks = [block for piece in pieces for block in piece.blocks]
+    manifests = [piece.number for piece in pieces for _ in piece.blocks]
     if len(blocks) >= _LEAST_LANES:
         try:
-            return _walked(blocks, partitions, wanted)
+            return _walked(blocks, manifests, partitions, wanted)
         except (_UnusualError, *DAMAGE_OF_STREAMS):
             pass  # decided by the decoder of objects
-    entries: list[ManifestEntry] = []
+    builder = ColumnsBuilder(partitions)
     for piece in pieces:
         try:
-            entries += decode_blocks(piece.blocks)
+            entries = decode_blocks(piece.blocks)
         except (UnsupportedFeature, *DAMAGE_OF_STREAMS):
             piece.manifest.objects()
             raise
-    return columns_of(entries, partitions, wanted)
+        builder.add(columns_of(entries, partitions, wanted, piece.number))
+    return builder.columns()
 
 
 # --- from bytes to columns ------------------------------------------------------------------------
 
 
-def _walked(found: Sequence[Block], partitions: Partitions, wanted: Sequence[str]) -> EntryColumns:
+def _walked(
+    found: Sequence[Block],
+    manifests: Sequence[int],
+    partitions: Partitions,
+    wanted: Sequence[str],
+) -> EntryColumns:
     blocks = EncodedBlocks([block.data for block in found])
     sizes = np.array([len(block.data) for block in found], np.int64)
     counts = np.array([block.rows for block in found], np.int64)
@@ -156,6 +165,7 @@ def _walked(found: Sequence[Block], partitions: Partitions, wanted: Sequence[str
     levels = blocks.longs(blocks.skip(at["sequence"], 3))
     return EntryColumns(
         partitions=partitions,
+        manifest=np.repeat(np.array(manifests, np.int32), counts),
         partition=_partitions(blocks, at, partitions),
         kind=(kinds >> 1).astype(np.int8),
         bucket=_ints(blocks.longs(at["bucket"])),

@@ -131,8 +131,17 @@ def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt
 
 def identity_hashes(columns: EntryColumns) -> _Hashes:
     """Return a hash of each entry's partition, bucket, level and name."""
+    return _mixed(columns, columns.bucket, columns.level)
+
+
+def place_hashes(columns: EntryColumns) -> _Hashes:
+    """Return a hash of each entry's partition, bucket and name."""
+    return _mixed(columns, columns.bucket)
+
+
+def _mixed(columns: EntryColumns, *numbers: Column) -> _Hashes:
     hashes = columns.partition.astype(np.uint64)
-    for column in (columns.bucket, columns.level):
+    for column in numbers:
         hashes = hashes * _FACTOR + column.astype(np.int64).view(np.uint64)
     return name_hashes(columns.names, hashes * _FACTOR)
 

@@ -55,8 +55,8 @@ def entry_columns(
     if _entries(metas) > MOST_OBJECTS:
         yield from decode_columns(_raw_manifests(table, metas), partitions, wanted)
         return
-    for entries in entries_by_manifest(table, metas):
-        yield columns_of(entries, partitions, wanted)
+    for number, entries in enumerate(entries_by_manifest(table, metas)):
+        yield columns_of(entries, partitions, wanted, number)
 
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:
