@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
@@ -45,6 +46,16 @@ class Rare(NamedTuple):
     extra_files: tuple[str, ...]
     embedded_index: bytes | None
     external_path: str | None
+
+
+class Located(NamedTuple):
+    """What the paths of a data file and its extra files depend on."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+    external_path: str | None
+    extra_files: tuple[str, ...]
 
 
 NOTHING_RARE: Final = Rare((), None, None)
@@ -121,6 +132,25 @@ class EntryColumns:
             *self.rare.get(position, NOTHING_RARE),
         )
 
+    def located(self, position: int) -> Located:
+        """Return what the paths of one entry's files depend on."""
+        rare = self.rare.get(position, NOTHING_RARE)
+        return Located(
+            self.partitions.rows[self.partition[position]],
+            int(self.bucket[position]),
+            self.name(position),
+            rare.external_path,
+            rare.extra_files,
+        )
+
+    def named(self, names: pa.Array) -> Column:
+        """Return whether each entry's file name is one of these (`name_array`)."""
+        found = pc.is_in(self.names, value_set=names)
+        chunks = found.chunks if _is_chunked(found) else [found]
+        return np.concatenate(
+            [np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)]
+        )
+
     def take(self, positions: Column) -> EntryColumns:
         """Return the entries at these positions (ascending)."""
         places = np.asarray(positions, np.int64)
@@ -176,6 +206,12 @@ def binary_array(sizes: Column, content: Any) -> pa.Array:
     np.cumsum(sizes, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+
+
+def name_array(names: Iterable[str]) -> pa.Array:
+    """Return file names as an Arrow array; `pa.array` would import pandas."""
+    encoded = [name.encode() for name in names]
+    return binary_array(_int_column(map(len, encoded), np.int64), b"".join(encoded))
 
 
 class ColumnsBuilder:
@@ -289,6 +325,17 @@ def columns_of(
 def no_columns(numbers: Iterable[str] = NUMBERS) -> EntryColumns:
     """Return columns without entries."""
     return columns_of((), Partitions(), numbers)
+
+
+def distinct(values: Column) -> Column:
+    """Return the different values, ascending.
+
+    numpy's `unique` is slow for some numbers: it hashes them by their low bits.
+    """
+    ordered = np.sort(values)
+    if not len(ordered):
+        return ordered
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
 
 
 def sums(groups: Column, values: Column, count: int) -> Column:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import NULL, EntryColumns, sums
+from paimon_core.manifest.entry_columns import NULL, EntryColumns, distinct, sums
 from paimon_core.write.file_layout import small_file_size
 
 Counts = npt.NDArray[Any]
@@ -70,7 +70,7 @@ def grouped(live: EntryColumns, groups: Counts, count: int, *, small: int) -> Gr
     newest = np.full(count, NULL, np.int64)
     np.maximum.at(newest, groups, np.where(created == NULL, NULL, np.maximum(created, 0)))
     upper = live.level != 0
-    levels = np.unique(groups[upper].astype(np.int64) * (1 << 32) + live.level[upper])
+    levels = distinct(groups[upper].astype(np.int64) * (1 << 32) + live.level[upper])
     level_0 = np.bincount(groups[~upper], minlength=count)
     return Groups(
         files=np.bincount(groups, minlength=count),

@@ -169,8 +169,8 @@ def _deletions(
             )
         )
     # An upgrade deletes a file and adds it at another level.
-    upgraded = np.unique(np.concatenate(added))
-    left = [(d, ~np.isin(names, upgraded)) for d, names in deleted if len(names)]
+    upgraded = np.sort(np.concatenate(added))
+    left = [(d, ~np.isin(names, upgraded, kind="sort")) for d, names in deleted if len(names)]
     if not left:
         return NO_DELETIONS
     return Deletions(

@@ -16,7 +16,7 @@ from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import similar_name, unknown_options, unreadable_options
-from paimon_core.manifest.entry_columns import EntryColumns, no_columns
+from paimon_core.manifest.entry_columns import EntryColumns, distinct, no_columns
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
     NUM_SORTED_RUN_TRIGGER,
@@ -117,7 +117,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "held_by_old_snapshots": held_after(deletions, 0),
         "buckets": {
             "count": len(buckets),
-            "total_buckets": np.unique(live.total_buckets).tolist(),
+            "total_buckets": distinct(live.total_buckets).tolist(),
             "most_files": int(buckets.files.max(initial=0)),
             "most_sorted_runs": layout.most_runs,
             "with_many_runs": layout.with_runs(table.options.value(NUM_SORTED_RUN_TRIGGER)),
@@ -167,7 +167,7 @@ def _layout(table: FileStoreTable, live: EntryColumns) -> _Layout:
         buckets=grouped(live, bucket_of, len(numbers), small=small),
         rows=rows,
         order=order[partitions.files[order] > 0].tolist(),
-        bucket_numbers=len(np.unique(numbers)),
+        bucket_numbers=len(distinct(numbers)),
         primary_key=table.has_primary_key,
     )
 
