@@ -71,13 +71,18 @@ class _Piece:
         return sum(len(block.data) for block in self.blocks)
 
 
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Some ten thousand entries as columns; `entries` makes objects of those at some positions."""
+
+    columns: EntryColumns
+    entries: Callable[[Column], list[ManifestEntry]]
+
+
 def decode_columns(
     manifests: Iterable[RawManifest], partitions: Partitions, numbers: Iterable[str]
-) -> Iterator[EntryColumns]:
-    """Yield the entries of the manifests in order, in parts of some ten thousand.
-
-    Errors are those of `RawManifest.objects`.
-    """
+) -> Iterator[Decoded]:
+    """Yield the entries of the manifests in order.  Errors are those of `RawManifest.objects`."""
     wanted = tuple(numbers)
     group: list[_Piece] = []
     size = 0
@@ -89,9 +94,14 @@ def decode_columns(
             group.append(piece)
             size += piece.size
         else:
-            yield columns_of(piece.manifest.objects(), partitions, wanted, piece.number)
+            entries = piece.manifest.objects()
+            yield _of_objects(entries, columns_of(entries, partitions, wanted, piece.number))
     if group:
         yield _columns(group, partitions, wanted)
+
+
+def _of_objects(entries: list[ManifestEntry], columns: EntryColumns) -> Decoded:
+    return Decoded(columns, lambda positions: [entries[i] for i in positions.tolist()])
 
 
 def _pieces(number: int, manifest: RawManifest) -> Iterator[_Piece]:
@@ -124,9 +134,7 @@ def _is_known(data: bytes) -> bool:
         return False
 
 
-def _columns(
-    pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[str]
-) -> EntryColumns:
+def _columns(pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[str]) -> Decoded:
     blocks = [block for piece in pieces for block in piece.blocks]
     manifests = [piece.number for piece in pieces for _ in piece.blocks]
     if len(blocks) >= _LEAST_LANES:
@@ -135,6 +143,7 @@ def _columns(
         except (_UnusualError, *DAMAGE_OF_STREAMS):
             pass  # decided by the decoder of objects
     builder = ColumnsBuilder(partitions)
+    found: list[ManifestEntry] = []
     for piece in pieces:
         try:
             entries = decode_blocks(piece.blocks)
@@ -142,7 +151,8 @@ def _columns(
             piece.manifest.objects()
             raise
         builder.add(columns_of(entries, partitions, wanted, piece.number))
-    return builder.columns()
+        found += entries
+    return _of_objects(found, builder.columns())
 
 
 # --- from bytes to columns ------------------------------------------------------------------------
@@ -153,7 +163,7 @@ def _walked(
     manifests: Sequence[int],
     partitions: Partitions,
     wanted: Sequence[str],
-) -> EntryColumns:
+) -> Decoded:
     blocks = EncodedBlocks([block.data for block in found])
     sizes = np.array([len(block.data) for block in found], np.int64)
     counts = np.array([block.rows for block in found], np.int64)
@@ -163,7 +173,7 @@ def _walked(
     if (data[at["start"]] != _VERSION_BYTE).any() or (kinds & 0xFD).any():
         raise _UnusualError
     levels = blocks.longs(blocks.skip(at["sequence"], 3))
-    return EntryColumns(
+    columns = EntryColumns(
         partitions=partitions,
         manifest=np.repeat(np.array(manifests, np.int32), counts),
         partition=_partitions(blocks, at, partitions),
@@ -175,6 +185,15 @@ def _walked(
         numbers={name: _number(blocks, at, name) for name in wanted},
         rare=_rare(blocks, at),
     )
+
+    def entries(positions: Column) -> list[ManifestEntry]:
+        starts, ends = at["start"][positions].tolist(), at["end"][positions].tolist()
+        chosen = b"".join(
+            blocks.content[start:end] for start, end in zip(starts, ends, strict=True)
+        )
+        return decode_blocks([Block(len(starts), chosen)])
+
+    return Decoded(columns, entries)
 
 
 def _number(blocks: EncodedBlocks, at: Mapping[str, Positions], name: str) -> Longs:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import numpy as np
+
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import EntryColumns, Partitions, columns_of
+from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions, columns_of
 from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.merge_columns import live_columns
+from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.scan.manifests import (
     data_manifests,
     entries_by_manifest,
@@ -53,10 +56,34 @@ def entry_columns(
     """
     wanted, metas = tuple(numbers), list(manifests)
     if _entries(metas) > MOST_OBJECTS:
-        yield from decode_columns(_raw_manifests(table, metas), partitions, wanted)
+        for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+            yield decoded.columns
         return
     for number, entries in enumerate(entries_by_manifest(table, metas)):
         yield columns_of(entries, partitions, wanted, number)
+
+
+def chosen_files(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    partitions: Partitions,
+    choose: Callable[[EntryColumns], Column],
+) -> list[ManifestEntry]:
+    """Return the ADD entries of chosen live files of a snapshot as objects; errors as `scan_columns`.
+
+    `choose` returns whether each entry is wanted.  It may only look at partition, bucket and level,
+    so that it treats an ADD and its DELETE alike.
+    """
+    manifests = data_manifests(table, snapshot)
+    if _entries(manifests) > MOST_OBJECTS:
+        decoded = decode_columns(_raw_manifests(table, manifests), partitions, ())
+        chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
+        return live_entries(chosen)
+    found: list[ManifestEntry] = []
+    for entries in entries_by_manifest(table, manifests):
+        wanted = choose(columns_of(entries, partitions, ()))
+        found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
+    return live_entries(found)
 
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -170,7 +170,7 @@ def _deletions(
         )
     # An upgrade deletes a file and adds it at another level.
     upgraded = np.sort(np.concatenate(added))
-    left = [(d, ~np.isin(names, upgraded, kind="sort")) for d, names in deleted if len(names)]
+    left = [(d, ~_contains(upgraded, names)) for d, names in deleted if len(names)]
     if not left:
         return NO_DELETIONS
     return Deletions(
@@ -178,6 +178,14 @@ def _deletions(
         np.concatenate([d.file[keep] for d, keep in left]),
         np.concatenate([d.size[keep] for d, keep in left]),
     )
+
+
+def _contains(ordered: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+    """Return whether each value is one of the ordered ones."""
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    at = np.searchsorted(ordered, values)
+    return ordered[np.minimum(at, len(ordered) - 1)] == values
 
 
 def held_after(deletions: Deletions, after: int) -> dict[str, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
+_TOGETHER: Final = 1000
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -46,21 +47,31 @@ def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:
     In UTF-8, without ASCII escapes.
     """
     if indent is not None or not _holds_made(value):
-        yield json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)
+        yield _text(value, indent)
     elif isinstance(value, Mapping):
         start = "{"
         for key, item in value.items():
-            yield f"{start}{json.dumps(key, ensure_ascii=False)}: "
+            yield f"{start}{_text(key)}: "
             yield from json_parts(item)
             start = ", "
         yield "}"
-    elif isinstance(value, Made | list | tuple):
+    elif isinstance(value, Made):
+        start = "["
+        for first in range(0, len(value), _TOGETHER):
+            yield start + _text(value[first : first + _TOGETHER])[1:-1]
+            start = ", "
+        yield "[]" if start == "[" else "]"
+    elif isinstance(value, list):
         start = "["
         for item in value:
             yield start
             yield from json_parts(item)
             start = ", "
-        yield "[]" if start == "[" else "]"
+        yield "]"
+
+
+def _text(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)
 
 
 def _holds_made(value: object) -> bool:
