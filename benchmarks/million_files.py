@@ -45,7 +45,7 @@ COMMANDS: Final = {
     ),
     "rescale": ("plan", "rescale", "db.t", "--bucket-num", "2"),
     "compact_manifest": ("plan", "compact_manifest", "db.t"),
-    "run_compact_manifest": ("run", "compact_manifest", "db.t", "--yes"),
+    "run_compact_manifest": ("run", "compact_manifest", "db.t"),
     "verify": ("verify", "db.t", "--no-rows"),
     "remove_orphan_files": (
         *("plan", "remove_orphan_files", "db.t"),

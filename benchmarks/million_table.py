@@ -16,7 +16,7 @@ their size but without content, for jobs that list them.
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import os
 import struct
 import sys
@@ -155,7 +155,7 @@ class _Writer:
     def day(self, day: int, *, is_due: bool) -> list[list[Change]]:
         """The commits of a day."""
         then = self.now - (self.days - day) * DAY_MILLIS
-        text = datetime.datetime.fromtimestamp(then / 1000, datetime.UTC).strftime("%Y-%m-%d")
+        text = dt.datetime.fromtimestamp(then / 1000, dt.UTC).strftime("%Y-%m-%d")
         commits: list[list[Change]] = [[] for _ in range(COMMITS)]
         for shop in range(SHOPS):
             partition = encode_row([text, shop], PARTITION)
