@@ -46,7 +46,8 @@ def idle_buckets(
         idle = _idle_heaps(table, live, bucket_of, len(numbers))
     else:
         idle = np.bincount(bucket_of, minlength=len(numbers)) <= 1
-    return idle & (numbers != POSTPONE_BUCKET)
+    found: npt.NDArray[Any] = idle & (numbers != POSTPONE_BUCKET)
+    return found
 
 
 def _idle_trees(
@@ -62,7 +63,8 @@ def _idle_trees(
         if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
             return np.zeros(count, bool)
         below = np.bincount(bucket_of[live.level < number_of_levels(options) - 1], minlength=count)
-        return (runs == 1) & (below == 0)
+        settled: npt.NDArray[Any] = (runs == 1) & (below == 0)
+        return settled
     rules = PickRules.of(options)
     idle = runs < rules.run_trigger
     if rules.force_level_0:

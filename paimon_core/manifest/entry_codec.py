@@ -80,7 +80,7 @@ def rare_of(
     return (
         _checked_names(_texts(data, extra_files)[0]),
         _optional_bytes(data, index)[0],
-        None if external is None else checked_external_path(external.decode(), "_EXTERNAL_PATH"),
+        external_path_of(None if external is None else external.decode()),
     )
 
 

@@ -112,7 +112,8 @@ class EntryColumns:
     @property
     def added(self) -> Column:
         """Whether each entry adds its file."""
-        return self.kind == FileKind.ADD
+        added: Column = self.kind == FileKind.ADD
+        return added
 
     def name(self, position: int) -> str:
         """Return the file name of one entry."""
@@ -145,11 +146,7 @@ class EntryColumns:
 
     def named(self, names: pa.Array) -> Column:
         """Return whether each entry's file name is one of these (`name_array`)."""
-        found = pc.is_in(self.names, value_set=names)
-        chunks = found.chunks if _is_chunked(found) else [found]
-        return np.concatenate(
-            [np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)]
-        )
+        return as_flags(pc.is_in(self.names, value_set=names))
 
     def take(self, positions: Column) -> EntryColumns:
         """Return the entries at these positions (ascending)."""
@@ -206,6 +203,12 @@ def binary_array(sizes: Column, content: Any) -> pa.Array:
     np.cumsum(sizes, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+
+
+def as_flags(found: Any) -> Column:
+    """Return an Arrow array of booleans, in chunks or not, for numpy."""
+    chunks = found.chunks if _is_chunked(found) else [found]
+    return np.concatenate([np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)])
 
 
 def name_array(names: Iterable[str]) -> pa.Array:
@@ -335,7 +338,8 @@ def distinct(values: Column) -> Column:
     ordered = np.sort(values)
     if not len(ordered):
         return ordered
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: Column = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def sums(groups: Column, values: Column, count: int) -> Column:

@@ -50,6 +50,10 @@ class _UnusualError(Exception):
     """The blocks hold something that the decoder of objects must look at."""
 
 
+_UNDECODED: Final[tuple[type[Exception], ...]] = (_UnusualError, *DAMAGE_OF_STREAMS)
+_REFUSED: Final[tuple[type[Exception], ...]] = (UnsupportedFeature, *DAMAGE_OF_STREAMS)
+
+
 @dataclass(frozen=True, slots=True)
 class RawManifest:
     """A manifest's bytes, and the decoder of objects for it, which raises the exact errors."""
@@ -140,14 +144,14 @@ def _columns(pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[
     if len(blocks) >= _LEAST_LANES:
         try:
             return _walked(blocks, manifests, partitions, wanted)
-        except (_UnusualError, *DAMAGE_OF_STREAMS):
+        except _UNDECODED:
             pass  # decided by the decoder of objects
     builder = ColumnsBuilder(partitions)
     found: list[ManifestEntry] = []
     for piece in pieces:
         try:
             entries = decode_blocks(piece.blocks)
-        except (UnsupportedFeature, *DAMAGE_OF_STREAMS):
+        except _REFUSED:
             piece.manifest.objects()
             raise
         builder.add(columns_of(entries, partitions, wanted, piece.number))

@@ -135,7 +135,8 @@ class EncodedBlocks:
         if ((second >> 7) & wide).any():
             return self.skip(at) + self.longs(at)
         size = (first & 0x7F).astype(np.int64) | ((second.astype(np.int64) << 7) * wide)
-        return at + 1 + wide + (size >> 1)
+        after: Positions = at + 1 + wide + (size >> 1)
+        return after
 
     def after_optional_long(self, at: Positions) -> Positions:
         """Return the positions after numbers or nulls."""
@@ -179,7 +180,7 @@ class _Repeated:
         here = blocks.data[np.minimum(at[:, None] + byte, last)]
         same = (here == blocks.data[before[:, None] + byte]) | (byte >= size[:, None])
         known = same.all(axis=1) & (size > 0)
-        after = at + size
+        after: Positions = at + size
         content = blocks.content
         for i in np.flatnonzero(~known).tolist():
             after[i] = self._skip(content, int(at[i]))

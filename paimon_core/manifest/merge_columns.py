@@ -22,6 +22,7 @@ from paimon_core.manifest.entry_columns import (
     ColumnsBuilder,
     EntryColumns,
     Partitions,
+    as_flags,
     index_array,
 )
 
@@ -115,14 +116,16 @@ def _merged_group(columns: EntryColumns, positions: list[int]) -> list[int]:
 
 def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt.NDArray[Any]:
     """Return for each pair whether the first is an ADD and the second the DELETE of the same file."""
-    result = (columns.kind[first] == FileKind.ADD) & (columns.kind[second] == FileKind.DELETE)
+    result: Column = (columns.kind[first] == FileKind.ADD) & (
+        columns.kind[second] == FileKind.DELETE
+    )
     for column in (columns.partition, columns.bucket, columns.level):
         result &= column[first] == column[second]
     if len(first):
         names = pc.equal(
             columns.names.take(index_array(first)), columns.names.take(index_array(second))
         )
-        result &= _as_numpy(names)
+        result &= as_flags(names)
     if columns.rare:
         rare = np.fromiter(columns.rare, np.int64, len(columns.rare))
         result &= ~(np.isin(first, rare) | np.isin(second, rare))
@@ -169,9 +172,3 @@ def name_hashes(names: pa.Array, seed: _Hashes | None = None) -> _Hashes:
         mixed = (hashes[chosen] ^ word) * _FACTOR
         hashes[chosen] = mixed ^ (mixed >> _SHIFT)
     return hashes
-
-
-def _as_numpy(flags: Any) -> npt.NDArray[Any]:
-    if isinstance(flags, pa.ChunkedArray):
-        return flags.to_numpy()
-    return flags.to_numpy(zero_copy_only=False)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import EntryColumns, name_array
+from paimon_core.manifest.entry_columns import EntryColumns, as_flags, name_array
 from paimon_core.reachability.files import Metadata, StoredFile, listed_names, paths_of
 from paimon_core.reachability.references import Reference, snapshot_reference
 from paimon_core.scan.columns import scan_columns
@@ -50,12 +50,7 @@ def needed_files(
 def _live_paths(table: FileStoreTable, live: EntryColumns, names: pa.Array) -> set[str]:
     """Return the paths of live files with these names, and of those with more than a name."""
     # A slice of a joined changelog file is stored under another name.
-    sliced = pc.match_substring(live.names, "$")
-    chunks = sliced.chunks if isinstance(sliced, pa.ChunkedArray) else [sliced]
-    chosen = live.named(names)
-    chosen |= np.concatenate(
-        [np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)]
-    )
+    chosen = live.named(names) | as_flags(pc.match_substring(live.names, "$"))
     chosen[list(live.rare)] = True
     return {path for i in np.flatnonzero(chosen).tolist() for path in paths_of(table, live, i)}
 

@@ -185,7 +185,8 @@ def _contains(ordered: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -
     if not len(ordered):
         return np.zeros(len(values), bool)
     at = np.searchsorted(ordered, values)
-    return ordered[np.minimum(at, len(ordered) - 1)] == values
+    found: npt.NDArray[Any] = ordered[np.minimum(at, len(ordered) - 1)] == values
+    return found
 
 
 def held_after(deletions: Deletions, after: int) -> dict[str, int]:
