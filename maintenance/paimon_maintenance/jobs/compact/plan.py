@@ -33,6 +33,7 @@ from paimon_maintenance.job.plan import (
     shortened,
     source_text,
 )
+from paimon_maintenance.job.rewrite_job import slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.compact.select import newest_file_times
 from paimon_maintenance.rules.partition_choice import partition_predicate
@@ -243,7 +244,7 @@ def plan(
         effect=_effect(state, units),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
-        slice_bytes=cast("int | None", arguments["slice_bytes"]) or None,
+        slice_bytes=slice_bytes_of(table, arguments),
     )
 
 
