@@ -50,6 +50,7 @@ class TestWhatIsBuilt:
         plan, report = (dag.task_dict[f"maintain_tables.{name}"] for name in ("plan", "report"))
         assert plan.upstream_task_ids == {"load"}
         assert dag.task_dict["publish"].upstream_task_ids == {"maintain_tables.report"}
+    assert set(bag.dags["publish_sales"].task_ids) == {"healthy", "complete", "tagged", "read"}
         assert (report.planned_by, report.run_by) == (
             "maintain_tables.plan",
             ["maintain_tables.in_process", "maintain_tables.on_spark"],
@@ -116,9 +117,9 @@ def test_the_example_of_the_documentation_is_a_dag(tmp_path):
     from airflow.dag_processing.dagbag import DagBag
 
     text = (Path(__file__).parents[2] / "docs" / "airflow.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    groups, sensors = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "example.py"
-    file.write_text(example)
+    file.write_text(f"{groups}\n{sensors}")
     bag = DagBag(dag_folder=str(file))
     assert bag.import_errors == {}
     dag = bag.dags["nightly_sales"]
