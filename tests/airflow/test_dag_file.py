@@ -121,7 +121,7 @@ def test_the_form_takes_right_values(dags):
     assert params.validate()["strategy"] == "full"
 
 
-def test_airflow_parses_one_file_and_no_plugin():
+def test_airflow_parses_one_file_and_one_plugin():
     from airflow._shared.plugins_manager.plugins_manager import _load_plugins_from_plugin_directory
     from airflow.utils.file import list_py_file_paths
 
@@ -129,4 +129,4 @@ def test_airflow_parses_one_file_and_no_plugin():
     plugins, errors = _load_plugins_from_plugin_directory(
         plugins_folder=str(ROOT / "plugins"), ignore_file_syntax="glob"
     )
-    assert (plugins, errors) == ([], {})
+    assert ([plugin.name for plugin in plugins], errors) == (["caretaker"], {})
