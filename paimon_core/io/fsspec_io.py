@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -39,14 +39,21 @@ from paimon_core.errors import (
 )
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
+from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_objects
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
-_REMOTE_PARALLELISM: Final = 16
+_REMOTE_PARALLELISM: Final = 32
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
 _NOT_IMPLEMENTED_CODES: Final = frozenset({"NotImplemented", "501", "MethodNotAllowed", "405"})
+_NO_MULTI_DELETE_CODES: Final = _NOT_IMPLEMENTED_CODES | {
+    "InvalidArgument",
+    "InvalidRequest",
+    "MalformedXML",
+    "MissingContentMD5",
+}
 _memory_lock = threading.Lock()
 
 
@@ -83,9 +90,14 @@ class FsspecFileIO:
         with _os_errors(path):
             return bytes(self._fs.cat_file(path, **at_once))
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    @property
+    def deletes_at_once(self) -> int:
+        return MOST_DELETED if self._protocol in _S3 else 1
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        known = {"size": size} if size is not None and self._protocol in _S3 else {}
         with _os_errors(path):
-            opened = self._fs.open(path, "rb", cache_type="readahead")
+            opened = self._fs.open(path, "rb", cache_type="readahead", **known)
         return pa.PythonFile(_NamedFile(opened, path), mode="r")
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -168,6 +180,48 @@ class FsspecFileIO:
             if name != own:  # object stores list the folder marker itself
                 found.append(_file_stat(join(path, name.rsplit("/", 1)[-1]), info))
         return found
+
+    def list_below(self, path: str) -> list[FileStat] | None:
+        if self._protocol not in _S3:
+            return None
+        bucket, key, _ = self._fs.split_path(path)
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        with _os_errors(path):
+            return list_objects(self._fs.call_s3, bucket, prefix, path.rstrip("/"))
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        # Files that the store reports as failed, and all if it has no such request, one by one.
+        left = list(paths) if self._protocol not in _S3 else self._delete_objects(paths)
+        failure: OSError | None = None
+        gone = dict.fromkeys(paths, True)
+        for path in left:
+            try:
+                gone[path] = self.delete(path)
+            except OSError as e:
+                failure = failure or e
+        if failure is not None:
+            raise failure
+        return [gone[path] for path in paths]
+
+    def _delete_objects(self, paths: Sequence[str]) -> list[str]:
+        """Delete the objects of each bucket by one request; return the paths that are left."""
+        left: list[str] = []
+        buckets: dict[str, dict[str, str]] = {}
+        for path in paths:
+            bucket, key, _ = self._fs.split_path(path)
+            buckets.setdefault(bucket, {})[key] = path
+        for bucket, by_key in buckets.items():
+            try:
+                with _os_errors(next(iter(by_key.values()))):
+                    failed = delete_objects(self._fs.call_s3, bucket, list(by_key))
+            except StorageAccessDenied:
+                raise
+            except OSError as e:
+                if _error_code(e) not in _NO_MULTI_DELETE_CODES:
+                    raise
+                failed = list(by_key)
+            left += [by_key[key] for key in failed]
+        return left
 
     def delete(self, path: str) -> bool:
         try:

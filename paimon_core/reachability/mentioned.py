@@ -9,15 +9,18 @@ Java treats a missing metadata file as empty, and has deleted live data that way
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.reachability.files import Metadata, resolved_changelog_path
+from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
+from paimon_core.scan.manifests import groups_of_bytes, read_entries
 
 _LONGEST_NAME: Final = 255
 
@@ -39,20 +42,46 @@ class Mentioned:
         Called again right before deleting, it removes what was committed meanwhile.
         """
         new = [r for r in all_references(self.table) if r.key not in self._seen]
-        for reference in new:
-            self._seen.add(reference.key)
-            try:
-                self._reference(reference)
-            except CorruptTable:
-                if reference.is_alive():
-                    raise
+        at_once = self.table.io.parallelism
+        for start in range(0, len(new), at_once):
+            # A new reader for each group: `_seen` holds what was read, so the content need not
+            # stay in memory.
+            metadata = Metadata(self.table)
+            group = new[start : start + at_once]
+            if at_once > 1:
+                self._read_together(metadata, group)
+            for reference in group:
+                self._seen.add(reference.key)
+                try:
+                    self._reference(metadata, reference)
+                except CorruptTable:
+                    if reference.is_alive():
+                        raise
         return len(new)
 
-    def _reference(self, reference: Reference) -> None:
+    def _read_together(self, metadata: Metadata, group: Sequence[Reference]) -> None:
+        """Read the lists and manifests of these references concurrently, as far as they exist.
+
+        What cannot be read is left to `_reference`, which knows what may be missing.
+        """
+        lists = [name for r in group for name, _ in listed_names(r) if name not in self._seen]
+        metadata.prefetch(lists, missing=True)
+        metas = [m for name in dict.fromkeys(lists) for m in metadata.read_before(name)]
+        unread = {m.file_name: m for m in metas if m.file_name not in self._seen}
+        for together in groups_of_bytes(unread.values()):
+            found = map_parallel(self.table.io, self._entries_or_none, together)
+            for meta, entries in zip(together, found, strict=True):
+                if entries is not None:
+                    self._manifest(meta, entries)
+
+    def _entries_or_none(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...] | None:
+        try:
+            return read_entries(self.table, meta)
+        except CorruptTable:
+            return None
+
+    def _reference(self, metadata: Metadata, reference: Reference) -> None:
         snapshot = reference.snapshot
-        # A new reader for each: `_seen` holds what was read, so the content need not stay in
-        # memory.
-        metadata = Metadata(self.table)
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if reference.kind is RefKind.CHANGELOG:
             # Its base and delta lists may be gone if it does not need them.
@@ -117,20 +146,22 @@ class Mentioned:
             return
         self.candidates.discard(name)
         for meta in metadata.manifests(name):
-            if meta.file_name in self._seen:
-                continue
-            self.candidates.discard(meta.file_name)
-            self._protect_all(meta.unknown)
-            for entry in metadata.entries([meta]):
-                file = entry.file
-                self.candidates.discard(file.file_name)
-                real = resolved_changelog_path(f"bucket/{file.file_name}")
-                self.candidates.discard(real.rsplit("/", 1)[-1])
-                self.candidates.difference_update(file.extra_files)
-                self._protect_all(file.unknown)
-                self._protect_all(entry.unknown)
-            self._seen.add(meta.file_name)
+            if meta.file_name not in self._seen:
+                self._manifest(meta, metadata.entries([meta]))
         self._seen.add(name)
+
+    def _manifest(self, meta: ManifestFileMeta, entries: Iterable[ManifestEntry]) -> None:
+        self.candidates.discard(meta.file_name)
+        self._protect_all(meta.unknown)
+        for entry in entries:
+            file = entry.file
+            self.candidates.discard(file.file_name)
+            real = resolved_changelog_path(f"bucket/{file.file_name}")
+            self.candidates.discard(real.rsplit("/", 1)[-1])
+            self.candidates.difference_update(file.extra_files)
+            self._protect_all(file.unknown)
+            self._protect_all(entry.unknown)
+        self._seen.add(meta.file_name)
 
     def _index(self, metadata: Metadata, name: str, *, optional: bool) -> None:
         if name in self._seen:

@@ -148,12 +148,12 @@ def _entries_in_order(
         for meta in manifests:
             yield from read_entries(table, meta)
         return
-    for together in _groups(manifests):
+    for together in groups_of_bytes(manifests):
         for entries in map_parallel(table.io, lambda meta: read_entries(table, meta), together):
             yield from entries
 
 
-def _groups(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+def groups_of_bytes(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
     """Group the manifests so that each group has at most `_TOGETHER_BYTES`, or one manifest."""
     group: list[ManifestFileMeta] = []
     size = 0

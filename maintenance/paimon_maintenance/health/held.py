@@ -14,7 +14,7 @@ from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from paimon_core.scan.scan import scan_delta
+from paimon_core.scan.manifests import delta_manifests, selected_entries
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_DELTAS: Final = 5_000
@@ -93,7 +93,10 @@ def deletions_of(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
 
     def deleted(snapshot_id: int) -> Mapping[File, int]:
         try:
-            delta = scan_delta(table, table.snapshots.get(snapshot_id))
+            manifests = delta_manifests(table, table.snapshots.get(snapshot_id))
+            if not any(m.num_deleted_files for m in manifests):
+                return {}
+            delta = list(selected_entries(table, manifests))
         except PaimonError:
             return {}  # expired while we looked, or broken, which verify reports
         added = {e.file.file_name for e in delta if e.kind is FileKind.ADD}
