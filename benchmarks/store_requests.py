@@ -55,8 +55,41 @@ class Size:
     """Requests of each job when it was last measured, and a little more."""
 
 
-SHORT = Size(40, 2, 1, 0, {})
-LARGE = Size(200, 10, 5, 20, {})
+SHORT = Size(
+    commits=40,
+    partitions=2,
+    buckets=1,
+    delay_millis=0,
+    budgets={
+        "open": 2,
+        "commit": 12,
+        "append": 34,
+        "inspect": 118,
+        "plan compact": 24,
+        "plan expire_snapshots": 168,
+        "plan remove_orphan_files": 192,
+        "compact": 138,
+        "create_tag": 34,
+        "expire_partitions": 46,
+        "expire_snapshots": 345,
+        "remove_orphan_files": 42,
+    },
+)
+LARGE = Size(
+    commits=200,
+    partitions=10,
+    buckets=5,
+    delay_millis=20,
+    budgets={
+        "open": 2,
+        "commit": 12,
+        "append": 98,
+        "inspect": 460,
+        "plan compact": 40,
+        "plan expire_snapshots": 363,
+        "plan remove_orphan_files": 866,
+    },
+)
 
 
 def main() -> int:

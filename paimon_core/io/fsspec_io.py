@@ -2,16 +2,19 @@
 
 Commits need "create if absent" as one request.  Support differs by store:
 
-- `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 support it.  A
-  store that ignores the condition would lose commits; `conditional_put` detects this before the
-  first commit.
-- `gs`, `gcs`: a PUT with the precondition that the object's generation is 0.
+- `s3`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 support it.
+- `gs`: a PUT with the precondition that the object's generation is 0.
+- `abfs`: a PUT with `If-None-Match: *`.
 - `memory`: a lock in this process.
-- all others (`hdfs`, `oss`, ...): only an existence check, a temporary file and a rename, as in
-  Java.  On HDFS the rename itself fails if the name exists; on an object store it does not, and
-  concurrent commits may be lost.  Such stores, and S3 stores without conditional PUT, are refused
-  unless the option `caretaker.commit-by-rename` declares commits safe (one writer at a time, a file
-  system whose rename does not replace, or the lock of a catalog, which sets the option).
+- `hdfs`: a temporary file and a rename, which fails if the name exists, as in Java.
+- all others (`oss`, ...): only an existence check, a temporary file and a rename.  On an object
+  store the rename replaces what exists, and concurrent commits may be lost.  Such stores, and those
+  whose PUT ignores the condition, are refused unless the option `caretaker.commit-by-rename`
+  declares commits safe (one writer at a time, a file system whose rename does not replace, or the
+  lock of a catalog, which sets the option).
+
+A store that ignores a condition would lose commits; `conditional_put` detects this before the first
+commit.
 
 Listings and file states are never cached: a commit by another process must be visible at once.
 Failed requests raise StorageError with the path; requests to S3 have deadlines (`s3`).
@@ -41,7 +44,9 @@ from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_on
 from paimon_core.io.file_io import FileStat, join, parent
 from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_objects
 
-CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "memory"})
+RENAME_KEEPS: Final = frozenset({"hdfs"})
+"""Stores whose rename fails if the name is taken, so that commits by it are safe."""
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
 _REMOTE_PARALLELISM: Final = 32
@@ -331,6 +336,11 @@ class FsspecFileIO:
         self.write_bytes(temporary, data)
         try:
             return self.rename(temporary, path)
+        except OSError:
+            # The name may have been taken after the check, or the reply was lost.
+            if not self.exists(path):
+                raise
+            return self._holds(path, data)
         finally:
             with suppress(OSError):
                 self.delete(temporary)
