@@ -49,6 +49,7 @@ RENAME_KEEPS: Final = frozenset({"hdfs"})
 """Stores whose rename fails if the name is taken, so that commits by it are safe."""
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
+_AZURE: Final = frozenset({"abfs", "abfss"})
 _REMOTE_PARALLELISM: Final = 32
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
@@ -267,6 +268,9 @@ class FsspecFileIO:
             elif self._protocol in _S3 and not self.exists(path):
                 # Like Hadoop clients: an empty object whose name ends with a slash.
                 self._fs.call_s3("put_object", Body=b"", **self._marker(path))
+            elif self._protocol in _AZURE and not self.exists(path):
+                # As Azure's own clients mark folders: an empty blob with this property.
+                self._fs.open(path, "wb", metadata={"hdi_isfolder": "true"}).close()
 
     @property
     def _is_object_store(self) -> bool:
@@ -295,9 +299,12 @@ class FsspecFileIO:
         return True
 
     def _delete_marker(self, path: str) -> bool:
-        if self._protocol not in _S3 or not self.exists(path):
+        if self._protocol not in _S3 | _AZURE or not self.exists(path):
             return False
-        self._fs.call_s3("delete_object", **self._marker(path))
+        if self._protocol in _AZURE:
+            self._fs.rm_file(path)
+        else:
+            self._fs.call_s3("delete_object", **self._marker(path))
         return True
 
     def _marker(self, path: str) -> dict[str, str]:

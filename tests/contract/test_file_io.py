@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from s3_store import S3Server, s3_server
+from store_emulators import azure_store, gcs_store
 
 from paimon_core.errors import StorageError
 from paimon_core.io.file_io import FileIO, delete_files, map_parallel
@@ -304,3 +305,25 @@ class TestS3(FileIOContract):
             io.list_dir(f"{root}/x")
         with pytest.raises(StorageError):
             io.create_if_absent(f"{root}/x", b"x")
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Store]:
+    yield from azure_store()
+
+
+class TestAzure(FileIOContract):
+    @pytest.fixture
+    def store(self, azure: Store) -> Store:
+        return azure[0], f"{azure[1]}/{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[Store]:
+    yield from gcs_store()
+
+
+class TestGoogle(FileIOContract):
+    @pytest.fixture
+    def store(self, gcs: Store) -> Store:
+        return gcs[0], f"{gcs[1]}/{uuid.uuid4()}"
