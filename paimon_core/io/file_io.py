@@ -137,7 +137,7 @@ class FileIO(Protocol):
     def make_dirs(self, path: str) -> None:
         """Create the folder and its parents.
 
-        Object stores other than S3 have no folders and do nothing.
+        S3, Google and Azure mark it by an empty object; other object stores do nothing.
         """
 
 

@@ -50,6 +50,7 @@ RENAME_KEEPS: Final = frozenset({"hdfs"})
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
 _AZURE: Final = frozenset({"abfs", "abfss"})
+_GOOGLE: Final = frozenset({"gs", "gcs"})
 _REMOTE_PARALLELISM: Final = 32
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
@@ -271,6 +272,8 @@ class FsspecFileIO:
             elif self._protocol in _AZURE and not self.exists(path):
                 # As Azure's own clients mark folders: an empty blob with this property.
                 self._fs.open(path, "wb", metadata={"hdi_isfolder": "true"}).close()
+            elif self._protocol in _GOOGLE and not self.exists(path):
+                self._fs.pipe_file(f"{path}/", b"")
 
     @property
     def _is_object_store(self) -> bool:
@@ -299,10 +302,12 @@ class FsspecFileIO:
         return True
 
     def _delete_marker(self, path: str) -> bool:
-        if self._protocol not in _S3 | _AZURE or not self.exists(path):
+        if self._protocol not in _S3 | _AZURE | _GOOGLE or not self.exists(path):
             return False
         if self._protocol in _AZURE:
             self._fs.rm_file(path)
+        elif self._protocol in _GOOGLE:
+            self._fs.rm_file(f"{path}/")
         else:
             self._fs.call_s3("delete_object", **self._marker(path))
         return True

@@ -7,7 +7,8 @@ DECIMAL(p, s)          decimal128(p, s)     ARRAY     list
 TIMESTAMP(p)           timestamp of ms      MAP       map
                        (p <= 3), us         MULTISET  map to int32
                        (p <= 6) or ns       ROW       struct
-TIMESTAMP(p) LTZ       the same, zone UTC
+TIMESTAMP(p) LTZ       the same, zone UTC    VECTOR    list
+VARIANT                struct of the binary fields `value` and `metadata`
 =====================  ==================================================================
 
 Field ids are stored in the metadata as `PARQUET:field_id`.  Those of list elements and map entries
@@ -39,6 +40,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.sql import type_to_sql
 
@@ -113,8 +115,12 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
 
     match t:
         case AtomicType():
-            return _atomic_arrow_type(t)
-        case ArrayType():
+            return (
+                _variant_type(stored=stored)
+                if t.kind is TypeRoot.VARIANT
+                else _atomic_arrow_type(t)
+            )
+        case ArrayType() | VectorType():
             return pa.list_(part("element", t.element))
         case MapType() | MultisetType():
             key, value = map_types(t)
@@ -132,6 +138,13 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
                 ]
             )
     raise UnsupportedFeature(f"data type {type_to_sql(t)}")
+
+
+def _variant_type(*, stored: bool) -> pa.DataType:
+    names = ("value", "metadata")
+    return pa.struct(
+        [_field(name, pa.binary(), i, nullable=not stored) for i, name in enumerate(names)]
+    )
 
 
 def _atomic_arrow_type(t: AtomicType) -> pa.DataType:
@@ -178,7 +191,7 @@ def column_to_internal(column: pa.Array | pa.ChunkedArray, data_type: DataType) 
     match data_type:
         case AtomicType():
             return _atomic_to_internal(column, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             elements = column_to_internal(column.values, data_type.element)
             return [None if at is None else elements[at[0] : at[1]] for at in list_ranges(column)]
         case MapType() | MultisetType():
@@ -224,10 +237,20 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
             return [None if n is None else n * nanos for n in numbers]
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return variants_to_list(column)
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def variants_to_list(column: pa.StructArray) -> list[tuple[bytes, bytes] | None]:
+    """Return the value and the metadata of each VARIANT."""
+    values, metadata = (column.field(name).to_pylist() for name in ("value", "metadata"))
+    valid = column.is_valid().to_pylist()
+    pairs = zip(values, metadata, valid, strict=True)
+    return [(value, keys) if ok else None for value, keys, ok in pairs]
 
 
 def strings_to_list(column: pa.Array) -> list[str | None]:
@@ -254,7 +277,7 @@ def _from_internal(values: Sequence[Any], t: DataType, arrow: pa.DataType) -> pa
     match t:
         case AtomicType():
             return _atomic_from_internal(values, t, arrow)
-        case ArrayType():
+        case ArrayType() | VectorType():
             flat = [v for value in values if value is not None for v in value]
             child = _from_internal(flat, t.element, arrow.value_type)
             return pa.ListArray.from_arrays(_offsets(values), child, type=arrow)
@@ -292,5 +315,12 @@ def _atomic_from_internal(values: Sequence[Any], t: AtomicType, arrow: pa.DataTy
             nanos = UNIT_NANOS[arrow.unit]
             numbers = [None if v is None else v // nanos for v in values]
             return pa.array(numbers, pa.int64()).view(arrow)
+        case TypeRoot.VARIANT:
+            parts = [
+                pa.array([None if v is None else v[i] for v in values], pa.binary())
+                for i in range(2)
+            ]
+            nulls = pa.array([v is None for v in values], pa.bool_())
+            return pa.StructArray.from_arrays(parts, fields=list(arrow), mask=nulls)
         case _:
             return pa.array(values, arrow)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
-from paimon_core.types.arrow import list_ranges, map_types, strings_to_list
+from paimon_core.types.arrow import list_ranges, map_types, strings_to_list, variants_to_list
 from paimon_core.types.buffers import fixed_values, valid_rows
 from paimon_core.types.data_types import (
     MAX_LENGTH,
@@ -36,6 +36,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.decimals import fit
 from paimon_core.types.java_numbers import (
@@ -47,6 +48,7 @@ from paimon_core.types.java_numbers import (
     parse_integer,
 )
 from paimon_core.types.sql import type_to_sql
+from paimon_core.types.variant import variant_json, variant_of_json
 
 _INTEGERS: Final = {
     TypeRoot.TINYINT: 2**7,
@@ -69,7 +71,7 @@ def json_value(value: Any, data_type: DataType) -> Any:
     match data_type:
         case AtomicType():
             return _atomic_json(value, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return [json_value(v, data_type.element) for v in value]
         case MapType() | MultisetType():
             key_type, value_type = map_types(data_type)
@@ -101,7 +103,9 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
             return datetimes.iso_timestamp(value, t.precision or 0)
         case TypeRoot.TIMESTAMP_LTZ:
             return datetimes.iso_timestamp(value, t.precision or 0) + "Z"
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return variant_json(value)
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return value
@@ -162,7 +166,7 @@ def _from_json(value: Any, t: DataType) -> Any:
     match t:
         case AtomicType():
             return _atomic_from_json(value, t)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return [from_json_value(v, t.element) for v in value]
         case MapType() | MultisetType():
             key_type, value_type = map_types(t)
@@ -214,6 +218,8 @@ def _atomic_from_json(value: Any, t: AtomicType) -> Any:
             return datetimes.parse_iso_time_nanos(value) // 1_000_000
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return datetimes.parse_iso_timestamp(str(value))
+        case TypeRoot.VARIANT:
+            return variant_of_json(value if isinstance(value, str) else json.dumps(value))
     raise UnsupportedFeature(f"data type {type_to_sql(t)}")
 
 
@@ -242,7 +248,7 @@ def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list
     match data_type:
         case AtomicType():
             return _atomic_json_column(column, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             elements = json_column(column.values, data_type.element)
             return [None if at is None else elements[at[0] : at[1]] for at in list_ranges(column)]
         case MapType() | MultisetType():
@@ -308,7 +314,9 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
             return _timestamp_column(column, t.precision or 0, "Z")
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return [None if v is None else variant_json(v) for v in variants_to_list(column)]
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return cast("list[Any]", column.to_pylist())
