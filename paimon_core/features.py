@@ -44,7 +44,7 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_IN_PARQUET = frozenset({TypeRoot.VARIANT, TypeRoot.VECTOR})
+_IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
 _UNKNOWN_TYPES = frozenset({TypeRoot.BLOB})
 
@@ -150,7 +150,7 @@ def _unqueryable_features(
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct writing."""
-    yield from unreadable_features(table)
+    yield from (f for f in unreadable_features(table) if f != DATA_EVOLUTION_ENABLED.key)
     yield from _uncommittable(table)
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:

@@ -24,11 +24,12 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
+from paimon_core.manifest.entry_columns import EntryColumns
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import groups_of_bytes, read_entries
+from paimon_core.scan.manifests import read_entries, read_together
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -88,12 +89,8 @@ class Metadata:
             with suppress(CorruptTable):
                 read_entries(self.table, meta)
 
-        for together in groups_of_bytes(metas.values()):
+        for together in read_together(metas.values()):
             map_parallel(self.table.io, read, together)
-
-    def read_before(self, name: str) -> list[ManifestFileMeta]:
-        """Return the manifests that a list names; empty if it was not read yet."""
-        return self._lists.get(name, [])
 
     def manifests(self, name: str) -> list[ManifestFileMeta]:
         """Return the manifests that a list names; CorruptTable if the list is missing."""
@@ -218,6 +215,15 @@ def data_files(
     yield StoredFile(resolved_changelog_path(path), role, file.file_size)
     for extra in file.extra_files:
         yield StoredFile(paths.extra_file(entry.partition, entry.bucket, file, extra), role, None)
+
+
+def paths_of(table: FileStoreTable, live: EntryColumns, position: int) -> Iterator[str]:
+    """Return the path of an entry's file and those of its extra files."""
+    file = live.located(position)
+    paths, place = table.paths, (file.partition, file.bucket)
+    yield resolved_changelog_path(paths.data_file(*place, file))
+    for extra in file.extra_files:
+        yield paths.extra_file(*place, file, extra)
 
 
 def resolved_changelog_path(path: str) -> str:

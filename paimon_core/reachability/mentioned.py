@@ -9,20 +9,22 @@ Java treats a missing metadata file as empty, and has deleted live data that way
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.data_file import ManifestFileMeta
+from paimon_core.manifest.entry_columns import Partitions
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
-from paimon_core.scan.manifests import groups_of_bytes, read_entries
+from paimon_core.scan.columns import entry_columns
 
 _LONGEST_NAME: Final = 255
+_SLICE: Final = "$"
+"""In the names of slices of joined changelog files only."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,9 @@ class Mentioned:
     table: FileStoreTable
     candidates: set[str]
     _seen: set[object] = field(default_factory=set)
+    _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
+    """The manifests of lists that were read, before they are read themselves."""
+    _waiting_lists: set[str] = field(default_factory=set)
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
@@ -42,45 +47,42 @@ class Mentioned:
         Called again right before deleting, it removes what was committed meanwhile.
         """
         new = [r for r in all_references(self.table) if r.key not in self._seen]
-        at_once = self.table.io.parallelism
-        for start in range(0, len(new), at_once):
-            # A new reader for each group: `_seen` holds what was read, so the content need not
-            # stay in memory.
-            metadata = Metadata(self.table)
-            group = new[start : start + at_once]
-            if at_once > 1:
-                self._read_together(metadata, group)
-            for reference in group:
-                self._seen.add(reference.key)
-                try:
-                    self._reference(metadata, reference)
-                except CorruptTable:
-                    if reference.is_alive():
-                        raise
+        try:
+            at_once = self.table.io.parallelism
+            for start in range(0, len(new), at_once):
+                group = new[start : start + at_once]
+                # A new reader for each group: `_seen` holds what was read, so the content need not
+                # stay in memory.
+                metadata = Metadata(self.table)
+                if at_once > 1:
+                    lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                    metadata.prefetch(lists, missing=True)
+                for reference in group:
+                    self._reference(reference, metadata)
+            self._read_manifests()
+        except CorruptTable:
+            # One of them may have been removed meanwhile: read them one by one to find it.
+            self._forget_waiting()
+            self._one_by_one(new)
+        self._seen.update(r.key for r in new)
         return len(new)
 
-    def _read_together(self, metadata: Metadata, group: Sequence[Reference]) -> None:
-        """Read the lists and manifests of these references concurrently, as far as they exist.
+    def _one_by_one(self, references: Iterable[Reference]) -> None:
+        for reference in references:
+            try:
+                self._reference(reference, Metadata(self.table))
+                self._read_manifests()
+            except CorruptTable:
+                self._forget_waiting()
+                if reference.is_alive():
+                    raise
 
-        What cannot be read is left to `_reference`, which knows what may be missing.
-        """
-        lists = [name for r in group for name, _ in listed_names(r) if name not in self._seen]
-        metadata.prefetch(lists, missing=True)
-        metas = [m for name in dict.fromkeys(lists) for m in metadata.read_before(name)]
-        unread = {m.file_name: m for m in metas if m.file_name not in self._seen}
-        for together in groups_of_bytes(unread.values()):
-            found = map_parallel(self.table.io, self._entries_or_none, together)
-            for meta, entries in zip(together, found, strict=True):
-                if entries is not None:
-                    self._manifest(meta, entries)
+    def _forget_waiting(self) -> None:
+        """Forget lists whose manifests were not read: another reference may need them."""
+        self._waiting = {}
+        self._waiting_lists = set()
 
-    def _entries_or_none(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...] | None:
-        try:
-            return read_entries(self.table, meta)
-        except CorruptTable:
-            return None
-
-    def _reference(self, metadata: Metadata, reference: Reference) -> None:
+    def _reference(self, reference: Reference, metadata: Metadata) -> None:
         snapshot = reference.snapshot
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if reference.kind is RefKind.CHANGELOG:
@@ -140,28 +142,35 @@ class Mentioned:
             self._protect(unknown.data)
 
     def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
-        if name in self._seen:
+        if name in self._seen or name in self._waiting_lists:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self.candidates.discard(name)
         for meta in metadata.manifests(name):
             if meta.file_name not in self._seen:
-                self._manifest(meta, metadata.entries([meta]))
-        self._seen.add(name)
+                self.candidates.discard(meta.file_name)
+                self._protect_all(meta.unknown)
+                self._waiting[meta.file_name] = meta
+        self._waiting_lists.add(name)
 
-    def _manifest(self, meta: ManifestFileMeta, entries: Iterable[ManifestEntry]) -> None:
-        self.candidates.discard(meta.file_name)
-        self._protect_all(meta.unknown)
-        for entry in entries:
-            file = entry.file
-            self.candidates.discard(file.file_name)
-            real = resolved_changelog_path(f"bucket/{file.file_name}")
-            self.candidates.discard(real.rsplit("/", 1)[-1])
-            self.candidates.difference_update(file.extra_files)
-            self._protect_all(file.unknown)
-            self._protect_all(entry.unknown)
-        self._seen.add(meta.file_name)
+    def _read_manifests(self) -> None:
+        """Read the manifests of all lists that were read, each once and many together."""
+        metas = list(self._waiting.values())
+        for part in entry_columns(self.table, metas, Partitions()):
+            names = part.name_list()
+            self.candidates.difference_update(names)
+            for name in names:
+                if _SLICE in name:
+                    real = resolved_changelog_path(f"bucket/{name}")
+                    self.candidates.discard(real.rsplit("/", 1)[-1])
+            for rare in part.rare.values():
+                self.candidates.difference_update(rare.extra_files)
+            for of_file, of_entry in part.unknown.values():
+                self._protect_all(of_file)
+                self._protect_all(of_entry)
+        self._seen.update(self._waiting, self._waiting_lists)
+        self._forget_waiting()
 
     def _index(self, metadata: Metadata, name: str, *, optional: bool) -> None:
         if name in self._seen:

@@ -7,8 +7,8 @@ DECIMAL(p, s)          decimal128(p, s)     ARRAY     list
 TIMESTAMP(p)           timestamp of ms      MAP       map
                        (p <= 3), us         MULTISET  map to int32
                        (p <= 6) or ns       ROW       struct
-TIMESTAMP(p) LTZ       the same, zone UTC    VECTOR    list
-VARIANT                struct of the binary fields `value` and `metadata`
+TIMESTAMP(p) LTZ       the same, zone UTC   VARIANT   struct of two binaries
+                                            VECTOR    list
 =====================  ==================================================================
 
 Field ids are stored in the metadata as `PARQUET:field_id`.  Those of list elements and map entries
@@ -43,6 +43,7 @@ from paimon_core.types.data_types import (
     VectorType,
 )
 from paimon_core.types.sql import type_to_sql
+from paimon_core.types.variant_parts import METADATA, VALUE
 
 FIELD_ID: Final = b"PARQUET:field_id"
 COUNT_TYPE: Final = AtomicType(kind=TypeRoot.INT, nullable=False)
@@ -66,6 +67,17 @@ _SIMPLE: Final[dict[TypeRoot, pa.DataType]] = {
     TypeRoot.TIME: pa.time32("ms"),
 }
 UNIT_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def _variant(*, nullable: bool) -> pa.DataType:
+    names = ((VALUE, b"0"), (METADATA, b"1"))
+    return pa.struct(
+        [pa.field(n, pa.binary(), nullable=nullable, metadata={FIELD_ID: i}) for n, i in names]
+    )
+
+
+_VARIANT: Final = _variant(nullable=True)
+_STORED_VARIANT: Final = _variant(nullable=False)
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -114,12 +126,10 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
         )
 
     match t:
+        case AtomicType(kind=TypeRoot.VARIANT):
+            return _STORED_VARIANT if stored else _VARIANT
         case AtomicType():
-            return (
-                _variant_type(stored=stored)
-                if t.kind is TypeRoot.VARIANT
-                else _atomic_arrow_type(t)
-            )
+            return _atomic_arrow_type(t)
         case ArrayType() | VectorType():
             return pa.list_(part("element", t.element))
         case MapType() | MultisetType():
@@ -138,13 +148,6 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
                 ]
             )
     raise UnsupportedFeature(f"data type {type_to_sql(t)}")
-
-
-def _variant_type(*, stored: bool) -> pa.DataType:
-    names = ("value", "metadata")
-    return pa.struct(
-        [_field(name, pa.binary(), i, nullable=not stored) for i, name in enumerate(names)]
-    )
 
 
 def _atomic_arrow_type(t: AtomicType) -> pa.DataType:
@@ -238,19 +241,11 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
         case TypeRoot.VARIANT:
-            return variants_to_list(column)
+            return [None if v is None else (v[VALUE], v[METADATA]) for v in column.to_pylist()]
         case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
-
-
-def variants_to_list(column: pa.StructArray) -> list[tuple[bytes, bytes] | None]:
-    """Return the value and the metadata of each VARIANT."""
-    values, metadata = (column.field(name).to_pylist() for name in ("value", "metadata"))
-    valid = column.is_valid().to_pylist()
-    pairs = zip(values, metadata, valid, strict=True)
-    return [(value, keys) if ok else None for value, keys, ok in pairs]
 
 
 def strings_to_list(column: pa.Array) -> list[str | None]:
@@ -317,10 +312,8 @@ def _atomic_from_internal(values: Sequence[Any], t: AtomicType, arrow: pa.DataTy
             return pa.array(numbers, pa.int64()).view(arrow)
         case TypeRoot.VARIANT:
             parts = [
-                pa.array([None if v is None else v[i] for v in values], pa.binary())
-                for i in range(2)
+                None if v is None else dict(zip((VALUE, METADATA), v, strict=True)) for v in values
             ]
-            nulls = pa.array([v is None for v in values], pa.bool_())
-            return pa.StructArray.from_arrays(parts, fields=list(arrow), mask=nulls)
+            return pa.array(parts, arrow)
         case _:
             return pa.array(values, arrow)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
-from paimon_core.types.arrow import list_ranges, map_types, strings_to_list, variants_to_list
+from paimon_core.types.arrow import list_ranges, map_types, strings_to_list
 from paimon_core.types.buffers import fixed_values, valid_rows
 from paimon_core.types.data_types import (
     MAX_LENGTH,
@@ -48,7 +48,9 @@ from paimon_core.types.java_numbers import (
     parse_integer,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.variant import variant_json, variant_of_json
+from paimon_core.types.variant import variant_json
+from paimon_core.types.variant_building import variant_of_json
+from paimon_core.types.variant_parts import METADATA, VALUE
 
 _INTEGERS: Final = {
     TypeRoot.TINYINT: 2**7,
@@ -104,7 +106,7 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
         case TypeRoot.TIMESTAMP_LTZ:
             return datetimes.iso_timestamp(value, t.precision or 0) + "Z"
         case TypeRoot.VARIANT:
-            return variant_json(value)
+            return variant_json(*value)
         case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
@@ -315,7 +317,10 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
         case TypeRoot.VARIANT:
-            return [None if v is None else variant_json(v) for v in variants_to_list(column)]
+            return [
+                None if v is None else variant_json(v[VALUE], v[METADATA])
+                for v in column.to_pylist()
+            ]
         case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:

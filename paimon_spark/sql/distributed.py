@@ -14,7 +14,8 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import MAX_LENGTH, DataField, TypeRoot
+from paimon_core.types.data_types import MAX_LENGTH, DataField, RowType, TypeRoot
+from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
@@ -38,6 +39,8 @@ def reads_distributed(
     """Whether the executors should read the scan: a whole snapshot with much that may match."""
     if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
         return False
+    if "VARIANT" in type_to_sql(scan.table.schema.row_type):
+        return False  # the source does not know the type
     size = 0
     for entry in scan_files(scan.table, scan.whole, predicate=predicate):
         size += entry.file.file_size
@@ -101,7 +104,13 @@ def writes_distributed(
         f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
     )
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
-    if limited or postponed or not isinstance(session.catalog_for(name), FileSystemCatalog):
+    documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
+    if (
+        limited
+        or postponed
+        or documents
+        or not isinstance(session.catalog_for(name), FileSystemCatalog)
+    ):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect tells no size
