@@ -97,10 +97,8 @@ def sick(airflow: Airflow, lake: str) -> None:
     take(airflow.own("table", ".bucket", 1400, 980, **table), "page-table")
     table = {"warehouse": lake, "table": "shop.transfer"}
     page = airflow.own("table", ".timeline", 1400, 460, **table)
-    page.js(
-        f"{FRAME}.querySelector('.timeline').closest('.card').scrollIntoView({{block: 'start'}})"
-    )
-    page.js(f"{FRAME}.documentElement.scrollTop -= 60")
+    card = f"{FRAME}.querySelector('.timeline').closest('.card')"
+    page.js(f"{FRAME}.documentElement.scrollTop = {card}.offsetTop - 58")
     take(page, "page-snapshots", 0.3)
     page = airflow.own("table", ".actions button", 1400, 900, dark=True, **table)
     page.js(f"[...{FRAME}.querySelectorAll('.actions button')][0].click()")
@@ -118,6 +116,7 @@ def healed(airflow: Airflow, lake: str) -> None:
     take(page, "page-phone", 0.5)
     page = airflow.page("/dags?limit=50", 1300, 1000)
     page.until("document.body.innerText.includes('Caretaker: compact')", 60)
+    page.js("document.querySelector('button[aria-label=\"Show table view\"]').click()")
     take(page, "airflow-dags", 3)
     for job, name in (("compact", "airflow"), ("expire_snapshots", "airflow-expiry")):
         page = airflow.page(airflow.report_task(job), 1440, 640)

@@ -143,7 +143,7 @@ def _columns(pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[
     manifests = [piece.number for piece in pieces for _ in piece.blocks]
     if len(blocks) >= _LEAST_LANES:
         try:
-            return _walked(blocks, manifests, partitions, wanted)
+            return _checked(_walked(blocks, manifests, partitions, wanted), pieces)
         except _UNDECODED:
             pass  # decided by the decoder of objects
     builder = ColumnsBuilder(partitions)
@@ -157,6 +157,20 @@ def _columns(pieces: Sequence[_Piece], partitions: Partitions, wanted: Sequence[
         builder.add(columns_of(entries, partitions, wanted, piece.number))
         found += entries
     return _of_objects(found, builder.columns())
+
+
+def _checked(decoded: Decoded, pieces: Sequence[_Piece]) -> Decoded:
+    """Return the same, with the errors of whole manifests for fields that are no columns."""
+
+    def entries(positions: Column) -> list[ManifestEntry]:
+        try:
+            return decoded.entries(positions)
+        except _REFUSED:
+            for piece in pieces:
+                piece.manifest.objects()
+            raise
+
+    return Decoded(decoded.columns, entries)
 
 
 # --- from bytes to columns ------------------------------------------------------------------------

@@ -50,6 +50,8 @@ _LONGEST_VARINT: Final = 10
 _CONTINUES: Final = 0x80
 _SECOND_BRANCH: Final = 2
 _MOST_COLUMNS: Final = 2000
+_MOST_CELLS: Final = 1 << 20
+"""The null counts of all blocks are compared in one array of at most so many numbers."""
 _LEAST_BYTES: Final = 25
 """An entry has more fields, each at least a byte."""
 
@@ -174,16 +176,15 @@ class _Repeated:
 
     def after(self, blocks: EncodedBlocks, at: Positions, lanes: npt.NDArray[Any]) -> Positions:
         """Return the positions after the field, in these lanes."""
-        before, size = self._at[lanes], self._size[lanes]
-        byte = np.arange(int(size.max(initial=0)))
-        last = len(blocks.data) - 1
-        here = blocks.data[np.minimum(at[:, None] + byte, last)]
-        same = (here == blocks.data[before[:, None] + byte]) | (byte >= size[:, None])
-        known = same.all(axis=1) & (size > 0)
-        after: Positions = at + size
         content = blocks.content
-        for i in np.flatnonzero(~known).tolist():
-            after[i] = self._skip(content, int(at[i]))
+        ends = []
+        known = zip(at.tolist(), self._at[lanes].tolist(), self._size[lanes].tolist(), strict=True)
+        for place, before, size in known:
+            if size and content.startswith(content[before : before + size], place):
+                ends.append(place + size)
+            else:
+                ends.append(self._skip(content, place))
+        after = np.array(ends, np.int64)
         self._at[lanes] = at
         self._size[lanes] = after - at
         return after
@@ -206,7 +207,9 @@ class _NullCounts:
         inside = blocks.skip(at + 1)
         most = int(counts.max(initial=0))
         short = np.ones(len(at), bool)
-        if most:
+        if most * len(at) > _MOST_CELLS:
+            short[:] = False
+        elif most:
             # Usually each item is two bytes: the branch of a number, and a number below 64.
             item = np.arange(most)
             first = np.minimum(inside[:, None] + 2 * item, len(data) - 2)

@@ -5,7 +5,7 @@ Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from paimon_core.catalog.rest import RestCatalog
@@ -18,7 +18,6 @@ from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found
 from paimon_spark.sql.tokens import Words
-from paimon_spark.sql.types import read_type
 
 
 def views_of(session: SqlSession, catalog: str) -> RestViews | None:
@@ -46,8 +45,14 @@ def place_of(session: SqlSession, name: TableName) -> Iterator[None]:
         session.current_catalog, session.database = before
 
 
-def create_catalog_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
-    """What follows CREATE [OR REPLACE] VIEW."""
+def create_catalog_view(
+    session: SqlSession,
+    words: Words,
+    fields_of: Callable[[str], tuple[DataField, ...]],
+    *,
+    replace: bool,
+) -> Result:
+    """What follows CREATE [OR REPLACE] VIEW; `fields_of` gives the columns of a query."""
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
     views = views_of(session, name.catalog)
@@ -86,7 +91,7 @@ def create_catalog_view(session: SqlSession, words: Words, *, replace: bool) -> 
         views.drop(name.identifier)  # as in Java, these are two steps
     view = View(
         name=name.identifier,
-        fields=_fields(session, query),
+        fields=fields_of(query),
         query=query,
         dialects={SPARK: query},
         comment=options.pop(COMMENT_PROPERTY, comment),
@@ -94,16 +99,6 @@ def create_catalog_view(session: SqlSession, words: Words, *, replace: bool) -> 
     )
     views.create(view)
     return NOTHING
-
-
-def _fields(session: SqlSession, query: str) -> tuple[DataField, ...]:
-    from paimon_spark.sql.queries import query_dataframe  # noqa: PLC0415 - it resolves views
-
-    fields = query_dataframe(session, query).schema.fields
-    return tuple(
-        DataField(id=i, name=f.name, type=read_type(Words(f.dataType.simpleString())))
-        for i, f in enumerate(fields)
-    )
 
 
 def drop_catalog_view(session: SqlSession, name: TableName, *, if_exists: bool) -> Result:

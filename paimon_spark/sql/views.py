@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.types.data_types import AtomicType
+from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.catalog_views import create_catalog_view, drop_catalog_view
 from paimon_spark.sql.errors import AnalysisError
@@ -12,7 +12,7 @@ from paimon_spark.sql.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.tokens import Words
-from paimon_spark.sql.types import simple_text
+from paimon_spark.sql.types import read_type, simple_text
 
 
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
@@ -24,7 +24,9 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     temporary = words.eat_any("TEMPORARY", "TEMP")
     words.need("VIEW")
     if not temporary:
-        return create_catalog_view(session, words, replace=replace)
+        return create_catalog_view(
+            session, words, lambda query: _fields(session, query), replace=replace
+        )
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     parts = words.name()
     if len(parts) != 1:
@@ -56,6 +58,15 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         query = f"SELECT * FROM ({query}) AS __view({names})"
     session.views[key] = query
     return NOTHING
+
+
+def _fields(session: SqlSession, query: str) -> tuple[DataField, ...]:
+    """The columns of a query in Paimon's types."""
+    fields = query_dataframe(session, query).schema.fields
+    return tuple(
+        DataField(id=i, name=f.name, type=read_type(Words(f.dataType.simpleString())))
+        for i, f in enumerate(fields)
+    )
 
 
 def _column(words: Words) -> str:

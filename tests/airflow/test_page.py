@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from urllib.parse import quote
 
@@ -128,9 +129,9 @@ def test_a_viewer_sees_and_cannot_trigger(ask):
     assert all(j["may_trigger"] for j in ask("/caretaker/api/session", user="user").json()["jobs"])
     # The page triggers through Airflow's own API, which checks again.
     run = {"logical_date": None, "conf": {}}
-    path = "/api/v2/dags/caretaker_compact/dagRuns"
+    path = "/api/v2/dags/no_such_dag/dagRuns"
     assert ask(path, user="viewer", method="POST", json=run).status_code == 403
-    assert ask(path, user="user", method="POST", json=run).status_code == 404  # no such DAG here
+    assert ask(path, user="user", method="POST", json=run).status_code == 404
 
 
 def test_every_route_of_the_api_only_reads_and_is_described(ask):
@@ -222,6 +223,19 @@ def test_only_tables_that_the_history_knows_can_be_read(ask, lake):
         answer = ask("/caretaker/api/table/files", user="admin", table=name, in_lake=True)
         assert answer.status_code in (400, 404), answer.text
         assert answer.headers["content-type"] == "application/json"
+
+
+def test_only_few_requests_read_the_lake_at_once(ask, monkeypatch):
+    from paimon_airflow.page import reading
+
+    monkeypatch.setattr(reading, "_reading", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(reading, "_WAIT_SECONDS", 0.01)
+    table = {"table": "db.t", "in_lake": True}
+    with reading._one_of_few():
+        answer = ask("/caretaker/api/table/files", user="viewer", **table)
+        assert (answer.status_code, answer.json()["type"]) == (503, "TooBusy")
+        assert ask("/caretaker/api/table", user="viewer", **table).status_code == 200
+    assert ask("/caretaker/api/table/files", user="viewer", **table).status_code == 200
 
 
 def test_wrong_parameters_are_refused(ask):

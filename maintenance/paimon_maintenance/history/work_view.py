@@ -116,7 +116,7 @@ def work_view(
         *(() if warehouse is None else (e.warehouse == warehouse,)),
     )
     with history.reading() as connection:
-        by_table = _by_table(connection, period)
+        by_table, tables = _by_table(connection, period)
         by_job, days = _by_job_and_day(connection, period)
         failures = _failures(connection, period)
         predictions = _predictions(connection, warehouse, since_millis, until_millis)
@@ -126,8 +126,8 @@ def work_view(
         since_millis=since_millis,
         total=total[0] if total else NOTHING,
         by_job=tuple(by_job),
-        by_table=tuple(by_table[:_MOST_TABLES]),
-        tables_changed=len(by_table),
+        by_table=tuple(by_table),
+        tables_changed=tables,
         by_day=tuple(days),
         failures=tuple(failures),
         predictions=tuple(predictions),
@@ -153,11 +153,13 @@ def _columns() -> list[sa.ColumnElement[Any]]:
     ]
 
 
-def _by_table(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Work]:
-    """The work on each table, those that took the most seconds first."""
+def _by_table(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[list[Work], int]:
+    """The work on the tables that took the most seconds, and the number of all tables."""
     name = ENTRIES.c.table_name
-    rows = connection.execute(sa.select(name, *_columns()).where(where).group_by(name))
-    return _ordered(_work(row[0], row[1:]) for row in rows)
+    columns = _columns()
+    query = sa.select(name, *columns, sa.func.count().over()).where(where).group_by(name)
+    rows = connection.execute(query.order_by(sa.desc("seconds"), name).limit(_MOST_TABLES)).all()
+    return [_work(row[0], row[1:-1]) for row in rows], int(rows[0][-1]) if rows else 0
 
 
 def _by_job_and_day(

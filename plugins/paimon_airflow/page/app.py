@@ -7,6 +7,7 @@ a route answers like any other to somebody who is not logged in.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -50,8 +51,8 @@ def page_app() -> FastAPI:
     )
     app.add_api_route("/api/openapi.json", _openapi, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
-    for path in _PAGES:
-        app.add_api_route(path, _page, include_in_schema=False)
+    for path, name in _PAGES.items():
+        app.add_api_route(path, _page(name), include_in_schema=False)
     app.add_api_route("/{path:path}", _nothing, methods=_ANY_METHOD, include_in_schema=False)
     app.add_exception_handler(PaimonError, _failed)
     app.add_exception_handler(OSError, _failed)
@@ -59,10 +60,13 @@ def page_app() -> FastAPI:
     return app
 
 
-def _page(request: Request) -> Response:
-    """One of the HTML files: all are the same few lines that load a module."""
-    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    return answer_with(_PAGES[path or "/"], request)
+def _page(name: str) -> Callable[[Request], Response]:
+    """Answers with one of the HTML files: each is a few lines that load a module."""
+
+    def page(request: Request) -> Response:
+        return answer_with(name, request)
+
+    return page
 
 
 def _static(name: str, request: Request) -> Response:

@@ -1,8 +1,7 @@
 // Requests to this page's API and to Airflow's own; nothing goes to another server.
 
-const AT = location.pathname.indexOf("/caretaker");
 /** The path below which Airflow serves, "" or "/airflow". */
-export const ROOT = AT > 0 ? location.pathname.slice(0, AT) : "";
+export const ROOT = location.pathname.replace(/\/caretaker\/[^/]*$/, "");
 const BASE = `${ROOT}/caretaker`;
 
 /** An answer that is an error: `status`, a message, and what to do next. */

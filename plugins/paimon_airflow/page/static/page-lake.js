@@ -186,7 +186,7 @@ function badge(row) {
 
 function next(row, now) {
   if (row.next_action === "run") return [h("b", {}, words(row.next_job)), " now"];
-  if (row.next_action === "later") return [h("b", {}, words(row.next_job)), " ", h("small", {}, row.next_at_millis ? relative(row.next_at_millis, now) : "waits")];
+  if (row.next_action === "later") return [h("b", {}, words(row.next_job)), " ", h("small", {}, !row.next_at_millis ? "waits" : row.next_at_millis <= now ? "next round" : relative(row.next_at_millis, now))];
   if (row.next_action === "propose") return [h("b", {}, words(row.next_job)), " ", h("small", {}, "proposed")];
   if (row.next_at_millis) return h("small", {}, row.next_at_millis <= now ? "look next round" : `look ${relative(row.next_at_millis, now)}`);
   return h("span", { class: "quiet" }, "–");
