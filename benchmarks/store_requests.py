@@ -1,11 +1,11 @@
-"""Requests to an S3 store, by kind, for each job on one table.
+"""Requests to an S3 store, by kind, for each job on one table, and how many are in flight at once.
 
     python benchmarks/store_requests.py             40 commits of two files
-    python benchmarks/store_requests.py --long      400 commits, and 20 ms for each request
+    python benchmarks/store_requests.py --large     200 commits of 50 files, 20 ms for each request
     python benchmarks/store_requests.py --keys      also the repeated requests, by key
 
-The store is moto behind the counting proxy of the tests.  What is to reach is a number of requests that
-does not depend on the time of a request: `BUDGETS` for the short run, per job.
+The store is moto behind the counting proxy of the tests.  Each size has its budget of requests per job;
+the exit code is 1 if a job makes more.  The number of requests does not depend on their duration.
 """
 
 # ruff: noqa: E402 - the store is one of the tests
@@ -16,7 +16,8 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,46 +29,84 @@ from slow_store import SlowStore, slow_store
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.health.inspect import inspect_table
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import plan_table, run_table
 
 ENV = system_environment()
 KINDS = ("get", "head", "list", "put", "conditional put", "delete", "delete many", "copy")
-BUDGETS = {
-    "open": 2,
-    "append": 34,
-    "plan compact": 22,
-    "plan expire_snapshots": 205,
-    "plan remove_orphan_files": 220,
-    "compact": 222,
-    "create_tag": 32,
-    "expire_partitions": 44,
-    "expire_snapshots": 590,
-    "remove_orphan_files": 65,
-}
-"""What the short run took in November 2026 and a little more: a budget may only be lowered."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A table of `commits` commits of one file in each of `partitions` x `buckets` buckets."""
+
+    commits: int
+    partitions: int
+    buckets: int
+    delay_millis: int
+    budgets: Mapping[str, int]
+    """Requests of each job when it was last measured, and a little more."""
+
+
+SHORT = Size(
+    commits=40,
+    partitions=2,
+    buckets=1,
+    delay_millis=0,
+    budgets={
+        "open": 2,
+        "commit": 12,
+        "append": 34,
+        "inspect": 118,
+        "plan compact": 24,
+        "plan expire_snapshots": 168,
+        "plan remove_orphan_files": 192,
+        "compact": 138,
+        "create_tag": 34,
+        "expire_partitions": 46,
+        "expire_snapshots": 345,
+        "remove_orphan_files": 42,
+    },
+)
+LARGE = Size(
+    commits=200,
+    partitions=10,
+    buckets=5,
+    delay_millis=20,
+    budgets={
+        "open": 2,
+        "commit": 12,
+        "append": 98,
+        "inspect": 460,
+        "plan compact": 40,
+        "plan expire_snapshots": 363,
+        "plan remove_orphan_files": 866,
+    },
+)
 
 
 def main() -> int:
     """0 if no job takes more requests than its budget."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("--keys", action="store_true")
     arguments = parser.parse_args()
-    commits, delay = (400, 20) if arguments.long else (40, 0)
+    size = LARGE if arguments.large else SHORT
     over = []
-    with s3_server() as server, slow_store(server, delay_millis=delay) as store:
+    with s3_server() as server, slow_store(server, delay_millis=size.delay_millis) as store:
         root = store.new_root()
-        make(root, store.server.options, commits)
-        print(f"{commits} commits of two files\n")
-        print("| job | all | " + " | ".join(KINDS) + " | s |")
-        print("|---|" + "---|" * (len(KINDS) + 2))
-        for name, work in jobs(root, store).items():
+        make(root, store.server.options, size)
+        print(f"{size.commits} commits of {size.partitions * size.buckets} files\n")
+        print("| job | all | " + " | ".join(KINDS) + " | at once | s |")
+        print("|---|" + "---|" * (len(KINDS) + 3))
+        for name, work in jobs(root, store, size).items():
             store.clear()
             started = time.perf_counter()
             work()
@@ -75,18 +114,19 @@ def main() -> int:
             counts = store.counts
             total = sum(counts.values())
             found = " | ".join(str(counts[kind] or "") for kind in KINDS)
-            print(f"| {name} | {total} | {found} | {seconds:.1f} |")
+            print(
+                f"| {name} | {total} | {found} | {store.most_at_once} | {seconds:.1f} |", flush=True
+            )
             if arguments.keys:
                 print_repeated(store)
-            budget = None if arguments.long else BUDGETS.get(name)
-            if budget is not None and total > budget:
-                over.append(f"{name}: {total} requests, more than {budget}")
+            if total > size.budgets.get(name, total):
+                over.append(f"{name}: {total} requests, more than {size.budgets[name]}")
     print("\n".join(over), file=sys.stderr)
     return 1 if over else 0
 
 
-def make(root: str, options: dict[str, str], commits: int) -> None:
-    """A table with this many small commits of two partitions, made past the proxy."""
+def make(root: str, options: dict[str, str], size: Size) -> None:
+    """The table, made past the proxy."""
     catalog = FileSystemCatalog(root, options)
     catalog.create_database("db")
     schema = create_schema(
@@ -94,22 +134,32 @@ def make(root: str, options: dict[str, str], commits: int) -> None:
         now_millis=1,
         partition_keys=["dt"],
         primary_keys=["k", "dt"],
-        options={"bucket": "1", "write-only": "true"},
+        options={"bucket": str(size.buckets), "write-only": "true"},
     )
     catalog.create_table("db.t", schema)
     table = catalog.get_table("db.t")
-    for i in range(commits):
-        append(table, i)
+    for i in range(size.commits):
+        append(table, size, i)
 
 
-def append(table: FileStoreTable, i: int) -> None:
-    """One commit with a file in each of two partitions."""
+def append(table: FileStoreTable, size: Size, i: int) -> None:
+    """One commit with a file in each bucket of each partition."""
+    commit(table, written(table, size, i), user=ENV.new_uuid(), env=ENV)
+
+
+def written(table: FileStoreTable, size: Size, i: int) -> list[CommitMessage]:
+    """The files of one commit; the first partition is the only one that is old."""
+    days = ["2020-01-01", *(f"2030-01-{day:02}" for day in range(1, size.partitions))]
+    keys = [i * 100 + k for k in range(size.buckets * 8 if size.buckets > 1 else 1)]
+    rows = [(k, day) for day in days for k in keys]
     writer = RowWriter(table, env=ENV)
-    writer.write(pa.table({"k": [i, i], "dt": ["2020-01-01", "2030-01-01"], "v": ["a", "b"]}))
-    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+    writer.write(
+        pa.table({"k": [k for k, _ in rows], "dt": [d for _, d in rows], "v": ["a"] * len(rows)})
+    )
+    return writer.prepare_commit()
 
 
-def jobs(root: str, store: SlowStore) -> dict[str, Callable[[], object]]:
+def jobs(root: str, store: SlowStore, size: Size) -> dict[str, Callable[[], object]]:
     """What is counted, in order: each finds what those before it left."""
     catalog = FileSystemCatalog(root, store.options)
     few = {"retain_max": 5, "retain_min": 1, "older_than": "2100-01-01"}
@@ -133,9 +183,13 @@ def jobs(root: str, store: SlowStore) -> dict[str, Callable[[], object]]:
 
         return run
 
+    opened = catalog.get_table("db.t")
+    prepared = written(opened, size, 2000)
     return {
         "open": lambda: catalog.get_table("db.t"),
-        "append": lambda: append(catalog.get_table("db.t"), 1000),
+        "commit": lambda: commit(opened, prepared, user=ENV.new_uuid(), env=ENV),
+        "append": lambda: append(catalog.get_table("db.t"), size, 1000),
+        "inspect": lambda: inspect_table(catalog.get_table("db.t"), ENV),
         "plan compact": lambda: plan_table(request("compact")),
         "plan expire_snapshots": lambda: plan_table(request("expire_snapshots", **few)),
         "plan remove_orphan_files": lambda: plan_table(request("remove_orphan_files")),

@@ -21,6 +21,7 @@ from paimon_core.options import (
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
+    FILE_FORMAT,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
@@ -43,7 +44,9 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_UNKNOWN_TYPES = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
+_IN_PARQUET = frozenset({TypeRoot.VECTOR})
+"""Types that are read and written in Parquet files only."""
+_UNKNOWN_TYPES = frozenset({TypeRoot.BLOB})
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -111,8 +114,14 @@ def unreadable_features(
     yield from _map_layouts(table, columns)
     fields = table.schema.fields
     read = RowType(fields=tuple(f for f in fields if columns is None or f.name in columns))
-    for root in sorted(set(_types(read)) & _UNKNOWN_TYPES):
+    types = set(_types(read))
+    for root in sorted(types & _UNKNOWN_TYPES):
         yield f"data type {root}"
+    file_format = options.value(FILE_FORMAT).lower()
+    if file_format != "parquet":
+        yield from (
+            f"data type {root} in {file_format} files" for root in sorted(types & _IN_PARQUET)
+        )
     if table.has_primary_key and options.value(MERGE_ENGINE) not in MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
     for name in options.value(SEQUENCE_FIELD):

@@ -155,9 +155,9 @@ class FailingFileIO:
         self.trigger.read("read_bytes", path)
         return self.inner.read_bytes(path)
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         self.trigger.read("open_input", path)
-        return self.inner.open_input(path)
+        return self.inner.open_input(path, size)
 
     def exists(self, path: str) -> bool:
         self.trigger.read("exists", path)

@@ -52,6 +52,7 @@ def postgres_server() -> Iterator[str]:
         env=environment,
     )
     options = ["-p", str(port), "-k", str(folder), "-c", "fsync=off", "-h", "127.0.0.1"]
+    options += ["-c", "max_connections=500"]  # Java closes few of its connections
     server = subprocess.Popen(
         [*who, programs / "postgres", "-D", data, *options],
         stdout=subprocess.DEVNULL,

@@ -106,8 +106,11 @@ class SlowStore:
     delay_millis: int
     requests: list[Request] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    most_at_once: int = 0
+    """The largest number of requests in flight since the last `clear`."""
     before: Callable[[str, str], None] | None = None
     """Called with kind and key before a request goes to the store; to run something just then."""
+    _in_flight: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
@@ -133,6 +136,7 @@ class SlowStore:
         with self._lock:
             self.faults.clear()
             self.requests.clear()
+            self.most_at_once = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -146,6 +150,18 @@ class SlowStore:
             fault = next((f for f in self.faults if f.takes(kind, key)), None)
             self.requests.append(Request(kind, key, None if fault is None else fault.what))
         return fault
+
+    @contextmanager
+    def in_flight(self) -> Iterator[None]:
+        """Count a request while it runs."""
+        with self._lock:
+            self._in_flight += 1
+            self.most_at_once = max(self.most_at_once, self._in_flight)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_flight -= 1
 
     def hang(self) -> None:
         """Wait until the proxy ends."""
@@ -199,6 +215,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are in `SlowStore.requests`."""
 
     def _handle(self) -> None:
+        with self.store.in_flight():
+            self._answer()
+
+    def _answer(self) -> None:
         body = self._body()
         kind, key = _kind(self.command, self.path, self.headers), _key(self.path)
         fault = self.store.take(kind, key)

@@ -29,7 +29,7 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
-from paimon_core.io.open import REQUEST_DEADLINE
+from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.options import parse_duration_millis
 
 if TYPE_CHECKING:

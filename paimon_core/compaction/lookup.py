@@ -230,7 +230,7 @@ class _Level:
             return RowGroupEnds()
         path = table.paths.data_file(self._reader.partition, self._reader.bucket, file)
         try:
-            return row_group_ends(table.io, path, stored)
+            return row_group_ends(table.io, path, stored, size=file.file_size)
         except (OSError, CorruptTable):
             return RowGroupEnds()  # reading the file will report the error
 

@@ -111,6 +111,7 @@ class PageCopy:
             opened = open_stored_file(
                 self.table.io,
                 path,
+                size=file.file_size,
                 rows=file.row_count,
                 like=self.like,
                 codec=self.codec,

@@ -9,7 +9,7 @@ column                parquet              orc                   avro
 ====================  ===================  ====================  ==================
 BINARY, VARBINARY     null count           null count            null count
 TIMESTAMP, LTZ > 6    null count           all three             (no such files)
-ARRAY, MAP, ROW, ...  nothing at all       null count            null count
+ARRAY, VARIANT, ...   nothing at all       null count            null count
 all others            all three            all three             all three
 ====================  ===================  ====================  ==================
 
@@ -40,7 +40,7 @@ KEY_TRUNCATION: Final = 128
 """The characters kept of a key's minimum and maximum, whatever the mode."""
 _TRUNCATE: Final = re.compile(r"truncate\((\d+)\)")
 _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
-_BINARY: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_BINARY: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT)
 _MICROS: Final = 6
 _NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
 _LAST_CODE_POINT: Final = 0x10FFFF

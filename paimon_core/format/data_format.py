@@ -75,19 +75,21 @@ def read_batches(
     use_threads: bool = False,
     options: Options = NO_OPTIONS,
     rows: range | None = None,
+    size: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
     `fields` are the wanted columns, with the names and types of the file's schema; a column that
     the file lacks is null.  With no fields, batches only have a row count.  Only `rows` are
     yielded, if given; a Parquet file is decoded only where they are, others up to their end.
-    Memory is bounded for files of any size.  Raises FileNotFoundError if the file is missing,
-    CorruptTable if it cannot be decoded or has fewer rows.
+    `size` is the file's size in bytes, if known.  Memory is bounded for files of any size.  Raises
+    FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded or has fewer
+    rows.
     """
     file_format = file_format or format_of(path.rsplit("/", 1)[-1])
     if file_format not in ("parquet", "orc", "avro"):
         raise UnsupportedFeature(f"file format {file_format}", file=path)
-    with decoding(path), open_data_file(io, path) as source:
+    with decoding(path), open_data_file(io, path, size) as source:
         match file_format:
             case "parquet":
                 yield from read_parquet(
@@ -140,10 +142,11 @@ def decoding(path: str) -> Iterator[None]:
         raise CorruptTable(f"a data file cannot be decoded: {e}", file=path) from e
 
 
-def open_data_file(io: FileIO, path: str) -> pa.NativeFile:
+def open_data_file(io: FileIO, path: str, size: int | None = None) -> pa.NativeFile:
     """Open the file for reading; for changelog files that Flink joined, only the addressed part.
 
-    Raises CorruptTable if that part exceeds the file.
+    `size` is the file's size in bytes if metadata holds it (`FileIO.open_input`).  Raises
+    CorruptTable if that part exceeds the file.
     """
     piece = compacted_changelog(path)
     if piece is not None:
@@ -155,7 +158,9 @@ def open_data_file(io: FileIO, path: str) -> pa.NativeFile:
                 f"a changelog file ends before byte {piece.offset + piece.length}", file=path
             )
         return pa.BufferReader(part)
-    source = io.open_input(path)
+    if io.parallelism > 1 and size is not None and size <= _WHOLE_BELOW:
+        return pa.BufferReader(io.read_bytes(path))
+    source = io.open_input(path, size)
     if io.parallelism > 1 and source.size() <= _WHOLE_BELOW:
         with source:
             return pa.BufferReader(source.read_buffer())

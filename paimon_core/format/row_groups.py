@@ -44,7 +44,9 @@ class RowGroupEnds:
         return self.first_rows[min(group, len(self.first_rows) - 1)]
 
 
-def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
+def row_group_ends(
+    io: FileIO, path: str, column: DataField, *, size: int | None = None
+) -> RowGroupEnds:
     """Return the ends of a file's row groups; empty if they are unknown for the file or type.
 
     Values are integers, or bytes of strings.  Raises CorruptTable if the footer cannot be read.
@@ -52,7 +54,7 @@ def row_group_ends(io: FileIO, path: str, column: DataField) -> RowGroupEnds:
     is_text = column.type.root in _TEXTS
     if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":
         return RowGroupEnds()
-    with decoding(path), open_data_file(io, path) as source:
+    with decoding(path), open_data_file(io, path, size) as source:
         return _ends(read_checked_footer(source), column)
 
 

@@ -62,18 +62,19 @@ def open_stored_file(
     io: FileIO,
     path: str,
     *,
+    size: int | None = None,
     rows: int,
     like: pq.FileMetaData,
     codec: str,
     bounds: Bounds,
 ) -> StoredFile | None:
-    """Open the file; None if its chunks cannot be copied to such a file (`stored_groups`).
+    """Open the file of `size` bytes; None if its chunks cannot be copied to such a file (`stored_groups`).
 
     Raises FileNotFoundError if it is missing, CorruptTable if its footer is unreadable or has
     another row count.
     """
     with decoding(path):
-        source = open_data_file(io, path)
+        source = open_data_file(io, path, size)
         try:
             if source.size() <= WHOLE_BELOW and not isinstance(source, pa.BufferReader):
                 with source:

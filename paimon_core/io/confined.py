@@ -12,6 +12,7 @@ followed.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,11 @@ class ConfinedFileIO(DelegatingFileIO):
     def delete(self, path: str) -> bool:
         check_inside(self.boundary, path)
         return self.inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        for path in paths:
+            check_inside(self.boundary, path)
+        return self.inner.delete_many(paths)
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
         check_inside(self.boundary, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_core.io.file_io import FileIO, FileStat
@@ -11,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class DelegatingFileIO:
-    """`FileIO` that passes every call on to `inner`; subclasses define it and override the rest."""
+    """`FileIO` that passes every call on to `inner`; subclasses define it and override the rest.
+
+    A subclass that overrides `delete` overrides `delete_many` too, which does not call it.
+    """
 
     __slots__ = ()
 
@@ -27,8 +31,12 @@ class DelegatingFileIO:
     def read_bytes(self, path: str) -> bytes:
         return self.inner.read_bytes(path)
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self.inner.open_input(path)
+    @property
+    def deletes_at_once(self) -> int:
+        return self.inner.deletes_at_once
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        return self.inner.open_input(path, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
         return self.inner.open_output(path)
@@ -51,8 +59,14 @@ class DelegatingFileIO:
     def list_dir(self, path: str) -> list[FileStat]:
         return self.inner.list_dir(path)
 
+    def list_below(self, path: str) -> list[FileStat] | None:
+        return self.inner.list_below(path)
+
     def delete(self, path: str) -> bool:
         return self.inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        return self.inner.delete_many(paths)
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
         return self.inner.delete_dir(path, recursive=recursive)

@@ -8,7 +8,7 @@ manifests) or can be repeated safely (hints).
 `create_if_absent`        snapshots, schemas, tags: all or nothing, and only one creator wins
 `overwrite`               hints and consumers: readers see all of the old or the new content
 `write_bytes`             manifests; `open_output` data files: names used only once
-`delete`, `delete_dir`    a missing file or folder is not an error
+`delete`, `delete_many`   a missing file is not an error, as for `delete_dir` a missing folder
 ========================  =======================================================================
 
 Errors are OSError and its subclasses: FileNotFoundError for missing files, FileExistsError for
@@ -19,7 +19,7 @@ files that must not exist.  Paths are absolute, in the form of the table's root 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -59,13 +59,19 @@ class FileIO(Protocol):
     def parallelism(self) -> int:
         """The useful number of concurrent requests; 1 where latency does not matter."""
 
+    @property
+    def deletes_at_once(self) -> int:
+        """The number of files that one request deletes (`delete_many`)."""
+
     def read_bytes(self, path: str) -> bytes:
         """Return the whole content."""
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a seekable file for reading.
 
-        FileNotFoundError is raised here, not on the first read.
+        FileNotFoundError is raised here, not on the first read.  With `size`, the file's size in
+        bytes as metadata holds it, an object store is not asked for it: then a missing file may
+        also be raised by the first read, and a wrong size damages what is read.
         """
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -104,8 +110,20 @@ class FileIO(Protocol):
         Files deleted during the call may be missing.
         """
 
+    def list_below(self, path: str) -> list[FileStat] | None:
+        """Return all files and empty folders below a folder, at any depth, in no particular order.
+
+        None where this takes no fewer requests than `list_dir` of each folder.  Failures as there.
+        """
+
     def delete(self, path: str) -> bool:
         """Delete a file; return False if it was missing (object stores cannot tell)."""
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        """Delete at most `deletes_at_once` files; return what `delete` returns for each.
+
+        The first failure is raised after all other files were tried.
+        """
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
         """Delete a folder (only an empty one unless `recursive`); return whether it was deleted."""
@@ -119,7 +137,7 @@ class FileIO(Protocol):
     def make_dirs(self, path: str) -> None:
         """Create the folder and its parents.
 
-        Object stores other than S3 have no folders and do nothing.
+        S3, Google and Azure mark it by an empty object; other object stores do nothing.
         """
 
 
@@ -134,6 +152,19 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
         return [function(item) for item in todo]
     with ThreadPoolExecutor(workers, thread_name_prefix="file-io") as pool:
         return list(pool.map(function, todo))
+
+
+def delete_files(io: FileIO, paths: Iterable[str]) -> list[bool]:
+    """Delete the files, several at a time; return what `FileIO.delete` returns for each.
+
+    The first failure is raised after the running requests have ended.
+    """
+    todo = list(paths)
+    at_once = io.deletes_at_once
+    if at_once <= 1:
+        return map_parallel(io, io.delete, todo)
+    pieces = [todo[i : i + at_once] for i in range(0, len(todo), at_once)]
+    return [gone for piece in map_parallel(io, io.delete_many, pieces) for gone in piece]
 
 
 def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:

@@ -2,16 +2,19 @@
 
 Commits need "create if absent" as one request.  Support differs by store:
 
-- `s3`, `s3a`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 support it.  A
-  store that ignores the condition would lose commits; `conditional_put` detects this before the
-  first commit.
-- `gs`, `gcs`: a PUT with the precondition that the object's generation is 0.
+- `s3`: a conditional PUT (`If-None-Match: *`), as AWS, MinIO, Ceph and R2 support it.
+- `gs`: a PUT with the precondition that the object's generation is 0.
+- `abfs`: a PUT with `If-None-Match: *`.
 - `memory`: a lock in this process.
-- all others (`hdfs`, `oss`, ...): only an existence check, a temporary file and a rename, as in
-  Java.  On HDFS the rename itself fails if the name exists; on an object store it does not, and
-  concurrent commits may be lost.  Such stores, and S3 stores without conditional PUT, are refused
-  unless the option `caretaker.commit-by-rename` declares commits safe (one writer at a time, a file
-  system whose rename does not replace, or the lock of a catalog, which sets the option).
+- `hdfs`: a temporary file and a rename, which fails if the name exists, as in Java.
+- all others (`oss`, ...): only an existence check, a temporary file and a rename.  On an object
+  store the rename replaces what exists, and concurrent commits may be lost.  Such stores, and those
+  whose PUT ignores the condition, are refused unless the option `caretaker.commit-by-rename`
+  declares commits safe (one writer at a time, a file system whose rename does not replace, or the
+  lock of a catalog, which sets the option).
+
+A store that ignores a condition would lose commits; `conditional_put` detects this before the first
+commit.
 
 Listings and file states are never cached: a commit by another process must be visible at once.
 Failed requests raise StorageError with the path; requests to S3 have deadlines (`s3`).
@@ -22,7 +25,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -39,11 +42,16 @@ from paimon_core.errors import (
 )
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
+from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_objects
 
-CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "memory"})
+RENAME_KEEPS: Final = frozenset({"hdfs"})
+"""Stores whose rename fails if the name is taken, so that commits by it are safe."""
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
-_REMOTE_PARALLELISM: Final = 16
+_AZURE: Final = frozenset({"abfs", "abfss"})
+_GOOGLE: Final = frozenset({"gs", "gcs"})
+_REMOTE_PARALLELISM: Final = 32
 _READ_AHEAD: Final = 128 * 1024
 """The bytes read beyond those asked for.
 
@@ -53,6 +61,12 @@ that s3fs reads ahead, a file of ten columns would be fetched 13 times.
 _TIME_KEYS: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
 _NOT_IMPLEMENTED_CODES: Final = frozenset({"NotImplemented", "501", "MethodNotAllowed", "405"})
+_NO_MULTI_DELETE_CODES: Final = _NOT_IMPLEMENTED_CODES | {
+    "InvalidArgument",
+    "InvalidRequest",
+    "MalformedXML",
+    "MissingContentMD5",
+}
 _memory_lock = threading.Lock()
 
 
@@ -89,9 +103,16 @@ class FsspecFileIO:
         with _os_errors(path):
             return bytes(self._fs.cat_file(path, **at_once))
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    @property
+    def deletes_at_once(self) -> int:
+        return MOST_DELETED if self._protocol in _S3 else 1
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        known = {"size": size} if size is not None and self._protocol in _S3 else {}
         with _os_errors(path):
-            opened = self._fs.open(path, "rb", cache_type="readahead", block_size=_READ_AHEAD)
+            opened = self._fs.open(
+                path, "rb", cache_type="readahead", block_size=_READ_AHEAD, **known
+            )
         return pa.PythonFile(_NamedFile(opened, path), mode="r")
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -175,6 +196,48 @@ class FsspecFileIO:
                 found.append(_file_stat(join(path, name.rsplit("/", 1)[-1]), info))
         return found
 
+    def list_below(self, path: str) -> list[FileStat] | None:
+        if self._protocol not in _S3:
+            return None
+        bucket, key, _ = self._fs.split_path(path)
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        with _os_errors(path):
+            return list_objects(self._fs.call_s3, bucket, prefix, path.rstrip("/"))
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        # Files that the store reports as failed, and all if it has no such request, one by one.
+        left = list(paths) if self._protocol not in _S3 else self._delete_objects(paths)
+        failure: OSError | None = None
+        gone = dict.fromkeys(paths, True)
+        for path in left:
+            try:
+                gone[path] = self.delete(path)
+            except OSError as e:
+                failure = failure or e
+        if failure is not None:
+            raise failure
+        return [gone[path] for path in paths]
+
+    def _delete_objects(self, paths: Sequence[str]) -> list[str]:
+        """Delete the objects of each bucket by one request; return the paths that are left."""
+        left: list[str] = []
+        buckets: dict[str, dict[str, str]] = {}
+        for path in paths:
+            bucket, key, _ = self._fs.split_path(path)
+            buckets.setdefault(bucket, {})[key] = path
+        for bucket, by_key in buckets.items():
+            try:
+                with _os_errors(next(iter(by_key.values()))):
+                    failed = delete_objects(self._fs.call_s3, bucket, list(by_key))
+            except StorageAccessDenied:
+                raise
+            except OSError as e:
+                if _error_code(e) not in _NO_MULTI_DELETE_CODES:
+                    raise
+                failed = list(by_key)
+            left += [by_key[key] for key in failed]
+        return left
+
     def delete(self, path: str) -> bool:
         try:
             with _os_errors(path):
@@ -214,6 +277,11 @@ class FsspecFileIO:
             elif self._protocol in _S3 and not self.exists(path):
                 # Like Hadoop clients: an empty object whose name ends with a slash.
                 self._fs.call_s3("put_object", Body=b"", **self._marker(path))
+            elif self._protocol in _AZURE and not self.exists(path):
+                # As Azure's own clients mark folders: an empty blob with this property.
+                self._fs.open(path, "wb", metadata={"hdi_isfolder": "true"}).close()
+            elif self._protocol in _GOOGLE and not self.exists(path):
+                self._fs.pipe_file(f"{path}/", b"")
 
     @property
     def _is_object_store(self) -> bool:
@@ -242,9 +310,14 @@ class FsspecFileIO:
         return True
 
     def _delete_marker(self, path: str) -> bool:
-        if self._protocol not in _S3 or not self.exists(path):
+        if self._protocol not in _S3 | _AZURE | _GOOGLE or not self.exists(path):
             return False
-        self._fs.call_s3("delete_object", **self._marker(path))
+        if self._protocol in _AZURE:
+            self._fs.rm_file(path)
+        elif self._protocol in _GOOGLE:
+            self._fs.rm_file(f"{path}/")
+        else:
+            self._fs.call_s3("delete_object", **self._marker(path))
         return True
 
     def _marker(self, path: str) -> dict[str, str]:
@@ -283,6 +356,11 @@ class FsspecFileIO:
         self.write_bytes(temporary, data)
         try:
             return self.rename(temporary, path)
+        except OSError:
+            # The name may have been taken after the check, or the reply was lost.
+            if not self.exists(path):
+                raise
+            return self._holds(path, data)
         finally:
             with suppress(OSError):
                 self.delete(temporary)

@@ -18,7 +18,7 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from stat import S_ISDIR, S_ISREG
@@ -72,7 +72,11 @@ class LocalFileIO:
             _refuse_other_than_file(os.fstat(f.fileno()), target)
             return f.readall()
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - opening tells it
         target = local_path(path)
         _refuse_other_than_file(os.stat(target), target)
         return pa.OSFile(target, "rb")
@@ -134,6 +138,12 @@ class LocalFileIO:
                 link = entry.is_symlink()
                 found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir, is_link=link))
         return found
+
+    def list_below(self, path: str) -> list[FileStat] | None:  # noqa: ARG002 - a folder is one call
+        return None
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        return [self.delete(path) for path in paths]
 
     def delete(self, path: str) -> bool:
         try:

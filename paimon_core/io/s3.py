@@ -45,6 +45,8 @@ from paimon_core.retry import backoff_millis
 DEADLINE_SECONDS: Final = 60.0
 _MOST_ATTEMPTS: Final = 8
 _CONNECT_SECONDS: Final = 5.0
+_MOST_CONNECTIONS: Final = 64
+"""The number of requests in flight: of the 32 threads of several tables; botocore has 10."""
 _IDLE_SHARE: Final = 3
 """The number of unanswered requests that fit into the deadline."""
 _LEAST_BYTES_PER_SECOND: Final = 1024**2
@@ -135,6 +137,7 @@ class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no ty
         config = {
             "connect_timeout": min(_CONNECT_SECONDS, deadline_seconds / _IDLE_SHARE),
             "read_timeout": deadline_seconds / _IDLE_SHARE,
+            "max_pool_connections": _MOST_CONNECTIONS,
             **(config_kwargs or {}),
             "retries": {"mode": "standard", "total_max_attempts": 1},
             "http_session_cls": _OneTrySession,

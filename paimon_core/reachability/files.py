@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import read_entries
+from paimon_core.scan.manifests import read_entries, read_together
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -74,6 +75,22 @@ class Metadata:
         for name, found in zip(wanted, map_parallel(self.table.io, read, wanted), strict=True):
             if found is not None:
                 self._lists[name] = found
+
+    def prefetch_entries(self, lists: Iterable[str]) -> None:
+        """Read the manifests of these lists concurrently into the cache of the table.
+
+        Unreadable ones are left to the methods that need them.
+        """
+        if self.table.io.parallelism <= 1:
+            return
+        metas = {m.file_name: m for name in lists for m in self.manifests_if_readable(name)}
+
+        def read(meta: ManifestFileMeta) -> None:
+            with suppress(CorruptTable):
+                read_entries(self.table, meta)
+
+        for together in read_together(metas.values()):
+            map_parallel(self.table.io, read, together)
 
     def manifests(self, name: str) -> list[ManifestFileMeta]:
         """Return the manifests that a list names; CorruptTable if the list is missing."""

@@ -189,17 +189,28 @@ def _runs(references: Iterable[Reference]) -> Iterator[list[Reference]]:
 
 
 def _added(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    for snapshot in snapshots:
-        for entry in metadata.entries_if_readable(snapshot.delta_manifest_list):
+    names = [s.delta_manifest_list for s in snapshots]
+    metadata.prefetch_entries(names)
+    for name in names:
+        for entry in metadata.entries_if_readable(name):
             if entry.kind is FileKind.ADD:
                 yield entry
 
 
 def _deleted(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    """Yield what these snapshots deleted; an upgraded file is deleted and added at once."""
-    for snapshot in snapshots:
+    """Yield what these snapshots deleted; an upgraded file is deleted and added at once.
+
+    Appends, as nearly all snapshots are, have no manifest with deletions.
+    """
+    names = [
+        s.delta_manifest_list
+        for s in snapshots
+        if any(m.num_deleted_files for m in metadata.manifests_if_readable(s.delta_manifest_list))
+    ]
+    metadata.prefetch_entries(names)
+    for name in names:
         gone: dict[str, ManifestEntry] = {}
-        for entry in metadata.entries_if_readable(snapshot.delta_manifest_list):
+        for entry in metadata.entries_if_readable(name):
             if entry.kind is FileKind.DELETE:
                 gone[entry.file.file_name] = entry
             else:

@@ -18,7 +18,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entry_columns import Partitions
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.reachability.files import Metadata, resolved_changelog_path
+from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
 
@@ -48,8 +48,17 @@ class Mentioned:
         """
         new = [r for r in all_references(self.table) if r.key not in self._seen]
         try:
-            for reference in new:
-                self._reference(reference)
+            at_once = self.table.io.parallelism
+            for start in range(0, len(new), at_once):
+                group = new[start : start + at_once]
+                # A new reader for each group: `_seen` holds what was read, so the content need not
+                # stay in memory.
+                metadata = Metadata(self.table)
+                if at_once > 1:
+                    lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                    metadata.prefetch(lists, missing=True)
+                for reference in group:
+                    self._reference(reference, metadata)
             self._read_manifests()
         except CorruptTable:
             # One of them may have been removed meanwhile: read them one by one to find it.
@@ -61,7 +70,7 @@ class Mentioned:
     def _one_by_one(self, references: Iterable[Reference]) -> None:
         for reference in references:
             try:
-                self._reference(reference)
+                self._reference(reference, Metadata(self.table))
                 self._read_manifests()
             except CorruptTable:
                 self._forget_waiting()
@@ -73,11 +82,8 @@ class Mentioned:
         self._waiting = {}
         self._waiting_lists = set()
 
-    def _reference(self, reference: Reference) -> None:
+    def _reference(self, reference: Reference, metadata: Metadata) -> None:
         snapshot = reference.snapshot
-        # A new reader for each: `_seen` holds what was read, so the content need not stay in
-        # memory.
-        metadata = Metadata(self.table)
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if reference.kind is RefKind.CHANGELOG:
             # Its base and delta lists may be gone if it does not need them.

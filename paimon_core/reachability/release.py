@@ -21,7 +21,8 @@ from typing import Final
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileIO, map_parallel, parent
+from paimon_core.io.file_io import FileIO, parent
+from paimon_core.io.file_io import delete_files as delete_paths
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.reachability.files import Metadata, Role, StoredFile
@@ -51,7 +52,7 @@ Delete = Callable[[FileStoreTable, Sequence[str]], list[bool]]
 
 def delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:
     """Delete the files from this process, several at a time."""
-    return map_parallel(table.io, table.io.delete, paths)
+    return delete_paths(table.io, paths)
 
 
 @dataclass(frozen=True, slots=True)

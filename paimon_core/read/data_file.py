@@ -59,6 +59,7 @@ def read_data_file(
             use_threads=use_threads,
             options=file_schema.options,
             rows=rows,
+            size=meta.file_size,
         ):
             count += batch.num_rows
             mapping.check(batch, path)

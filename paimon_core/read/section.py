@@ -28,7 +28,15 @@ from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.read.ahead import side_by_side, source_of
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
-from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 MAX_FAN_IN: Final = 64
 """The maximum number of runs that are read in parallel."""
@@ -231,8 +239,10 @@ def _leaves(data_type: DataType) -> int:
     match data_type:
         case RowType(fields=nested):
             return sum(_leaves(f.type) for f in nested)
-        case ArrayType(element=element):
+        case ArrayType(element=element) | VectorType(element=element):
             return _leaves(element)
+        case AtomicType(kind=TypeRoot.VARIANT):
+            return 2
         case MapType(key=key, value=value):
             return _leaves(key) + _leaves(value)
     return 1

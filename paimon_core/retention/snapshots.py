@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
@@ -103,10 +103,12 @@ def plan_expiry(
     decoupled = changelogs_are_kept_longer(table, retention, now_millis)
     consumers_hold = not (decoupled and table.options.value(CONSUMER_CHANGELOG_ONLY))
     consumer = table.consumers.furthest_behind() if consumers_hold else None
-    chosen = choose_snapshots(table, ids, retention, consumer)
-    if only_if_due and chosen.end <= chosen.earliest:
-        return None
+    if only_if_due:
+        due = choose_snapshots(table, ids, retention, consumer)
+        if due.end <= due.earliest:
+            return None
     references = all_references(table)
+    chosen = choose_snapshots(table, ids, retention, consumer, commit_times(table, references))
     going = in_range(table, references, chosen)
     metadata = Metadata(table)
     garbage = garbage_of(table, going, references, metadata, keep_changelogs=decoupled)
@@ -145,12 +147,31 @@ def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now:
     )
 
 
-def choose_snapshots(
-    table: FileStoreTable, ids: Sequence[int], retention: Retention, consumer: Consumer | None
-) -> ExpiryRange:
-    """Return the range of snapshots to expire; `consumer` is the one furthest behind."""
+def commit_times(table: FileStoreTable, references: Sequence[Reference]) -> dict[int, int]:
+    """Return the commit times of the snapshots of the table's branch, in milliseconds by id."""
+    return {
+        r.snapshot.id: r.snapshot.time_millis
+        for r in references
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch
+    }
 
+
+def choose_snapshots(
+    table: FileStoreTable,
+    ids: Sequence[int],
+    retention: Retention,
+    consumer: Consumer | None,
+    times: Mapping[int, int] | None = None,
+) -> ExpiryRange:
+    """Return the range of snapshots to expire; `consumer` is the one furthest behind.
+
+    `times` holds the commit times of all existing snapshots, if they were read before.
+    """
+
+    @cache
     def time_of(snapshot_id: int) -> int | None:
+        if times is not None:
+            return times.get(snapshot_id)
         snapshot = table.snapshots.get_or_none(snapshot_id)
         return None if snapshot is None else snapshot.time_millis
 

@@ -7,6 +7,7 @@ does, commits through the file system: other clients ask the catalog and would n
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -59,6 +60,15 @@ class CatalogOwnedFileIO(DelegatingFileIO):
         self.inner.overwrite(path, data)
 
     def delete(self, path: str) -> bool:
+        self._check_deletable(path)
+        return self.inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        for path in paths:
+            self._check_deletable(path)
+        return self.inner.delete_many(paths)
+
+    def _check_deletable(self, path: str) -> None:
         inside = self._inside(path)
         if _KEPT_BY_CATALOG.fullmatch(inside):
             raise self._refused("deleted", path)
@@ -67,7 +77,6 @@ class CatalogOwnedFileIO(DelegatingFileIO):
             newest = self.snapshot_commit.latest(snapshot.group(1) or MAIN_BRANCH)
             if newest is None or int(snapshot.group(2)) >= newest.id:
                 raise self._refused("deleted", path)
-        return self.inner.delete(path)
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
         if recursive and _FOLDER_OF_CATALOG.fullmatch(self._inside(path)):

@@ -8,6 +8,7 @@ TIMESTAMP(p)           timestamp of ms      MAP       map
                        (p <= 3), us         MULTISET  map to int32
                        (p <= 6) or ns       ROW       struct
 TIMESTAMP(p) LTZ       the same, zone UTC   VARIANT   struct of two binaries
+                                            VECTOR    list
 =====================  ==================================================================
 
 Field ids are stored in the metadata as `PARQUET:field_id`.  Those of list elements and map entries
@@ -39,6 +40,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.variant_parts import METADATA, VALUE
@@ -128,7 +130,7 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
             return _STORED_VARIANT if stored else _VARIANT
         case AtomicType():
             return _atomic_arrow_type(t)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return pa.list_(part("element", t.element))
         case MapType() | MultisetType():
             key, value = map_types(t)
@@ -192,7 +194,7 @@ def column_to_internal(column: pa.Array | pa.ChunkedArray, data_type: DataType) 
     match data_type:
         case AtomicType():
             return _atomic_to_internal(column, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             elements = column_to_internal(column.values, data_type.element)
             return [None if at is None else elements[at[0] : at[1]] for at in list_ranges(column)]
         case MapType() | MultisetType():
@@ -270,7 +272,7 @@ def _from_internal(values: Sequence[Any], t: DataType, arrow: pa.DataType) -> pa
     match t:
         case AtomicType():
             return _atomic_from_internal(values, t, arrow)
-        case ArrayType():
+        case ArrayType() | VectorType():
             flat = [v for value in values if value is not None for v in value]
             child = _from_internal(flat, t.element, arrow.value_type)
             return pa.ListArray.from_arrays(_offsets(values), child, type=arrow)

@@ -15,7 +15,8 @@ BINARY, VARBINARY      bytes
 DATE                   int, days since 1970-01-01
 TIME                   int, milliseconds of the day
 TIMESTAMP, LTZ         int, nanoseconds since 1970-01-01T00:00:00 (LTZ: in UTC)
-ARRAY                  list;  MAP and MULTISET: list of (key, value);  ROW: tuple
+VARIANT                (value, metadata), both bytes
+ARRAY, VECTOR          list;  MAP and MULTISET: list of (key, value);  ROW: tuple
 =====================  ==========================================================
 
 Columns are Arrow arrays; the mapping is in `paimon_core.types.arrow`.

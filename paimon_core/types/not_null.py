@@ -21,6 +21,7 @@ from paimon_core.types.data_types import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
 )
 
 
@@ -45,7 +46,7 @@ def _parts(t: DataType) -> list[tuple[str, DataType]]:
     match t:
         case RowType():
             return [(f.name, f.type) for f in t.fields]
-        case ArrayType():
+        case ArrayType() | VectorType():
             return [("element", t.element)]
         case MapType() | MultisetType():
             return [("value", map_types(t)[1])]
@@ -82,7 +83,7 @@ def _child(array: pa.Array, t: DataType, position: int) -> pa.Array:
     match t:
         case RowType():
             return array.field(position)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return array.values
     return array.items
 

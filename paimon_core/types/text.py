@@ -36,6 +36,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.decimals import fit
 from paimon_core.types.java_numbers import (
@@ -48,6 +49,7 @@ from paimon_core.types.java_numbers import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.variant import variant_json
+from paimon_core.types.variant_building import variant_of_json
 from paimon_core.types.variant_parts import METADATA, VALUE
 
 _INTEGERS: Final = {
@@ -71,7 +73,7 @@ def json_value(value: Any, data_type: DataType) -> Any:
     match data_type:
         case AtomicType():
             return _atomic_json(value, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return [json_value(v, data_type.element) for v in value]
         case MapType() | MultisetType():
             key_type, value_type = map_types(data_type)
@@ -166,7 +168,7 @@ def _from_json(value: Any, t: DataType) -> Any:
     match t:
         case AtomicType():
             return _atomic_from_json(value, t)
-        case ArrayType():
+        case ArrayType() | VectorType():
             return [from_json_value(v, t.element) for v in value]
         case MapType() | MultisetType():
             key_type, value_type = map_types(t)
@@ -218,6 +220,8 @@ def _atomic_from_json(value: Any, t: AtomicType) -> Any:
             return datetimes.parse_iso_time_nanos(value) // 1_000_000
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return datetimes.parse_iso_timestamp(str(value))
+        case TypeRoot.VARIANT:
+            return variant_of_json(value if isinstance(value, str) else json.dumps(value))
     raise UnsupportedFeature(f"data type {type_to_sql(t)}")
 
 
@@ -246,7 +250,7 @@ def json_column(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list
     match data_type:
         case AtomicType():
             return _atomic_json_column(column, data_type)
-        case ArrayType():
+        case ArrayType() | VectorType():
             elements = json_column(column.values, data_type.element)
             return [None if at is None else elements[at[0] : at[1]] for at in list_ranges(column)]
         case MapType() | MultisetType():

@@ -23,6 +23,7 @@ from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.cast import parse_default
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
 from paimon_core.types.not_null import has_required_parts, missing_part
+from paimon_core.types.value_shapes import has_shapes, wrong_shape
 
 Kinds = npt.NDArray[np.int8]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
@@ -69,6 +70,8 @@ def _column(
         )
     if has_required_parts(data_field.type):
         _check_parts(table, column, data_field)
+    if has_shapes(data_field.type):
+        _check_shapes(table, column, data_field)
     if column.null_count and data_field.default_value is not None:
         column = _filled(column, data_field)
     return column
@@ -80,6 +83,15 @@ def _check_parts(table: FileStoreTable, column: pa.ChunkedArray, field: DataFiel
         if missing is not None:
             raise InvalidArgument(
                 f"null in {missing} of table {table.name}, which is NOT NULL", table=table.name
+            )
+
+
+def _check_shapes(table: FileStoreTable, column: pa.ChunkedArray, field: DataField) -> None:
+    for chunk in column.chunks:
+        wrong = wrong_shape(chunk, field.type)
+        if wrong is not None:
+            raise InvalidArgument(
+                f"column {field.name} of table {table.name} holds {wrong}", table=table.name
             )
 
 

@@ -33,7 +33,8 @@ from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.open import REQUEST_DEADLINE, open_file_io
+from paimon_core.io.open import open_file_io
+from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.known_options import check_values, similar_name, unknown_options
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE, parse_bool
 from paimon_core.schema.scan_options import SCAN_OPTIONS

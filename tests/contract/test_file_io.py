@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from s3_store import S3Server, s3_server
+from store_emulators import azure_store, gcs_store
 
 from paimon_core.errors import StorageError
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO, delete_files, map_parallel
 from paimon_core.io.local import LocalFileIO
 from paimon_core.io.open import open_file_io
 
@@ -116,6 +117,40 @@ class FileIOContract:
         io.write_bytes(f"{root}/d/one", b"1")
         assert io.delete(f"{root}/d/one")
         assert not io.exists(f"{root}/d/one")
+
+    def test_files_of_known_size_are_read(self, store: Store) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/d/one", b"0123456789")
+        with io.open_input(f"{root}/d/one", 10) as f:
+            assert f.size() == 10
+            assert f.read_at(4, 6) == b"6789"
+        with pytest.raises(FileNotFoundError), io.open_input(f"{root}/d/none", 10) as f:
+            f.read(1)
+
+    def test_everything_below_a_folder_is_listed(self, store: Store) -> None:
+        io, root = store
+        for name in ("d/one", "d/p=1/bucket-0/two", "d/p=2/bucket-0/three", "dd/other"):
+            io.write_bytes(f"{root}/{name}", b"content")
+        found = io.list_below(f"{root}/d")
+        if found is None:
+            pytest.skip("the store has no listing by prefix")
+        assert {f.path: (f.size, f.is_dir) for f in found} == {
+            f"{root}/d/one": (7, False),
+            f"{root}/d/p=1/bucket-0/two": (7, False),
+            f"{root}/d/p=2/bucket-0/three": (7, False),
+        }
+        times = {f.path: f.modified_millis for f in io.list_dir(f"{root}/d")}
+        assert [f.modified_millis for f in found if f.name == "one"] == [times[f"{root}/d/one"]]
+        assert io.list_below(f"{root}/none") == []
+
+    def test_many_files_are_deleted(self, store: Store) -> None:
+        io, root = store
+        paths = [f"{root}/d/f {i} & <é>" for i in range(7)]
+        for path in paths:
+            io.write_bytes(path, b"1")
+        assert delete_files(io, [*paths[:5], f"{root}/d/none"])[:5] == [True] * 5
+        assert sorted(s.path for s in io.list_dir(f"{root}/d")) == paths[5:]
+        assert delete_files(io, []) == []
 
     def test_delete_dir(self, store: Store) -> None:
         io, root = store
@@ -270,3 +305,25 @@ class TestS3(FileIOContract):
             io.list_dir(f"{root}/x")
         with pytest.raises(StorageError):
             io.create_if_absent(f"{root}/x", b"x")
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Store]:
+    yield from azure_store()
+
+
+class TestAzure(FileIOContract):
+    @pytest.fixture
+    def store(self, azure: Store) -> Store:
+        return azure[0], f"{azure[1]}/{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[Store]:
+    yield from gcs_store()
+
+
+class TestGoogle(FileIOContract):
+    @pytest.fixture
+    def store(self, gcs: Store) -> Store:
+        return gcs[0], f"{gcs[1]}/{uuid.uuid4()}"

@@ -132,9 +132,11 @@ def deletions_of(table: FileStoreTable, ids: Sequence[int]) -> Deletions:
 
 def _delta_of(table: FileStoreTable, snapshot_id: int) -> tuple[int, list[ManifestFileMeta]] | None:
     try:
-        return snapshot_id, delta_manifests(table, table.snapshots.get(snapshot_id))
+        manifests = delta_manifests(table, table.snapshots.get(snapshot_id))
     except PaimonError:
         return None
+    # Nearly all commits delete nothing.
+    return (snapshot_id, manifests) if any(m.num_deleted_files for m in manifests) else None
 
 
 def _deletions_if_readable(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, TypeVar, cast
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.file_io import FileStat, delete_files, map_parallel
 from paimon_core.retention.deleting import Deleting
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
 from paimon_maintenance.job.engine import WorkUnit
@@ -74,7 +74,7 @@ def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileS
 
 
 def _delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:
-    return map_parallel(table.io, table.io.delete, paths)
+    return delete_files(table.io, paths)
 
 
 def _on_engine(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -284,6 +284,14 @@ class LedgerFileIO(DelegatingFileIO):
             gone = self.inner.delete(path)
         if gone:
             self.ledger.deleted(path)
+        return gone
+
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        with self.ledger.attempt(*paths):
+            gone = self.inner.delete_many(paths)
+        for path, deleted in zip(paths, gone, strict=True):
+            if deleted:
+                self.ledger.deleted(path)
         return gone
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:

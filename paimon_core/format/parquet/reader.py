@@ -28,6 +28,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 
 WINDOW: Final = 256 * 1024
@@ -113,7 +114,7 @@ def _beyond_micros(t: DataType) -> bool:
         case AtomicType():
             timestamp = t.kind in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
             return timestamp and (t.precision or 0) > MICROS
-        case ArrayType():
+        case ArrayType() | VectorType():
             return _beyond_micros(t.element)
         case MapType():
             return _beyond_micros(t.key) or _beyond_micros(t.value)

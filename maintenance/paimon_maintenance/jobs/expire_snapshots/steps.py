@@ -18,6 +18,7 @@ from paimon_core.retention.snapshots import (
     Expiry,
     apply_expiry,
     choose_snapshots,
+    commit_times,
     garbage_of,
     in_range,
     plan_expiry,
@@ -48,7 +49,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     references, going = found.references, work.going
     kept = retained_files(garbage.held)
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
-        further = choose_snapshots(table, found.ids, retention, None)
+        times = commit_times(table, references)
+        further = choose_snapshots(table, found.ids, retention, None, times)
         more = in_range(table, references, further)
         if len(more) > len(going):
             held = garbage_of(

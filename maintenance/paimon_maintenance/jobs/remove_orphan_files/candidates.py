@@ -30,15 +30,15 @@ from paimon_core.reachability.known_kinds import (
 from paimon_core.reachability.references import branches_of
 from paimon_core.reachability.release import JOURNALS
 from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.jobs.remove_orphan_files.folder_tree import FolderTree
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
-from paimon_maintenance.storage.bulk import list_folders
 
 
 @dataclass(slots=True)
 class Candidates:
     """The candidates by path, and the totals of all listed files.
 
-    `data` are the candidates in bucket folders.  `unknown` are files of unknown kinds, as old as the
+    `data` are the candidates in bucket folders, `folder_sizes` the number of entries in each folder.  `unknown` are files of unknown kinds, as old as the
     candidates.
     """
 
@@ -46,6 +46,7 @@ class Candidates:
     unknown: dict[str, FileStat] = field(default_factory=dict)
     data: set[str] = field(default_factory=set)
     empty_folders: list[str] = field(default_factory=list)
+    folder_sizes: dict[str, int] = field(default_factory=dict)
     data_files: int = 0
     data_bytes: int = 0
     metadata_files: int = 0
@@ -64,13 +65,13 @@ def find_candidates(
     """All files last modified before the time.  OSError if a listing fails.
 
     With `unknown_kinds`, files of unknown kinds are candidates too, except packs of managed BLOBs,
-    which data files share.  `external` are additional roots of partition and bucket folders.  The engine lists very many
-    folders.
+    which data files share.  `external` are additional roots of partition and bucket folders.
     """
     found = Candidates()
+    tree = FolderTree.of(table, context, external)
     roots = (table.paths.data_root, *external)
     temporary: list[FileStat] = []
-    folders = [f for root in roots for f in _bucket_folders(table, root, found, temporary, context)]
+    folders = [f for root in roots for f in _bucket_folders(tree, root, found, temporary)]
     paths = table.paths
     kinds = {
         paths.manifest_dir: Folder.MANIFEST,
@@ -78,13 +79,14 @@ def find_candidates(
         paths.statistics_dir: Folder.STATISTICS,
     }
     metadata = _without_links(table, kinds, found)
-    for folder, listed in _listed(table, [*folders, *metadata], context):
+    for folder, listed in _listed(tree, [*folders, *metadata]):
         files = [f for f in listed if not f.is_dir]
+        found.folder_sizes[folder] = len(listed)
         kind = kinds.get(folder, Folder.BUCKET)
         _add(found, files, older_than_millis, kind, unknown_kinds=unknown_kinds)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
-    for files in (temporary, *_metadata_files(table, found)):
+    for files in (temporary, *_metadata_files(tree, found)):
         _add(found, files, older_than_millis)
     return found
 
@@ -121,10 +123,8 @@ def _add(
                 found.data.add(file.path)
 
 
-def _listed(
-    table: FileStoreTable, folders: list[str], context: RunContext
-) -> Iterator[tuple[str, list[FileStat]]]:
-    yield from zip(folders, list_folders(table, folders, context), strict=True)
+def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, list[FileStat]]]:
+    yield from zip(folders, tree.listed(folders), strict=True)
 
 
 def external_roots(table: FileStoreTable) -> tuple[str, ...]:
@@ -147,26 +147,22 @@ def _subfolders(listed: Iterable[FileStat], found: Candidates) -> list[str]:
 
 
 def _bucket_folders(
-    table: FileStoreTable,
-    root: str,
-    found: Candidates,
-    temporary: list[FileStat],
-    context: RunContext,
+    tree: FolderTree, root: str, found: Candidates, temporary: list[FileStat]
 ) -> Iterator[str]:
     """The bucket folders below a root; records empty partition folders.
 
     Adds files of an interrupted partition mark to `temporary`.
     """
-    level = _without_links(table, [root], found)
-    for _ in table.schema.partition_keys:
+    level = _without_links(tree.table, [root], found)
+    for _ in tree.table.schema.partition_keys:
         below: list[str] = []
-        for folder, listed in _listed(table, level, context):
+        for folder, listed in _listed(tree, level):
             temporary += _temporary(listed)
             below += _subfolders((f for f in listed if f.is_dir and "=" in f.name), found)
             if not listed and folder != root:
                 found.empty_folders.append(folder)
         level = below
-    for folder, listed in _listed(table, level, context):
+    for folder, listed in _listed(tree, level):
         temporary += _temporary(listed)
         yield from _subfolders(
             (f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)), found
@@ -175,11 +171,13 @@ def _bucket_folders(
             found.empty_folders.append(folder)
 
 
-def _metadata_files(table: FileStoreTable, found: Candidates) -> Iterator[list[FileStat]]:
+def _metadata_files(tree: FolderTree, found: Candidates) -> Iterator[list[FileStat]]:
     """The files that interrupted writes left in the metadata folders of each branch."""
+    table = tree.table
 
     def listed(folder: str) -> list[FileStat]:
-        return [f for d in _without_links(table, [folder], found) for f in table.io.list_dir(d)]
+        inside = _without_links(table, [folder], found)
+        return [f for content in tree.listed(inside) for f in content]
 
     for branch in branches_of(table):
         paths = branch.paths

@@ -15,7 +15,7 @@ from typing import Final, cast
 from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.file_io import FileStat
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.release import (
     delete_empty_folders,
@@ -33,6 +33,7 @@ from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     find_candidates,
 )
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import move_aside
+from paimon_maintenance.jobs.remove_orphan_files.unchanged import unchanged
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
 
@@ -46,7 +47,8 @@ MOST_NAMED: Final = 1000
 class Orphans:
     """The files to remove, their target, and the journals of interrupted runs to finish.
 
-    `unknown` are the paths of files that stay because their kind is unknown.
+    `unknown` are the paths of files that stay because their kind is unknown, `folder_sizes` the
+    number of entries in each listed folder.
     """
 
     files: tuple[FileStat, ...] = ()
@@ -55,6 +57,7 @@ class Orphans:
     interrupted: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     mentioned: Mentioned | None = field(default=None, compare=False, repr=False)
+    folder_sizes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 Plan = MetadataPlan[Orphans]
@@ -118,6 +121,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             interrupted=interrupted,
             unknown=tuple(f.path for f in unknown),
             mentioned=mentioned,
+            folder_sizes=found.folder_sizes,
         ),
         actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
@@ -202,17 +206,8 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
         return plan
     work.mentioned.look()
     left = [f for f in work.files if f.name in work.mentioned.candidates]
-    return replace(plan, work=replace(work, files=tuple(_unchanged(table, left))))
-
-
-def _unchanged(table: FileStoreTable, files: list[FileStat]) -> list[FileStat]:
-    def same(file: FileStat) -> bool:
-        try:
-            return table.io.stat(file.path).modified_millis == file.modified_millis
-        except FileNotFoundError:
-            return False
-
-    return [f for f, keep in zip(files, map_parallel(table.io, same, files), strict=True) if keep]
+    left = unchanged(table.io, left, work.folder_sizes)
+    return replace(plan, work=replace(work, files=tuple(left)))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:

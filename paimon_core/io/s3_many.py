@@ -1,0 +1,102 @@
+"""S3 requests that concern many objects: deletion of up to 1,000, and listing by prefix.
+
+A listing by prefix returns the objects of all folders below it, 1,000 in each request, while a
+listing of one folder takes a request for each of them.  The requests of one listing follow each
+other, so the folders below the prefix are shared among several listings that run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from paimon_core.io.file_io import FileStat
+
+MOST_DELETED: Final = 1_000
+"""The number of objects that one request may delete, as S3 defines it."""
+_LISTINGS: Final = 32
+"""The number of listings that run side by side."""
+
+Call = Callable[..., Any]
+"""A request: the name of the operation and its parameters; returns the reply."""
+
+
+def delete_objects(call: Call, bucket: str, keys: Sequence[str]) -> list[str]:
+    """Delete the objects by one request; return the keys that the store reports as failed."""
+    objects = [{"Key": key} for key in keys]
+    reply = call("delete_objects", Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+    return [error["Key"] for error in reply.get("Errors") or ()]
+
+
+def list_objects(call: Call, bucket: str, prefix: str, path: str) -> list[FileStat]:
+    """Return the objects below `prefix`, which ends with a slash and is the folder `path`.
+
+    Objects whose names end with a slash stand for folders.
+    """
+    first = call("list_objects_v2", Bucket=bucket, Prefix=prefix)
+    found: list[dict[str, Any]] = list(first.get("Contents") or ())
+    if not first.get("IsTruncated"):
+        return [_stat(o, path, prefix) for o in found if o["Key"] != prefix]
+    found = []
+    folders: list[str] = []
+    for page in _pages(call, Bucket=bucket, Prefix=prefix, Delimiter="/"):
+        found += page.get("Contents") or ()
+        folders += [p["Prefix"] for p in page.get("CommonPrefixes") or ()]
+    folders.sort()
+    size = -(-len(folders) // _LISTINGS)
+    ranges = [folders[i : i + size] for i in range(0, len(folders), size)] if folders else []
+
+    def listed(part: list[str]) -> list[dict[str, Any]] | None:
+        return _in_folders(call, bucket, prefix, part)
+
+    if ranges:
+        with ThreadPoolExecutor(len(ranges), thread_name_prefix="list") as pool:
+            for objects in pool.map(listed, ranges):
+                if objects is None:  # the store returns the keys in another order
+                    pages = _pages(call, Bucket=bucket, Prefix=prefix)
+                    found = [o for page in pages for o in page.get("Contents") or ()]
+                    break
+                found += objects
+    return [_stat(o, path, prefix) for o in found if o["Key"] != prefix]
+
+
+def _in_folders(
+    call: Call, bucket: str, prefix: str, folders: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """Return the objects in consecutive folders; None if the keys are not in their order."""
+    first, last = folders[0], folders[-1]
+    if len(folders) == 1:
+        pages = _pages(call, Bucket=bucket, Prefix=first)
+        return [o for page in pages for o in page.get("Contents") or ()]
+    found: list[dict[str, Any]] = []
+    before = ""
+    # "dt=1" precedes "dt=1/", whose marker must be found, and also "dt=1-2/", which is skipped.
+    for page in _pages(call, Bucket=bucket, Prefix=prefix, StartAfter=first.rstrip("/")):
+        for o in page.get("Contents") or ():
+            key = o["Key"]
+            if key <= before:
+                return None
+            before = key
+            if key > last and not key.startswith(last):
+                return found
+            if key >= first:
+                found.append(o)
+    return found
+
+
+def _pages(call: Call, **parameters: str) -> Iterator[dict[str, Any]]:
+    while True:
+        page = call("list_objects_v2", **parameters)
+        yield page
+        token = page.get("NextContinuationToken")
+        if not page.get("IsTruncated") or not token:
+            return
+        parameters["ContinuationToken"] = token
+
+
+def _stat(o: dict[str, Any], path: str, prefix: str) -> FileStat:
+    name = o["Key"][len(prefix) :]
+    if name.endswith("/"):
+        return FileStat(f"{path}/{name.rstrip('/')}", 0, 0, is_dir=True)
+    return FileStat(f"{path}/{name}", int(o["Size"]), int(o["LastModified"].timestamp() * 1000))
