@@ -22,7 +22,7 @@ from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
 from paimon_spark.sql.characters import characters_metadata, pads
-from paimon_spark.sql.distributed import reads_distributed, source_dataframe
+from paimon_spark.sql.distributed import distributed_dataframe
 from paimon_spark.sql.global_tables import read_global_table
 from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
 from paimon_spark.sql.pushdown import check_full_scan, pushed
@@ -62,8 +62,9 @@ def table_dataframe(
         predicate = pushed(scan.table, conditions)
         if scan.whole is not None:
             check_full_scan(scan.table, scan.whole, predicate)
-        if reads_distributed(session, name, scan, predicate):
-            return source_dataframe(session, name, table, names)
+        distributed = distributed_dataframe(session, name, scan, names, predicate)
+        if distributed is not None:
+            return distributed
         rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
     return arrow_dataframe(session, rows, row_type)
 
