@@ -18,6 +18,10 @@ import pyarrow.parquet as pq
 from cases import TABLE
 from generated import generate
 
+from paimon_core.compaction.due import BucketFiles, delete_results, units_due
+from paimon_core.compaction.rewrite import rewrite
+from paimon_core.compaction.slices import slice_unit
+from paimon_core.environment import system_environment
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
@@ -68,6 +72,44 @@ def step_ours(request: dict[str, Any]) -> dict[str, Any]:
         "output_files": report.after.files,
         "output_rows": report.after.rows,
         "output_bytes": report.after.bytes,
+    }
+
+
+def step_slices(request: dict[str, Any]) -> dict[str, Any]:
+    """The rewrite of the only bucket as one unit or in slices; nothing is committed."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    env = system_environment()
+    table = open_table(request["warehouse"], TABLE)
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    entries = list(scan_files(table, snapshot))
+    first = entries[0]
+    files = BucketFiles(
+        partition=first.partition,
+        bucket=first.bucket,
+        total_buckets=first.total_buckets,
+        files=tuple(e.file for e in entries),
+    )
+    units = units_due(table, files, full=True, local_millis=env.now_millis())
+    started = time.process_time()
+    if "slice_mb" in request:
+        slice_bytes = request["slice_mb"] * 1024**2
+        units = [s for unit in units for s in slice_unit(table, unit, slice_bytes=slice_bytes)]
+    cuts = time.process_time() - started
+    took, rows = [], 0
+    for unit in units:
+        begin = time.process_time()
+        result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.now_millis)
+        took.append(time.process_time() - begin)
+        rows += sum(f.row_count for f in result.after)
+        delete_results(table, [result])
+    return {
+        "slices": len(units),
+        "rows": rows,
+        "cpu_seconds": cuts + sum(took),
+        "cuts_seconds": cuts,
+        "largest_seconds": max(took),
     }
 
 
@@ -140,6 +182,7 @@ def _row_group(batches: list[pa.RecordBatch]) -> pa.Table:
 STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "generate": step_generate,
     "ours": step_ours,
+    "slices": step_slices,
     "floor": step_floor,
 }
 

@@ -232,6 +232,9 @@ def _print_line(name: str, taken: dict[str, tuple[float, float]]) -> None:
     print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
+_seen: dict[int, int] = {}
+
+
 def _cpu_seconds() -> float:
     """Of this process and all that it started: the JVM and the Python workers."""
     parents: dict[int, int] = {}
@@ -243,11 +246,13 @@ def _cpu_seconds() -> float:
             continue
         pid = int(stat.parent.name)
         parents[pid] = int(fields[1])
-        ticks[pid] = sum(map(int, fields[11:15]))
+        ticks[pid] = int(fields[11]) + int(fields[12])
     family = {os.getpid()}
     while more := {p for p, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(ticks.get(p, 0) for p in family) / os.sysconf("SC_CLK_TCK")
+    # Workers that have ended since count with what they had taken when they were last seen.
+    _seen.update({p: ticks[p] for p in family if p in ticks})
+    return sum(_seen.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def _rows(table: pa.Table) -> list[str]:

@@ -131,6 +131,10 @@ class SchemaError(PaimonError):
     default_next_step = "correct the schema change and run again"
 
 
+class ImmutableOption(SchemaError):
+    """An option that a table with a snapshot keeps as it is."""
+
+
 class CorruptTable(PaimonError):
     """Stored metadata or data contradicts itself or cannot be decoded."""
 

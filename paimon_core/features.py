@@ -43,7 +43,7 @@ from paimon_core.types.data_types import (
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
-_UNKNOWN_TYPES = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR})
+_UNKNOWN_TYPES = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -141,7 +141,7 @@ def _unqueryable_features(
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct writing."""
-    yield from unreadable_features(table)
+    yield from (f for f in unreadable_features(table) if f != DATA_EVOLUTION_ENABLED.key)
     yield from _uncommittable(table)
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:

@@ -454,6 +454,50 @@ def parquet_footer() -> Decoder:
     return Decoder([footer(d) for d in whole], read, suffix=".parquet", sound=False)
 
 
+def parquet_windows() -> Decoder:
+    """Damage to the footer and the page indexes before it, for those who read some rows only."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from paimon_core.format.data_format import read_batches
+    from paimon_core.format.parquet import reader
+    from paimon_core.types.data_types import DataField, RowType
+    from paimon_core.types.sql import parse_type
+
+    reader.PAGES_FROM = 0
+    types = {"k": "INT", "v": "STRING", "a": "ARRAY<INT>"}
+    fields = RowType(
+        fields=tuple(
+            DataField(id=i, name=n, type=parse_type(t)) for i, (n, t) in enumerate(types.items())
+        )
+    )
+    rows = [{"k": i, "v": f"v{i}", "a": [i, None]} for i in range(600)]
+    schema = pa.schema({"k": pa.int32(), "v": pa.string(), "a": pa.list_(pa.int32())})
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.Table.from_pylist(rows, schema=schema),
+        sink,
+        row_group_size=300,
+        data_page_size=200,
+        write_batch_size=16,
+        write_page_index=True,
+        use_dictionary=["v"],
+    )
+    whole = bytes(sink.getvalue())
+    metadata = pq.read_metadata(pa.BufferReader(whole))
+    last = metadata.row_group(1).column(2)
+    end = last.data_page_offset + last.total_compressed_size
+
+    def read(path: str, data: bytes) -> object:
+        # The length of the footer is set right; what precedes it are the indexes.
+        length = int.from_bytes(whole[-8:-4], "little") + len(data) - len(whole[end:-8])
+        Path(path).write_bytes(whole[:end] + data + max(0, length).to_bytes(4, "little") + b"PAR1")
+        batches = read_batches(_io(), path, fields, batch_rows=64, rows=range(100, 400))
+        return sum(b.num_rows for b in islice(batches, _BATCHES))
+
+    return Decoder([whole[end:-8]], read, suffix=".parquet", sound=False)
+
+
 def parquet_pages() -> Decoder:
     import pyarrow as pa
 
@@ -585,7 +629,7 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     for f in (
         manifest, manifest_list, index_manifest, snapshot, schema, tag, consumer, hint, binary_row,
         deletion_vectors, hash_index, parquet_rows, orc_rows, orc_footer, avro_rows, footers, parquet_footer,
-        parquet_pages, parquet_chunks, file_index, thrift, orc_zone,
+        parquet_windows, parquet_pages, parquet_chunks, file_index, thrift, orc_zone,
     )
 }  # fmt: skip
 

@@ -26,6 +26,7 @@ from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
+from paimon_core.commit.row_group_conflict import RowGroup, check_row_groups
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment
@@ -67,12 +68,14 @@ def commit(
     properties: Mapping[str, str] | None = None,
     ignore_empty: bool = True,
     check_append: bool = False,
+    row_groups: Sequence[RowGroup] = (),
 ) -> tuple[Snapshot, ...]:
     """Commit the messages and return the snapshots: APPEND for new files, then COMPACT.
 
     Without changes no snapshot is created, unless `ignore_empty` is False (a streaming commit that
     only advances identifier and watermark).  An append that deletes files or carries deletion
-    vectors becomes an OVERWRITE and is checked for conflicts.  Raises CommitConflict (nothing was
+    vectors becomes an OVERWRITE and is checked for conflicts; so are new columns for `row_groups`, the
+    files that were read for them.  Raises CommitConflict (nothing was
     committed; the caller may delete the files of the messages), CommitStateUnknown (delete nothing)
     or UnsupportedFeature.
     """
@@ -91,7 +94,8 @@ def commit(
                     identifier=identifier,
                     watermark=watermark,
                     properties=properties,
-                    check=deletes or check_append,
+                    check=deletes or check_append or bool(row_groups),
+                    row_groups=row_groups,
                     origin=Origin.ROWS,
                 ),
                 env=env,
@@ -278,7 +282,7 @@ def _checked(
 ) -> ManifestChanges:
     """Return the changes with the unknown fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
-    base = scan_files(table, latest, partitions=partitions) if partitions else []
+    base = list(scan_files(table, latest, partitions=partitions)) if partitions else []
     check_conflicts(
         table=table.name,
         latest=latest,
@@ -288,6 +292,8 @@ def _checked(
         sort_key=sort_key,
         exact=request.exact,
     )
+    if request.row_groups:
+        check_row_groups(table=table.name, latest=latest, base=base, groups=request.row_groups)
     if changes.index_files or latest.index_manifest is not None:
         check_vectors(
             table=table.name,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 
@@ -26,6 +27,7 @@ class CommitRequest:
 
     `check`: look for conflicts; a plain append does not need this.  `exact`: afterwards the changed
     partitions must hold only what this commit adds (a rewrite pinned to the snapshot that it read).
+    `row_groups`: the files whose rows the new files update, as they were read.
     """
 
     user: str
@@ -36,4 +38,5 @@ class CommitRequest:
     statistics: str | None = None
     check: bool = True
     exact: bool = False
+    row_groups: Sequence[RowGroup] = ()
     origin: Origin = Origin.MAINTENANCE

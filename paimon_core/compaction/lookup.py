@@ -248,7 +248,7 @@ class _Level:
             read_type=self._reader.read_type,
             key_value=True,
             batch_rows=self._rows,
-            skip_rows=first,
+            rows=range(first, file.row_count),
         ):
             there = np.ones(batch.num_rows, np.bool_)
             if deleted is not None:

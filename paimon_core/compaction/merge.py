@@ -114,6 +114,7 @@ class UnitMerge:
             read_type=self.table.schema.row_type,
             low=None if key_range is None else key_range.low,
             high=None if key_range is None else key_range.high,
+            windows={} if key_range is None else key_range.rows,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=self._needs_levels,

@@ -28,8 +28,9 @@ from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.row_tracking import read_tracked_rows, tracked_schema
+from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths

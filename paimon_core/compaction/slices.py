@@ -9,91 +9,208 @@ Every version of a key is in one slice, outputs do not overlap, and only the fir
 inputs as deleted: results are committed all together or not at all.
 
 The cuts come from a sample of the keys (the key ranges of files are useless if every file spans the
-bucket); reading only key columns costs a small part of the rewrite.  A file with one row group, as
-Java writes it, must be decoded up to the end of a slice, so each further slice gains less.
+bucket); reading only key columns costs a small part of the rewrite.  The sample also tells between
+which rows of a file the keys of a slice are, so that a slice decodes only their pages.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
 
 from paimon_core.compaction.postpone import replay_slices
-from paimon_core.compaction.unit import CompactUnit, KeyRange
+from paimon_core.compaction.unit import CompactUnit, KeyRange, RowWindow
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.key_order import stored_key
+from paimon_core.lsm.key_order import Key, stored_key
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import FILE_FORMAT
 from paimon_core.read.section import SectionReader
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.buffers import index_array
 
+PAGED_BYTES: Final = 256 * 1024**2
+"""The default size of a slice if its files are decoded by page."""
+UNPAGED_BYTES: Final = 4 * 1024**3
+"""The same for ORC and Avro, whose files are decoded up to the end of the slice."""
 SAMPLED_KEYS: Final = 10_000
 _BATCH_ROWS: Final = 65_536
 
 
-def slice_unit(table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int) -> list[CompactUnit]:
-    """Split `unit` into units of about `slice_bytes` of input each.
+def default_slice_bytes(table: FileStoreTable) -> int:
+    """Return the input bytes of a slice that cost little more than the same bytes uncut."""
+    return PAGED_BYTES if table.options.value(FILE_FORMAT) == "parquet" else UNPAGED_BYTES
 
-    For postponed rows, the files are divided, not the keys.  Returns only the unit itself if it is
-    not larger, only changes levels, or joins append files, which have no key order.  Reads the key
-    columns of the unit's files.
-    """
-    if unit.replay is not None:
-        return replay_slices(unit, slice_bytes)
-    parts = -(-unit.rewritten_bytes // slice_bytes)
-    if parts <= 1 or unit.append_files or unit.key_range is not None:
-        return [unit]
-    cuts = key_quantiles(table, unit, parts)
-    bounds: list[bytes | None] = [None, *cuts, None]
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """The keys to sample: every `stride`-th of a file."""
+
+    partition: bytes
+    bucket: int
+    file: DataFileMeta
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """Every `stride`-th key of a file from row `first` on, as stored row bytes."""
+
+    file: DataFileMeta
+    stride: int
+    first: int
+    stored: tuple[bytes, ...]
+
+
+Samples = Mapping[str, KeySample]
+"""Samples by the name of their file."""
+
+
+def is_cut(unit: CompactUnit, slice_bytes: int) -> bool:
+    """Return whether `slice_unit` cuts the unit by its keys."""
+    return (
+        unit.rewritten_bytes > slice_bytes
+        and unit.replay is None
+        and not unit.append_files
+        and unit.key_range is None
+    )
+
+
+def sample_requests(units: Sequence[CompactUnit]) -> list[SampleRequest]:
+    """Return what must be sampled to cut these units at the same keys."""
+    stride = max(1, sum(u.rewritten_rows for u in units) // SAMPLED_KEYS)
     return [
-        replace(
-            unit,
-            key_range=KeyRange(low, high),
-            owns_inputs=number == 0,
-            upgrades=unit.upgrades if number == 0 else (),
-            read_upgrades=unit.read_upgrades if number == 0 else (),
-        )
-        for number, (low, high) in enumerate(pairwise(bounds))
+        SampleRequest(u.partition, u.bucket, f, stride) for u in units for f in u.rewritten_files
     ]
 
 
-def key_quantiles(table: FileStoreTable, unit: CompactUnit, parts: int) -> list[bytes]:
-    """Return ascending keys that cut the unit's input into about `parts` parts of equal size."""
-    files = unit.rewritten_files
-    stride = max(1, sum(f.row_count for f in files) // SAMPLED_KEYS)
-    key = table.schema.key_type
-    reader = SectionReader(table=table, partition=unit.partition, bucket=unit.bucket, read_type=key)
-    weighted = [
-        (stored_key(sample, key), sample, file.file_size / max(1, file.row_count))
-        for file in files
-        for sample in _sampled_keys(reader, file, stride)
-    ]
-    weighted.sort(key=lambda w: w[0])
-    sums = list(accumulate(w for _, _, w in weighted))
-    cuts: list[bytes] = []
-    seen = weighted[0][0] if weighted else ()
-    for part in range(1, parts):
-        place = bisect_right(sums, sums[-1] * part / parts) if sums else 0
-        if place < len(weighted) and weighted[place][0] > seen:
-            seen = weighted[place][0]
-            cuts.append(weighted[place][1])
-    return cuts
-
-
-def _sampled_keys(reader: SectionReader, file: DataFileMeta, stride: int) -> Sequence[bytes]:
-    """Return stored row bytes of every `stride`-th key of a file, at least one."""
-    samples: list[bytes] = []
-    skip = min(stride // 2, max(0, file.row_count - 1))
+def sample_keys(table: FileStoreTable, request: SampleRequest) -> KeySample:
+    """Read the key columns of a file; return at least one key."""
+    file, stride = request.file, request.stride
+    reader = SectionReader(
+        table=table,
+        partition=request.partition,
+        bucket=request.bucket,
+        read_type=table.schema.key_type,
+    )
+    stored: list[bytes] = []
+    first = skip = min(stride // 2, max(0, file.row_count - 1))
     for batch in reader.file(file, _BATCH_ROWS):
         rows = np.arange(skip, batch.num_rows, stride)
         skip = int(rows[-1]) + stride - batch.num_rows if len(rows) else skip - batch.num_rows
         if len(rows):
             taken = batch.take(index_array(rows))
             columns = [taken.column(f.name) for f in reader.read_type]
-            samples += encode_rows(columns, reader.read_type.types)
-    return samples
+            stored += encode_rows(columns, reader.read_type.types)
+    return KeySample(file, stride, first, tuple(stored))
+
+
+def samples_of(table: FileStoreTable, units: Sequence[CompactUnit]) -> Samples:
+    """Return the samples to cut these units at the same keys, read one after the other."""
+    return {r.file.file_name: sample_keys(table, r) for r in sample_requests(units)}
+
+
+def are_sampled(units: Sequence[CompactUnit], samples: Samples) -> bool:
+    """Return whether there is a sample of every file of the units."""
+    return all(f.file_name in samples for unit in units for f in unit.rewritten_files)
+
+
+def slice_unit(
+    table: FileStoreTable, unit: CompactUnit, *, slice_bytes: int, samples: Samples | None = None
+) -> list[CompactUnit]:
+    """Split `unit` into units of about `slice_bytes` of input each.
+
+    For postponed rows, the files are divided, not the keys.  Returns only the unit itself if it is
+    not larger, only changes levels, or joins append files, which have no key order.  The key
+    columns of the unit's files are read here unless `samples` is given; a unit with a file that it
+    lacks is not cut.
+    """
+    if unit.replay is not None:
+        return replay_slices(unit, slice_bytes)
+    if not is_cut(unit, slice_bytes):
+        return [unit]
+    if samples is None:
+        samples = samples_of(table, [unit])
+    if not are_sampled([unit], samples):
+        return [unit]
+    parts = -(-unit.rewritten_bytes // slice_bytes)
+    return [
+        replace(
+            unit,
+            key_range=key_range,
+            owns_inputs=number == 0,
+            upgrades=unit.upgrades if number == 0 else (),
+            read_upgrades=unit.read_upgrades if number == 0 else (),
+        )
+        for number, key_range in enumerate(key_ranges(table, [unit], parts, samples))
+    ]
+
+
+def key_ranges(
+    table: FileStoreTable, units: Sequence[CompactUnit], parts: int, samples: Samples
+) -> list[KeyRange]:
+    """Return ascending ranges that divide the units' input into about `parts` parts of equal size.
+
+    Together they hold all keys.  `samples` holds what `sample_requests` asks for.
+    """
+    key = table.schema.key_type
+    sampled = [
+        _Sampled(s, [stored_key(row, key) for row in s.stored])
+        for unit in units
+        for s in (samples[f.file_name] for f in unit.rewritten_files)
+    ]
+    bounds = [None, *_cuts(sampled, parts), None]
+    return [
+        KeyRange(
+            None if low is None else low[1],
+            None if high is None else high[1],
+            tuple(s.window(low and low[0], high and high[0]) for s in sampled),
+        )
+        for low, high in pairwise(bounds)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """A sample and its keys, decoded."""
+
+    sample: KeySample
+    keys: Sequence[Key]
+
+    def window(self, low: Key | None, high: Key | None) -> RowWindow:
+        """Return the rows that may have keys >= `low` and < `high`."""
+        file = self.sample.file
+        begin, end = 0, file.row_count
+        if low is not None:
+            below = bisect_left(self.keys, low)
+            begin = self._row(below - 1) + 1 if below else 0
+        if high is not None:
+            above = bisect_left(self.keys, high)
+            end = self._row(above) if above < len(self.keys) else end
+        return RowWindow(file.file_name, min(begin, end), end)
+
+    def _row(self, number: int) -> int:
+        return self.sample.first + number * self.sample.stride
+
+
+def _cuts(samples: Sequence[_Sampled], parts: int) -> list[tuple[Key, bytes]]:
+    """Return keys that cut the files into about `parts` parts of equal size."""
+    weighted = [
+        (key, stored, s.sample.file.file_size / max(1, s.sample.file.row_count))
+        for s in samples
+        for key, stored in zip(s.keys, s.sample.stored, strict=True)
+    ]
+    weighted.sort(key=lambda w: w[0])
+    sums = list(accumulate(w for _, _, w in weighted))
+    cuts: list[tuple[Key, bytes]] = []
+    seen = weighted[0][0] if weighted else ()
+    for part in range(1, parts):
+        place = bisect_right(sums, sums[-1] * part / parts) if sums else 0
+        if place < len(weighted) and weighted[place][0] > seen:
+            seen = weighted[place][0]
+            cuts.append(weighted[place][:2])
+    return cuts

@@ -44,11 +44,30 @@ Rewrite = tuple[Section, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class RowWindow:
+    """The rows of a data file from `begin` to `end` - 1."""
+
+    data_file: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys >= `low` and < `high`, as stored row bytes; None means unbounded."""
+    """Keys >= `low` and < `high`, as stored row bytes; None means unbounded.
+
+    `windows` are the rows of files outside which no key is in the range; a file without a window
+    may hold such keys anywhere.
+    """
 
     low: bytes | None
     high: bytes | None
+    windows: tuple[RowWindow, ...] = ()
+
+    @property
+    def rows(self) -> dict[str, range]:
+        """Return the windows by file name."""
+        return {w.data_file: range(w.begin, w.end) for w in self.windows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +166,11 @@ class CompactUnit:
             expired_before=obj["expired_before"],
             append_files=_files(obj["append_files"]),
             key_range=key_range
-            and KeyRange(_maybe_bytes(key_range["low"]), _maybe_bytes(key_range["high"])),
+            and KeyRange(
+                _maybe_bytes(key_range["low"]),
+                _maybe_bytes(key_range["high"]),
+                tuple(RowWindow(**w) for w in key_range["windows"]),
+            ),
             owns_inputs=obj["owns_inputs"],
             above=tuple(SortedRun(_files(run["files"])) for run in obj["above"]),
             vector_files=tuple(map(_index_file, obj["vector_files"])),

@@ -35,7 +35,7 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.ddl.validation import validate_schema
-from paimon_core.errors import SchemaError
+from paimon_core.errors import ImmutableOption, SchemaError
 from paimon_core.known_options import check_value
 from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
 from paimon_core.schema.schema_json import NEWEST_VERSION
@@ -353,33 +353,41 @@ def check_dynamic_options(schema: TableSchema, dynamic: Mapping[str, str | None]
 
 def _check_set(old: Options, key: str, value: str) -> None:
     if key in IMMUTABLE_OPTIONS:
-        raise SchemaError(f"the option {key} cannot be changed once the table has a snapshot")
+        raise ImmutableOption(
+            f"Change '{key}' is not supported yet: it cannot be changed once the table has a snapshot"
+        )
     new = Options({**old, key: value})
     if key == BUCKET.key:
         before, after = old.value(BUCKET), new.value(BUCKET)
         if -1 in (before, after):
-            raise SchemaError(f"the number of buckets cannot change from {before} to {after}")
+            raise ImmutableOption(
+                f"Cannot change bucket {'when it is' if before == -1 else 'to'} -1: "
+                f"the number of buckets cannot change from {before} to {after}"
+            )
     if (
         key == "deletion-vectors.enabled"
         and parse_bool(old.get(key, "false")) != parse_bool(value)
         and not parse_bool(old.get("deletion-vectors.modifiable", "false"))
     ):
-        raise SchemaError(
-            "deletion-vectors.enabled cannot be changed: files on disk rely on it",
+        raise ImmutableOption(
+            f"Cannot change deletion vectors mode to {value}: files on disk rely on it, so "
+            "deletion-vectors.enabled cannot be changed",
             next_step="set deletion-vectors.modifiable=true if a full compaction follows",
         )
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         if key == option.key and parse_bool(old.get(key, "false")) and not parse_bool(value):
-            raise SchemaError(f"{key} cannot be changed from true to false")
+            raise ImmutableOption(f"Cannot change {key} from true to false: it cannot be changed")
     if key == "clustering.columns" and "pk-clustering-override" in old:
-        raise SchemaError(f"{key} cannot be changed under pk-clustering-override")
+        raise ImmutableOption(f"Cannot change {key} when pk-clustering-override enabled.")
 
 
 def _check_reset(old: Options, key: str) -> None:
     if key in IMMUTABLE_OPTIONS or key == BUCKET.key:
-        raise SchemaError(f"the option {key} cannot be removed once the table has a snapshot")
+        raise ImmutableOption(
+            f"Change '{key}' is not supported yet: it cannot be removed once the table has a snapshot"
+        )
     if key == "clustering.columns" and "pk-clustering-override" in old:
-        raise SchemaError(f"{key} cannot be removed under pk-clustering-override")
+        raise ImmutableOption(f"Cannot reset {key} when pk-clustering-override enabled.")
 
 
 # --- names of columns in keys and options -------------------------------------------------------

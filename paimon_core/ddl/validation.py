@@ -17,6 +17,7 @@ from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
     BUCKET,
     CHANGELOG_PRODUCER,
+    DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
     MERGE_ENGINE,
@@ -54,7 +55,6 @@ _READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", pars
 _ONLY_JAVA: Final = (
     "chain-table.enabled",
     "pk-clustering-override",
-    "data-evolution.enabled",
 )
 """Options of features whose tables this program neither writes nor maintains."""
 
@@ -315,6 +315,16 @@ def _check_row_tracking(schema: TableSchema) -> None:
         _require(
             not schema.primary_keys, "row-tracking.enabled cannot be combined with a primary key"
         )
+    if schema.options.value(DATA_EVOLUTION_ENABLED):
+        _require(
+            schema.options.value(ROW_TRACKING_ENABLED),
+            "Data evolution config must enabled with row-tracking.enabled",
+        )
+        for option in (DELETION_VECTORS_ENABLED, _CLUSTERING_INCREMENTAL):
+            _require(
+                not schema.options.value(option),
+                f"Data evolution config must disabled with {option.key}",
+            )
 
 
 def _check_clustering(schema: TableSchema) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
+from paimon_core.types.variant_parts import METADATA, TYPED_VALUE, VALUE
 
 _FIELD_MAPPING: Final = "__field_mapping"
 """A column of maps that are stored as rows of their keys (Java 2.0: `MapSharedShreddingDefine`)."""
@@ -99,6 +100,8 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     source = array.type
     if pa.types.is_struct(target) and pa.types.is_struct(source):
         present = {source.field(i).name: i for i in range(source.num_fields)}
+        if TYPED_VALUE in present and [f.name for f in target] == [VALUE, METADATA]:
+            raise UnsupportedFeature("shredded VARIANT")
         children = [
             convert_array(_present_field(array, present[f.name]), f.type)
             if f.name in present

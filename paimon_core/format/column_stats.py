@@ -118,9 +118,14 @@ def column_modes(
     return modes
 
 
+def is_nested(data_type: DataType) -> bool:
+    """Return whether values have several parts, as far as files are concerned."""
+    return not isinstance(data_type, AtomicType) or data_type.kind is TypeRoot.VARIANT
+
+
 def has_minimum(data_type: DataType, file_format: str) -> bool:
     """Return whether the format provides minimum and maximum for columns of the type."""
-    if not isinstance(data_type, AtomicType) or data_type.kind in _BINARY:
+    if not isinstance(data_type, AtomicType) or is_nested(data_type) or data_type.kind in _BINARY:
         return False
     if data_type.kind in _TIMESTAMPS and (data_type.precision or 0) > _MICROS:
         return file_format == "orc"
@@ -204,7 +209,7 @@ class _Column:
     __slots__ = ("_float", "_max", "_min", "_nulls", "_seen", "_unit", "bounds", "counts")
 
     def __init__(self, data_type: DataType, file_format: str, detail: Detail) -> None:
-        nested_in_parquet = file_format == "parquet" and not isinstance(data_type, AtomicType)
+        nested_in_parquet = file_format == "parquet" and is_nested(data_type)
         self.counts = detail is not Detail.NONE and not nested_in_parquet
         self.bounds = detail in (Detail.TRUNCATE, Detail.FULL) and has_minimum(
             data_type, file_format

@@ -27,6 +27,7 @@ from paimon_core.format.orc.zone import UTC
 from paimon_core.format.parquet.assembler import ParquetAssembler
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
+from paimon_core.format.row_range import rows_in
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import not_a_file
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
@@ -73,15 +74,15 @@ def read_batches(
     batch_rows: int = BATCH_ROWS,
     use_threads: bool = False,
     options: Options = NO_OPTIONS,
-    skip_rows: int = 0,
+    rows: range | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
     `fields` are the wanted columns, with the names and types of the file's schema; a column that
-    the file lacks is null.  With no fields, batches only have a row count.  `skip_rows` is the
-    number of rows to skip at the front of a Parquet file: whole row groups.  Memory is bounded for
-    files of any size.  Raises FileNotFoundError if the file is missing, CorruptTable if it cannot
-    be decoded.
+    the file lacks is null.  With no fields, batches only have a row count.  Only `rows` are
+    yielded, if given; a Parquet file is decoded only where they are, others up to their end.
+    Memory is bounded for files of any size.  Raises FileNotFoundError if the file is missing,
+    CorruptTable if it cannot be decoded or has fewer rows.
     """
     file_format = file_format or format_of(path.rsplit("/", 1)[-1])
     if file_format not in ("parquet", "orc", "avro"):
@@ -94,18 +95,20 @@ def read_batches(
                     fields,
                     batch_rows=batch_rows,
                     use_threads=use_threads,
-                    skip_rows=skip_rows,
+                    rows=rows,
                 )
             case "orc":
-                yield from read_orc(
+                orc = read_orc(
                     source,
                     fields,
                     batch_rows=batch_rows,
                     use_threads=use_threads,
                     legacy_ltz=options.value(ORC_LEGACY_LTZ),
                 )
+                yield from orc if rows is None else rows_in(orc, rows, batch_rows)
             case _:
-                yield from read_avro(source, fields, batch_rows=batch_rows)
+                avro = read_avro(source, fields, batch_rows=batch_rows)
+                yield from avro if rows is None else rows_in(avro, rows, batch_rows)
 
 
 @contextmanager

@@ -44,21 +44,15 @@ class StoredFile:
     def rows(self, group: StoredGroup, columns: RowType) -> Iterator[pa.RecordBatch]:
         """Yield the decoded rows of one row group with these columns."""
         self.source.seek(0)
-        left = group.rows
         batches = read_parquet(
             self.source,
             columns,
             batch_rows=BATCH_ROWS,
             use_threads=False,
-            skip_rows=group.first_row,
+            rows=range(group.first_row, group.first_row + group.rows),
         )
         with decoding(self.path):
-            for batch in batches:
-                if left <= 0:
-                    return
-                part = batch.slice(0, left)
-                left -= part.num_rows
-                yield part
+            yield from batches
 
     def close(self) -> None:
         self.source.close()

@@ -158,10 +158,9 @@ def union(a: Positions, b: Positions) -> Positions:
 
 
 def without_deleted(
-    batches: Iterator[pa.RecordBatch], deleted: Positions
+    batches: Iterator[pa.RecordBatch], deleted: Positions, first: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are not deleted; the input is the whole file in file order."""
-    first = 0
+    """Yield the rows that are not deleted; the input is the file from row `first` on."""
     for batch in batches:
         begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
         if begin == end:

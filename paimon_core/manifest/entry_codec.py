@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.format.avro.container import Container
+from paimon_core.format.avro.container import Block, Container
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.manifest.avro_codec import known_and_unknown, metadata_blocks
 from paimon_core.manifest.data_file import (
@@ -64,20 +64,37 @@ def decode_entries(container: Container, keep: Keep | None = None) -> list[Manif
             for r, unknown in known_and_unknown(container, MANIFEST_ENTRY)
             if keep is None or keep(r["_PARTITION"], r["_BUCKET"], r["_FILE"]["_LEVEL"])
         ]
-    return _decode_blocks(container, tail, keep)
+    return _decode_blocks(metadata_blocks(container), tail, keep)
+
+
+def decode_blocks(blocks: Iterable[Block]) -> list[ManifestEntry]:
+    """Decode blocks of entries in the common layout; errors as in `decode_entries`."""
+    return _decode_blocks(blocks, _Tail(_ENTRY_LAYOUT), None)
+
+
+def rare_of(
+    data: bytes, extra_files: int, index: int, external_path: int
+) -> tuple[tuple[str, ...], bytes | None, str | None]:
+    """Decode extra files, embedded index and external path at these positions of encoded entries."""
+    external = _optional_bytes(data, external_path)[0]
+    return (
+        _checked_names(_texts(data, extra_files)[0]),
+        _optional_bytes(data, index)[0],
+        external_path_of(None if external is None else external.decode()),
+    )
 
 
 # --- the common layout --------------------------------------------------------------------------
 
 
-def _decode_blocks(container: Container, tail: _Tail, keep: Keep | None) -> list[ManifestEntry]:
+def _decode_blocks(blocks: Iterable[Block], tail: _Tail, keep: Keep | None) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
     shared: dict[bytes, bytes] = {}
     # All new objects stay alive, so garbage collection would only take 50 % more time.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for count, records in metadata_blocks(container):
+        for count, records in blocks:
             _decode_block(records, count, entries, shared, tail, keep)
     finally:
         if collecting:

@@ -23,6 +23,7 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
+from paimon_core.manifest.entry_columns import EntryColumns
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog
@@ -197,6 +198,15 @@ def data_files(
     yield StoredFile(resolved_changelog_path(path), role, file.file_size)
     for extra in file.extra_files:
         yield StoredFile(paths.extra_file(entry.partition, entry.bucket, file, extra), role, None)
+
+
+def paths_of(table: FileStoreTable, live: EntryColumns, position: int) -> Iterator[str]:
+    """Return the path of an entry's file and those of its extra files."""
+    file = live.located(position)
+    paths, place = table.paths, (file.partition, file.bucket)
+    yield resolved_changelog_path(paths.data_file(*place, file))
+    for extra in file.extra_files:
+        yield paths.extra_file(*place, file, extra)
 
 
 def resolved_changelog_path(path: str) -> str:

@@ -21,16 +21,19 @@ nothing counts as garbage.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import check_inside
 from paimon_core.io.file_io import parent
-from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.merge_entries import merge_entries
+from paimon_core.manifest.data_file import FileIdentity, FileKind, FileSource, ManifestEntry
+from paimon_core.manifest.entry_columns import Partitions, name_array
+from paimon_core.manifest.merge_entries import merge_entries, merge_kinds
 from paimon_core.reachability.files import (
     Metadata,
     Role,
@@ -41,6 +44,7 @@ from paimon_core.reachability.files import (
     listed_names,
 )
 from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -309,23 +313,11 @@ def _drop_live(
 ) -> dict[str, tuple[int, int]]:
     """Remove from the candidates what the anchors need; return what each of them holds."""
     held: dict[str, tuple[int, int]] = {}
-    partitions = _partitions(candidates)
-    in_range = None if partitions is None else may_hold(table, partitions)
-    filtered: dict[str, list[ManifestEntry]] = {}
-
-    def entries(meta: ManifestFileMeta) -> list[ManifestEntry]:
-        known = filtered.get(meta.file_name)
-        if known is None:
-            known = []
-            if in_range is None or in_range(meta):
-                known = [e for e in metadata.entries([meta]) if e.file.file_name in candidates]
-            filtered[meta.file_name] = known
-        return known
-
+    contents = _CandidateEntries(table, candidates, metadata)
     for reference, whole, _ in anchors:
         if not candidates:
             break
-        live = _needed_names(reference, metadata, entries, whole=whole)
+        live = _needed_names(reference, contents, whole=whole)
         mine = [candidates.pop(name) for name in live if name in candidates]
         others = reference.kind is not RefKind.SNAPSHOT or reference.table.branch != table.branch
         if mine and others:
@@ -340,24 +332,55 @@ def _partitions(candidates: Candidates) -> frozenset[bytes] | None:
     return partitions if len(partitions) <= MOST_PARTITIONS_PRUNED else None
 
 
-def _needed_names(
-    reference: Reference,
-    metadata: Metadata,
-    entries: Callable[[ManifestFileMeta], list[ManifestEntry]],
-    *,
-    whole: bool,
-) -> set[str]:
+class _Mention(NamedTuple):
+    """An entry of a manifest that names a candidate."""
+
+    identity: FileIdentity
+    kind: FileKind
+    appended: bool
+
+
+class _CandidateEntries:
+    """The entries of manifests that name candidates, each manifest read once."""
+
+    def __init__(self, table: FileStoreTable, candidates: Candidates, metadata: Metadata) -> None:
+        self._table = table
+        self._metadata = metadata
+        self._names = name_array(candidates)
+        partitions = _partitions(candidates)
+        self._in_range = None if partitions is None else may_hold(table, partitions)
+        self._found: dict[str, list[_Mention]] = {}
+
+    def of(self, *lists: str) -> list[_Mention]:
+        """Return the entries of all manifests in these lists, in order."""
+        metas = [meta for name in lists for meta in self._metadata.manifests(name)]
+        new = {m.file_name: m for m in metas if m.file_name not in self._found}
+        found: dict[str, list[_Mention]] = {name: [] for name in new}
+        wanted = [m for m in new.values() if self._in_range is None or self._in_range(m)]
+        for part in entry_columns(self._table, wanted, Partitions(), ("file_source",)):
+            source = part.numbers["file_source"]
+            for i in np.flatnonzero(part.named(self._names)).tolist():
+                kind = FileKind(int(part.kind[i]))
+                appended = kind is FileKind.ADD and source[i] != FileSource.COMPACT
+                mention = _Mention(part.identity(i), kind, appended)
+                found[wanted[part.manifest[i]].file_name].append(mention)
+        self._found |= found
+        return [mention for meta in metas for mention in self._found[meta.file_name]]
+
+
+def _needed_names(reference: Reference, contents: _CandidateEntries, *, whole: bool) -> set[str]:
     snapshot = reference.snapshot
     if reference.kind is RefKind.CHANGELOG:
         name = snapshot.changelog_manifest_list
         if name is not None:
-            return {e.file.file_name for m in metadata.manifests(name) for e in entries(m)}
+            return {m.identity.file_name for m in contents.of(name)}
         if not appended_is_changelog(reference):
             return set()
-        added = (e for m in metadata.manifests(snapshot.delta_manifest_list) for e in entries(m))
-        return {e.file.file_name for e in added if is_appended(e)}
+        added = contents.of(snapshot.delta_manifest_list)
+        return {m.identity.file_name for m in added if m.appended}
     if not whole:
-        delta = (e for m in metadata.manifests(snapshot.delta_manifest_list) for e in entries(m))
-        return {e.file.file_name for e in delta if e.kind is FileKind.ADD}
-    merged = merge_entries(e for m in metadata.data_manifests(snapshot) for e in entries(m))
-    return {e.file.file_name for e in merged.values() if e.kind is FileKind.ADD}
+        delta = contents.of(snapshot.delta_manifest_list)
+        return {m.identity.file_name for m in delta if m.kind is FileKind.ADD}
+    mentions = contents.of(snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    merged = merge_kinds((m.identity, m.kind) for m in mentions)
+    return {i.file_name for i, kind in merged.items() if kind is FileKind.ADD}

@@ -9,17 +9,22 @@ Java treats a missing metadata file as empty, and has deleted live data that way
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestFileMeta
+from paimon_core.manifest.entry_columns import Partitions
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, resolved_changelog_path
 from paimon_core.reachability.references import Reference, RefKind, all_references
+from paimon_core.scan.columns import entry_columns
 
 _LONGEST_NAME: Final = 255
+_SLICE: Final = "$"
+"""In the names of slices of joined changelog files only."""
 
 
 @dataclass(slots=True)
@@ -32,6 +37,9 @@ class Mentioned:
     table: FileStoreTable
     candidates: set[str]
     _seen: set[object] = field(default_factory=set)
+    _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
+    """The manifests of lists that were read, before they are read themselves."""
+    _waiting_lists: set[str] = field(default_factory=set)
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
@@ -39,14 +47,31 @@ class Mentioned:
         Called again right before deleting, it removes what was committed meanwhile.
         """
         new = [r for r in all_references(self.table) if r.key not in self._seen]
-        for reference in new:
-            self._seen.add(reference.key)
+        try:
+            for reference in new:
+                self._reference(reference)
+            self._read_manifests()
+        except CorruptTable:
+            # One of them may have been removed meanwhile: read them one by one to find it.
+            self._forget_waiting()
+            self._one_by_one(new)
+        self._seen.update(r.key for r in new)
+        return len(new)
+
+    def _one_by_one(self, references: Iterable[Reference]) -> None:
+        for reference in references:
             try:
                 self._reference(reference)
+                self._read_manifests()
             except CorruptTable:
+                self._forget_waiting()
                 if reference.is_alive():
                     raise
-        return len(new)
+
+    def _forget_waiting(self) -> None:
+        """Forget lists whose manifests were not read: another reference may need them."""
+        self._waiting = {}
+        self._waiting_lists = set()
 
     def _reference(self, reference: Reference) -> None:
         snapshot = reference.snapshot
@@ -111,26 +136,35 @@ class Mentioned:
             self._protect(unknown.data)
 
     def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
-        if name in self._seen:
+        if name in self._seen or name in self._waiting_lists:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self.candidates.discard(name)
         for meta in metadata.manifests(name):
-            if meta.file_name in self._seen:
-                continue
-            self.candidates.discard(meta.file_name)
-            self._protect_all(meta.unknown)
-            for entry in metadata.entries([meta]):
-                file = entry.file
-                self.candidates.discard(file.file_name)
-                real = resolved_changelog_path(f"bucket/{file.file_name}")
-                self.candidates.discard(real.rsplit("/", 1)[-1])
-                self.candidates.difference_update(file.extra_files)
-                self._protect_all(file.unknown)
-                self._protect_all(entry.unknown)
-            self._seen.add(meta.file_name)
-        self._seen.add(name)
+            if meta.file_name not in self._seen:
+                self.candidates.discard(meta.file_name)
+                self._protect_all(meta.unknown)
+                self._waiting[meta.file_name] = meta
+        self._waiting_lists.add(name)
+
+    def _read_manifests(self) -> None:
+        """Read the manifests of all lists that were read, each once and many together."""
+        metas = list(self._waiting.values())
+        for part in entry_columns(self.table, metas, Partitions()):
+            names = part.name_list()
+            self.candidates.difference_update(names)
+            for name in names:
+                if _SLICE in name:
+                    real = resolved_changelog_path(f"bucket/{name}")
+                    self.candidates.discard(real.rsplit("/", 1)[-1])
+            for rare in part.rare.values():
+                self.candidates.difference_update(rare.extra_files)
+            for of_file, of_entry in part.unknown.values():
+                self._protect_all(of_file)
+                self._protect_all(of_entry)
+        self._seen.update(self._waiting, self._waiting_lists)
+        self._forget_waiting()
 
     def _index(self, metadata: Metadata, name: str, *, optional: bool) -> None:
         if name in self._seen:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.reachability.files import Metadata, StoredFile, data_files, listed_names
+from paimon_core.manifest.entry_columns import EntryColumns, as_flags, name_array
+from paimon_core.reachability.files import Metadata, StoredFile, listed_names, paths_of
 from paimon_core.reachability.references import Reference, snapshot_reference
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.columns import scan_columns
 
 
 def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> None:
@@ -21,7 +25,7 @@ def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> No
     latest = table.snapshots.latest() if files else None
     if latest is None:
         return
-    needed = needed_files(snapshot_reference(table, latest), scan_files(table, latest), files)
+    needed = needed_files(snapshot_reference(table, latest), scan_columns(table, latest), files)
     if needed:
         raise CorruptTable(
             f"nothing was deleted: the newest snapshot of table {table.name} needs {len(needed)} of "
@@ -34,12 +38,21 @@ def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> No
 
 
 def needed_files(
-    newest: Reference, live: Iterable[ManifestEntry], garbage: Iterable[StoredFile]
+    newest: Reference, live: EntryColumns, garbage: Iterable[StoredFile]
 ) -> tuple[str, ...]:
     """Return the paths of garbage files that the newest snapshot with these live files needs."""
-    kept = {f.path for e in live for f in data_files(newest.table, e)}
+    garbage = list(garbage)
+    kept = _live_paths(newest.table, live, name_array({f.name for f in garbage}))
     kept |= _metadata_paths(newest)
     return tuple(f.path for f in garbage if f.path in kept)
+
+
+def _live_paths(table: FileStoreTable, live: EntryColumns, names: pa.Array) -> set[str]:
+    """Return the paths of live files with these names, and of those with more than a name."""
+    # A slice of a joined changelog file is stored under another name.
+    chosen = live.named(names) | as_flags(pc.match_substring(live.names, "$"))
+    chosen[list(live.rare)] = True
+    return {path for i in np.flatnonzero(chosen).tolist() for path in paths_of(table, live, i)}
 
 
 def _metadata_paths(reference: Reference) -> set[str]:

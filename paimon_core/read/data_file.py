@@ -38,17 +38,17 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     partition: bytes | None = None,
     use_threads: bool = False,
-    skip_rows: int = 0,
+    rows: range | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file's rows in file order, as key-value batches or plain ones.
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
-    one.  If `partition` is given, partition columns are taken from it.  `skip_rows` are left out,
-    as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
+    one.  If `partition` is given, partition columns are taken from it.  Only `rows` are
+    yielded, if given, as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
     another number of rows than its metadata, or has rows without key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
-    rows = skip_rows
+    count = 0
     try:
         for batch in read_batches(
             table_io,
@@ -58,16 +58,17 @@ def read_data_file(
             batch_rows=batch_rows,
             use_threads=use_threads,
             options=file_schema.options,
-            skip_rows=skip_rows,
+            rows=rows,
         ):
-            rows += batch.num_rows
+            count += batch.num_rows
             mapping.check(batch, path)
             yield mapping.apply(batch)
     except FileNotFoundError as e:
         raise missing_data_file(path) from e
-    if rows != meta.row_count:
+    expected = meta.row_count if rows is None else len(rows)
+    if count != expected:
         raise CorruptTable(
-            f"a data file holds {rows} rows where its metadata says {meta.row_count}", file=path
+            f"a data file holds {count} rows where its metadata says {expected}", file=path
         )
 
 

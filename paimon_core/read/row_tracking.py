@@ -8,8 +8,6 @@ holds rows of several files; a null there means the same as a missing column.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +17,9 @@ from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_data_file
-from paimon_core.schema.table_schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, TableSchema
-from paimon_core.types.data_types import DataField, RowType
-from paimon_core.types.sql import parse_type
-
-ROW_ID: Final = "_ROW_ID"
-_ROW_ID_FIELD: Final = DataField(id=2**31 - 1 - 5, name=ROW_ID, type=parse_type("BIGINT NOT NULL"))
-_NUMBER_FIELD: Final = DataField(
-    id=SEQUENCE_NUMBER_ID, name=SEQUENCE_NUMBER, type=parse_type("BIGINT NOT NULL")
-)
-
-
-def tracked_schema(schema: TableSchema, *, nullable: bool = False) -> TableSchema:
-    """Return the schema with the columns of row ids and sequence numbers at the end."""
-    extra = (_ROW_ID_FIELD, _NUMBER_FIELD)
-    if nullable:
-        extra = tuple(replace(f, type=f.type.with_nullable(True)) for f in extra)  # type: ignore[assignment]
-    return replace(schema, fields=(*schema.fields, *extra))
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, TableSchema
+from paimon_core.schema.tracked import ROW_ID, tracked_schema
+from paimon_core.types.data_types import RowType
 
 
 def read_tracked_rows(

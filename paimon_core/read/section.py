@@ -60,6 +60,8 @@ class SectionReader:
     spill_dir: str | None = None
     vectors: Mapping[str, Positions] = field(default_factory=dict)
     """Deleted positions by file name; these rows are skipped."""
+    windows: Mapping[str, range] = field(default_factory=dict)
+    """By file name, rows outside which no key is >= `low` and < `high`."""
 
     @property
     def order(self) -> MergeOrder:
@@ -106,9 +108,10 @@ class SectionReader:
                 yield from self._limited(self.file(file, rows))
 
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, whatever their keys, without those deleted by its vector."""
+        """Yield the rows of a file, or of its window, without those deleted by its vector."""
         table = self.table
         schema = table.schema
+        window = self.windows.get(file.file_name)
         file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
         batches = read_data_file(
             table.io,
@@ -118,9 +121,12 @@ class SectionReader:
             read_type=self.read_type,
             key_value=True,
             batch_rows=rows,
+            rows=window,
         )
         deleted = self.vectors.get(file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
+        if deleted is None:
+            return batches
+        return without_deleted(batches, deleted, 0 if window is None else window.start)
 
     def _runs(
         self, section: Section, stack: ExitStack
@@ -159,6 +165,8 @@ class SectionReader:
         return _spill_merged(runs, self.order, path, rows_in=rows, rows_out=rows_out)
 
     def _meets(self, file: DataFileMeta) -> bool:
+        if not self.windows.get(file.file_name, range(1)):
+            return False
         key = self.table.schema.key_type
         if self.low is not None and stored_key(file.max_key, key) < stored_key(self.low, key):
             return False

@@ -298,6 +298,7 @@ class _Work:
             read_type=self.table.schema.row_type,
             low=None if limits is None else limits.low,
             high=None if limits is None else limits.high,
+            windows={} if limits is None else limits.rows,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=merge_engine_for(self.table).with_levels,

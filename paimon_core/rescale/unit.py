@@ -19,11 +19,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import gcd
 from typing import Any, Final
 
-from paimon_core.compaction.slices import key_quantiles
+from paimon_core.compaction.slices import Samples, are_sampled, key_ranges, samples_of
 from paimon_core.compaction.unit import CompactResult, CompactUnit, KeyRange
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -157,19 +156,30 @@ def _source(entries: Sequence[ManifestEntry]) -> CompactUnit:
     )
 
 
-def sliced(table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int) -> list[RescaleUnit]:
+def is_cut(table: FileStoreTable, unit: RescaleUnit, slice_bytes: int) -> bool:
+    """Return whether `sliced` cuts the unit by its keys."""
+    return table.has_primary_key and unit.read_bytes > slice_bytes and unit.key_range is None
+
+
+def sliced(
+    table: FileStoreTable, unit: RescaleUnit, *, slice_bytes: int, samples: Samples | None = None
+) -> list[RescaleUnit]:
     """Split `unit` into units of about `slice_bytes` of input each.
 
-    Reads key columns of the largest bucket only: hashing distributes keys evenly over all buckets.
+    The key columns of the unit's files are read here unless `samples` is given; a unit with a file
+    that it lacks is not cut.
     """
-    parts = -(-unit.read_bytes // slice_bytes)
-    if parts <= 1 or unit.key_range is not None:
+    if is_cut(table, unit, slice_bytes):
+        if samples is None:
+            samples = samples_of(table, unit.sources)
+        if not are_sampled(unit.sources, samples):
+            return [unit]
+        parts = -(-unit.read_bytes // slice_bytes)
+        ranges = key_ranges(table, unit.sources, parts, samples)
+        return [replace(unit, key_range=key_range) for key_range in ranges]
+    if unit.read_bytes <= slice_bytes or unit.key_range is not None:
         return [unit]
-    if not table.has_primary_key:
-        return list(_in_file_order(unit, slice_bytes))
-    largest = max(unit.sources, key=lambda s: s.rewritten_bytes)
-    bounds: list[bytes | None] = [None, *key_quantiles(table, largest, parts), None]
-    return [replace(unit, key_range=KeyRange(low, high)) for low, high in pairwise(bounds)]
+    return list(_in_file_order(unit, slice_bytes))
 
 
 def _in_file_order(unit: RescaleUnit, slice_bytes: int) -> Iterator[RescaleUnit]:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+import numpy as np
+
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.entry_columns import sums
 from paimon_core.options import (
     PARTITION_EXPIRATION_BATCH_SIZE,
     PARTITION_EXPIRATION_MAX_NUM,
@@ -22,7 +25,7 @@ from paimon_core.options import (
 from paimon_core.retention.date_time_format import DateTimeFormat
 from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
 from paimon_core.retention.registered_partitions import unregister_partitions
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import DataType, TypeRoot
@@ -48,20 +51,24 @@ class Partition:
 
 def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Partition]:
     """All partitions with live files, sorted by path."""
-    found: dict[bytes, tuple[int, int, int]] = {}
-    for entry in [] if snapshot is None else scan_files(table, snapshot):
-        files, size, newest = found.get(entry.partition, (0, 0, 0))
-        made = entry.file.creation_time or 0
-        found[entry.partition] = (files + 1, size + entry.file.file_size, max(newest, made))
+    if snapshot is None:
+        return []
+    live = scan_columns(table, snapshot, ("file_size", "creation_time"))
+    rows = live.partitions.rows
+    files = np.bincount(live.partition, minlength=len(rows))
+    size = sums(live.partition, live.numbers["file_size"], len(rows))
+    newest = np.zeros(len(rows), np.int64)
+    np.maximum.at(newest, live.partition, live.numbers["creation_time"])
     partitions = [
         Partition(
             row=row,
             path=table.paths.partition_path(row),
-            files=files,
-            bytes=size,
-            newest_file=newest,
+            files=int(files[code]),
+            bytes=int(size[code]),
+            newest_file=int(newest[code]),
         )
-        for row, (files, size, newest) in found.items()
+        for code, row in enumerate(rows)
+        if files[code]
     ]
     return sorted(partitions, key=lambda p: p.path)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from paimon_core.errors import CorruptTable
@@ -44,7 +44,7 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     try:
         return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
     except FileNotFoundError as e:
-        raise _missing(table, path, snapshot.id) from e
+        raise missing_metadata(table, path, snapshot.id) from e
 
 
 def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
@@ -53,10 +53,11 @@ def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[Manifes
     try:
         return table.manifests.get(meta.file_name, lambda: read_manifest(table.io, path))
     except FileNotFoundError as e:
-        raise _missing(table, path, None) from e
+        raise missing_metadata(table, path, None) from e
 
 
-def _missing(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
+def missing_metadata(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
+    """Return the error for a missing manifest or manifest list."""
     return CorruptTable(
         f"metadata file {path} of table {table.name} is missing",
         table=table.name,
@@ -133,27 +134,27 @@ def selected_entries(
         if (in_range is None or in_range(meta))
         and (condition is None or _manifest_may_match(table, meta, condition))
     )
-    for entry in _entries_in_order(table, wanted):
-        if partitions is not None and entry.partition not in partitions:
-            continue
-        if keep is None or keep(entry):
-            yield entry
+    for entries in entries_by_manifest(table, wanted):
+        for entry in entries:
+            if partitions is not None and entry.partition not in partitions:
+                continue
+            if keep is None or keep(entry):
+                yield entry
 
 
-def _entries_in_order(
+def entries_by_manifest(
     table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
-) -> Iterator[ManifestEntry]:
-    """Yield the entries of all manifests; small manifests of a remote store are read together."""
+) -> Iterator[Sequence[ManifestEntry]]:
+    """Yield the entries of each manifest; small manifests of a remote store are read together."""
     if table.io.parallelism <= 1:
         for meta in manifests:
-            yield from read_entries(table, meta)
+            yield read_entries(table, meta)
         return
-    for together in _groups(manifests):
-        for entries in map_parallel(table.io, lambda meta: read_entries(table, meta), together):
-            yield from entries
+    for together in read_together(manifests):
+        yield from map_parallel(table.io, lambda meta: read_entries(table, meta), together)
 
 
-def _groups(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+def read_together(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
     """Group the manifests so that each group has at most `_TOGETHER_BYTES`, or one manifest."""
     group: list[ManifestFileMeta] = []
     size = 0

@@ -7,9 +7,9 @@ from typing import Any
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
-from paimon_core.read.row_tracking import tracked_schema
 from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.scan.scan import scan_files
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot

@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_core.commit.committer import commit, filter_committed, latest_of_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
+from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
@@ -48,6 +49,7 @@ def new_writer(
     writer_id: int | None = None,
     sequence_offset: int = 0,
     spill_dir: str | None = None,
+    tracked: bool = False,
 ) -> RowWriter:
     """Return a writer for any kind of table; arguments as in `RowWriter`.
 
@@ -65,6 +67,7 @@ def new_writer(
         sequence_offset=sequence_offset,
         global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
         spill_dir=spill_dir,
+        tracked=tracked,
     )
 
 
@@ -148,16 +151,21 @@ def commit_write(
 
 
 def commit_files(
-    table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment, user: str
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    *,
+    env: Environment,
+    user: str,
+    row_groups: Sequence[RowGroup] = (),
 ) -> tuple[Snapshot, ...]:
     """Commit changes that are not only new rows, then do what follows a commit.
 
-    For DELETE and the like: deleted files, deletion vectors.  CommitConflict if another commit
+    For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.  CommitConflict if another commit
     replaced a file meanwhile: then the files of the messages are deleted.
     """
     after = AfterCommit(table, env=env)
     try:
-        made = commit(table, messages, user=user, env=env)
+        made = commit(table, messages, user=user, env=env, row_groups=row_groups)
     except CommitConflict:
         delete_messages(table, messages)
         raise

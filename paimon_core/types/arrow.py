@@ -7,7 +7,7 @@ DECIMAL(p, s)          decimal128(p, s)     ARRAY     list
 TIMESTAMP(p)           timestamp of ms      MAP       map
                        (p <= 3), us         MULTISET  map to int32
                        (p <= 6) or ns       ROW       struct
-TIMESTAMP(p) LTZ       the same, zone UTC
+TIMESTAMP(p) LTZ       the same, zone UTC   VARIANT   struct of two binaries
 =====================  ==================================================================
 
 Field ids are stored in the metadata as `PARQUET:field_id`.  Those of list elements and map entries
@@ -41,6 +41,7 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
+from paimon_core.types.variant_parts import METADATA, VALUE
 
 FIELD_ID: Final = b"PARQUET:field_id"
 COUNT_TYPE: Final = AtomicType(kind=TypeRoot.INT, nullable=False)
@@ -64,6 +65,17 @@ _SIMPLE: Final[dict[TypeRoot, pa.DataType]] = {
     TypeRoot.TIME: pa.time32("ms"),
 }
 UNIT_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def _variant(*, nullable: bool) -> pa.DataType:
+    names = ((VALUE, b"0"), (METADATA, b"1"))
+    return pa.struct(
+        [pa.field(n, pa.binary(), nullable=nullable, metadata={FIELD_ID: i}) for n, i in names]
+    )
+
+
+_VARIANT: Final = _variant(nullable=True)
+_STORED_VARIANT: Final = _variant(nullable=False)
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -112,6 +124,8 @@ def _arrow_type(t: DataType, field_id: int | None, depth: int, *, stored: bool) 
         )
 
     match t:
+        case AtomicType(kind=TypeRoot.VARIANT):
+            return _STORED_VARIANT if stored else _VARIANT
         case AtomicType():
             return _atomic_arrow_type(t)
         case ArrayType():
@@ -224,7 +238,9 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
             return [None if n is None else n * nanos for n in numbers]
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return [None if v is None else (v[VALUE], v[METADATA]) for v in column.to_pylist()]
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
@@ -292,5 +308,10 @@ def _atomic_from_internal(values: Sequence[Any], t: AtomicType, arrow: pa.DataTy
             nanos = UNIT_NANOS[arrow.unit]
             numbers = [None if v is None else v // nanos for v in values]
             return pa.array(numbers, pa.int64()).view(arrow)
+        case TypeRoot.VARIANT:
+            parts = [
+                None if v is None else dict(zip((VALUE, METADATA), v, strict=True)) for v in values
+            ]
+            return pa.array(parts, arrow)
         case _:
             return pa.array(values, arrow)

@@ -47,6 +47,8 @@ from paimon_core.types.java_numbers import (
     parse_integer,
 )
 from paimon_core.types.sql import type_to_sql
+from paimon_core.types.variant import variant_json
+from paimon_core.types.variant_parts import METADATA, VALUE
 
 _INTEGERS: Final = {
     TypeRoot.TINYINT: 2**7,
@@ -101,7 +103,9 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
             return datetimes.iso_timestamp(value, t.precision or 0)
         case TypeRoot.TIMESTAMP_LTZ:
             return datetimes.iso_timestamp(value, t.precision or 0) + "Z"
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return variant_json(*value)
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return value
@@ -308,7 +312,12 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
             return _timestamp_column(column, t.precision or 0, "Z")
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return strings_to_list(column)
-        case TypeRoot.VARIANT | TypeRoot.BLOB:
+        case TypeRoot.VARIANT:
+            return [
+                None if v is None else variant_json(v[VALUE], v[METADATA])
+                for v in column.to_pylist()
+            ]
+        case TypeRoot.BLOB:
             raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return cast("list[Any]", column.to_pylist())

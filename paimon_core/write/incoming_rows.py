@@ -21,20 +21,21 @@ from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.cast import parse_default
-from paimon_core.types.data_types import DataField, TypeRoot
+from paimon_core.types.data_types import DataField, RowType, TypeRoot
 from paimon_core.types.not_null import has_required_parts, missing_part
 
 Kinds = npt.NDArray[np.int8]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
-def table_rows(table: FileStoreTable, rows: pa.Table) -> pa.Table:
-    """Return the rows with the table's columns, types and default values.
+def table_rows(table: FileStoreTable, rows: pa.Table, row_type: RowType | None = None) -> pa.Table:
+    """Return the rows with the table's columns (or those of `row_type`), types and default values.
 
     Columns are matched by name; a nullable one may be missing.  Raises InvalidArgument for unknown
     columns, values that do not fit, and nulls in NOT NULL columns.
     """
-    schema = arrow_schema(table.schema.row_type)
+    row_type = row_type or table.schema.row_type
+    schema = arrow_schema(row_type)
     unknown = [n for n in rows.schema.names if n not in schema.names]
     if unknown:
         raise InvalidArgument(
@@ -42,7 +43,7 @@ def table_rows(table: FileStoreTable, rows: pa.Table) -> pa.Table:
         )
     columns = [
         _column(table, rows, arrow_field, data_field)
-        for arrow_field, data_field in zip(schema, table.schema.fields, strict=True)
+        for arrow_field, data_field in zip(schema, row_type.fields, strict=True)
     ]
     return pa.table(columns, schema=schema)
 

@@ -32,6 +32,7 @@ from paimon_core.options import (
     WRITE_MAX_WRITERS_TO_SPILL,
 )
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
@@ -41,6 +42,7 @@ from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
+from paimon_core.write.tracked_writer import RollingTrackedWriter
 
 INDEX_PREFIX: Final = "index-"
 BucketKey = tuple[bytes, int]
@@ -60,6 +62,9 @@ class RowWriter:
     there on, whatever exists.  `sequence_offset` is added to the first number of each bucket, so
     that concurrent writers never use a number twice.  `global_index` holds the key locations of a cross-partition table
     (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the system's).
+
+    With `tracked`, the rows of a table with row tracking have the columns `_ROW_ID` and
+    `_SEQUENCE_NUMBER`, and keep these numbers; a null sequence number becomes that of the commit.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class RowWriter:
         sequence_offset: int = 0,
         global_index: GlobalIndex | None = None,
         spill_dir: str | None = None,
+        tracked: bool = False,
     ) -> None:
         check_writable(table)
         cross_partition = table.bucket_mode is BucketMode.CROSS_PARTITION
@@ -110,6 +116,9 @@ class RowWriter:
         self._new_indexes: dict[BucketKey, str] = {}
         self._engine = merge_engine_for(table).engine
         self._file_schema = table.schema
+        self._tracked = tracked
+        if tracked:
+            self._file_schema = tracked_schema(table.schema, new_numbers=True)
         if table.bucket_mode is BucketMode.POSTPONE:
             if writer_id is None:
                 writer_id = int(env.jitter() * MOST_WRITER_ID)
@@ -142,7 +151,8 @@ class RowWriter:
                 table=self._table.name,
             )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        table = table_rows(self._table, table)
+        tracked_type = self._file_schema.row_type if self._tracked else None
+        table = table_rows(self._table, table, tracked_type)
         kinds = row_kinds(self._table, table, kinds)
         offset = 0
         for batch in table.to_batches():
@@ -290,7 +300,8 @@ class RowWriter:
         )
 
     def _append_writer(self, partition: bytes, bucket: int, first: int) -> RollingAppendWriter:
-        return RollingAppendWriter(
+        make = RollingTrackedWriter if self._tracked else RollingAppendWriter
+        return make(
             self._table.io,
             self._table.paths,
             partition,

@@ -1,7 +1,8 @@
 """Writes rows that keep their ids and sequence numbers (Java: `io/RowDataFileSequenceNumberTracker`).
 
-A compaction of a table with row tracking writes both as columns.  The file has no first row id, and
-its metadata names its columns, so that a commit does not give its rows new numbers (java-rules L1).
+A compaction, an update or a delete of a table with row tracking writes both as columns.  The file
+has no first row id, and its metadata names its columns, so that a commit does not give its rows new
+ids (java-rules L1).  Updated rows have no sequence number: they get that of the commit.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ class RollingTrackedWriter(RollingAppendWriter):
     def _begin(self) -> None:
         super()._begin()
         self._bounds: list[tuple[int, int]] = []
+        self._has_new = False
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
         super()._collect(batch, arrays)
-        if batch.num_rows:
-            found = pc.min_max(batch.column(SEQUENCE_NUMBER)).as_py()
+        numbers = batch.column(SEQUENCE_NUMBER)
+        self._has_new = self._has_new or numbers.null_count > 0
+        if batch.num_rows > numbers.null_count:
+            found = pc.min_max(numbers).as_py()
             self._bounds.append((found["min"], found["max"]))
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        # 0 stands for the number of the commit (`commit.row_tracking`).
+        low = min((low for low, _ in self._bounds), default=0)
+        high = 0 if self._has_new else max(high for _, high in self._bounds)
         return replace(
             super()._describe(file_name, file_size),
-            min_sequence_number=min(low for low, _ in self._bounds),
-            max_sequence_number=max(high for _, high in self._bounds),
+            min_sequence_number=low,
+            max_sequence_number=high,
             write_cols=self._schema.names,
         )

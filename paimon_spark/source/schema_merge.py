@@ -68,12 +68,27 @@ def schema_changes(
         mine = own.get(field.name)
         if mine is None:
             yield AddColumn(at, field.type.with_nullable(True))
-        elif isinstance(mine.type, RowType) and isinstance(field.type, RowType):
-            yield from schema_changes(mine.type, field.type, explicit=explicit, path=at)
         else:
-            merged = merged_type(mine.type, field.type, explicit=explicit)
-            if merged != mine.type:
-                yield UpdateColumnType(at, merged)
+            yield from _type_changes(mine.type, field.type, explicit=explicit, path=at)
+
+
+def _type_changes(
+    own: DataType, data: DataType, *, explicit: bool, path: tuple[str, ...]
+) -> Iterator[SchemaChange]:
+    """What makes the column at the path hold the data; fields of rows change one by one."""
+    match own, data:
+        case RowType(), RowType():
+            yield from schema_changes(own, data, explicit=explicit, path=path)
+        case ArrayType(element=RowType() | ArrayType() | MapType()), ArrayType():
+            at = (*path, "element")
+            yield from _type_changes(own.element, data.element, explicit=explicit, path=at)
+        case MapType(value=RowType() | ArrayType() | MapType()), MapType():
+            at = (*path, "value")
+            yield from _type_changes(own.value, data.value, explicit=explicit, path=at)
+        case _:
+            merged = merged_type(own, data, explicit=explicit)
+            if merged != own:
+                yield UpdateColumnType(path, merged)
 
 
 def merged_type(own: DataType, data: DataType, *, explicit: bool) -> DataType:

@@ -7,6 +7,7 @@ new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs mat
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.file_store_table import FileStoreTable
@@ -61,11 +62,20 @@ def _named_as(own: RowType, data: RowType) -> RowType:
         if mine is None:
             fields.append(field)
             continue
-        data_type = field.type
-        if isinstance(mine.type, RowType) and isinstance(data_type, RowType):
-            data_type = _named_as(mine.type, data_type)
+        data_type = _type_named_as(mine.type, field.type)
         fields.append(DataField(id=field.id, name=mine.name, type=data_type))
     return RowType(fields=tuple(fields))
+
+
+def _type_named_as(own: DataType, data: DataType) -> DataType:
+    match own, data:
+        case RowType(), RowType():
+            return _named_as(own, data)
+        case ArrayType(), ArrayType():
+            return replace(data, element=_type_named_as(own.element, data.element))
+        case MapType(), MapType():
+            return replace(data, value=_type_named_as(own.value, data.value))
+    return data
 
 
 def by_name(
@@ -84,12 +94,17 @@ def by_name(
     lowered = [c.lower() for c in frame.columns]
     start = f"Cannot write incompatible data for the table `{table.name}`, "
     if len(lowered) > len(fields):
+        extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
         raise IncompatibleRows(
             f"{start}the number of data columns don't match with the table schema's."
+            + (f" The extra columns are {extra}." if extra else "")
         )
     repeated = sorted({c for c in lowered if lowered.count(c) > 1})
     if repeated:
-        raise IncompatibleRows(f"{start}due to column name conflicts: {', '.join(repeated)}.")
+        raise IncompatibleRows(
+            f"{start}due to column name conflicts: {', '.join(repeated)}. "
+            f"It fails due to ambiguous column name `{repeated[0]}`."
+        )
     unknown = [c for c in lowered if c not in fields]
     if unknown:
         names = ", ".join(f"`{c}`" for c in unknown)
@@ -110,11 +125,43 @@ def by_name(
     return found, columns
 
 
-def shaped(text: str, source: Any, target: DataType, *, fill: bool) -> str:
-    """The SQL of the value with the fields of its structs in the order of the target's."""
+def has_rows(data_type: DataType) -> bool:
+    """Whether the type has structs, at any depth of arrays and maps."""
+    match data_type:
+        case RowType():
+            return True
+        case ArrayType(element=inner) | MapType(value=inner):
+            return has_rows(inner)
+    return False
+
+
+def named_alike(source: Any, target: DataType) -> bool:
+    """Whether the outermost structs of a value name fields of the target's.
+
+    Otherwise, as for `struct(1, 2)`, the places of the fields count.
+    """
     kind = source.typeName()
     if isinstance(target, RowType) and kind == "struct":
-        return _struct(text, source, target, fill=fill)
+        known = {f.name.lower() for f in target.fields}
+        return any(f.name.lower() in known for f in source.fields)
+    if isinstance(target, ArrayType) and kind == "array":
+        return named_alike(source.elementType, target.element)
+    if isinstance(target, MapType) and kind == "map":
+        return named_alike(source.valueType, target.value)
+    return False
+
+
+def shaped(
+    text: str, source: Any, target: DataType, *, fill: bool, current: str | None = None
+) -> str:
+    """The SQL of the value with the fields of its structs in the order of the target's.
+
+    `fill` allows fields to be missing: they are null, or as in `current`, the SQL of the value that
+    the target has now.
+    """
+    kind = source.typeName()
+    if isinstance(target, RowType) and kind == "struct":
+        return _struct(text, source, target, fill=fill, current=current)
     if isinstance(target, ArrayType) and kind == "array":
         element = shaped("x", source.elementType, target.element, fill=fill)
         return text if element == "x" else f"transform({text}, x -> {element})"
@@ -124,7 +171,7 @@ def shaped(text: str, source: Any, target: DataType, *, fill: bool) -> str:
     return text
 
 
-def _struct(text: str, source: Any, target: RowType, *, fill: bool) -> str:
+def _struct(text: str, source: Any, target: RowType, *, fill: bool, current: str | None) -> str:
     have: Mapping[str, Any] = {f.name.lower(): f for f in source.fields}
     known = {f.name.lower() for f in target.fields}
     extra = [f.name for f in source.fields if f.name.lower() not in known]
@@ -137,7 +184,10 @@ def _struct(text: str, source: Any, target: RowType, *, fill: bool) -> str:
         mine = have.get(field.name.lower())
         if mine is not None:
             inner = f"{text}.{quoted(mine.name)}"
-            value = shaped(inner, mine.dataType, field.type, fill=fill)
+            now = None if current is None else f"{current}.{quoted(field.name)}"
+            value = shaped(inner, mine.dataType, field.type, fill=fill, current=now)
+        elif current is not None:
+            value = f"{current}.{quoted(field.name)}"
         elif fill:
             value = f"CAST(NULL AS {read_schema_text(field.type)})"
         else:
@@ -145,4 +195,6 @@ def _struct(text: str, source: Any, target: RowType, *, fill: bool) -> str:
                 f"Cannot write incompatible data: nested struct has no field `{field.name}`."
             )
         parts.append(f"{quoted_text(field.name)}, {value}")
-    return f"IF({text} IS NULL, NULL, named_struct({', '.join(parts)}))"
+    made = f"named_struct({', '.join(parts)})"
+    keeps = current is not None and not known <= set(have)
+    return made if keeps else f"IF({text} IS NULL, NULL, {made})"

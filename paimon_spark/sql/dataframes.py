@@ -14,17 +14,28 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.arrow_conversion import with_children
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.predicate import Predicate
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.distributed import distributed_dataframe
+from paimon_spark.sql.evolution import evolved_rows
 from paimon_spark.sql.global_tables import read_global_table
-from paimon_spark.sql.metadata_columns import metadata_of, scanned_rows
+from paimon_spark.sql.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
 from paimon_spark.sql.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.types import read_schema_text
@@ -137,13 +148,26 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
 
     # Spark takes an empty batch for the end of the rows.
     batches = [b for b in rows.to_batches() if b.num_rows]
-    whole = pa.Table.from_batches(batches, schema=rows.schema)
+    # Nor does it take a nested column without a chunk.
+    whole = pa.Table.from_batches(batches) if batches else rows.schema.empty_table()
     spark: Any = session.spark  # whose overloads do not know Arrow tables
     types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
         field.metadata = characters_metadata(data_field.type)
     frame: DataFrame = spark.createDataFrame(whole, schema=types)
     return frame
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame.
+
+    `DataFrame.toArrow` of PySpark 4 fails for nulls in VARIANT columns.
+    """
+    if "variant" not in frame.schema.simpleString() or not hasattr(frame, "_jdf"):
+        return frame.toArrow()
+    classic: Any = frame
+    batches = classic._collect_as_arrow()  # noqa: SLF001 - as above
+    return pa.Table.from_batches(batches) if batches else frame.toArrow()
 
 
 def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True) -> pa.ChunkedArray:
@@ -153,10 +177,34 @@ def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True)
             return pc.utf8_rpad(column, width=data_type.length or 1)
         case AtomicType(kind=TypeRoot.TIME):
             return column.cast(pa.int32())
-        case AtomicType(kind=TypeRoot.VARIANT | TypeRoot.BLOB):
+        case AtomicType(kind=TypeRoot.BLOB):
             raise UnsupportedFeature(f"{data_type.kind} in SQL")
+        case _ if "VARIANT" in type_to_sql(data_type):
+            chunks = [_without_null_parts(chunk, data_type) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, column.type)
+    return column.cast(_spark_arrow(column.type), safe=False)
+
+
+def _without_null_parts(array: pa.Array, data_type: DataType) -> pa.Array:
+    """The array whose VARIANTs have parts even where they are null, as Spark demands."""
+    kind = array.type
+    match data_type:
+        case AtomicType(kind=TypeRoot.VARIANT):
+            parts = [pc.fill_null(array.field(i), b"") for i in range(kind.num_fields)]
+        case RowType():
+            parts = [
+                _without_null_parts(array.field(i), f.type) for i, f in enumerate(data_type.fields)
+            ]
+        case ArrayType():
+            return with_children(
+                array, kind, [_without_null_parts(array.values, data_type.element)]
+            )
+        case MapType():
+            items = _without_null_parts(array.items, data_type.value)
+            return with_children(array, kind, [array.keys, items])
         case _:
-            return column.cast(_spark_arrow(column.type), safe=False)
+            return array
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
 
 
 def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
@@ -177,7 +225,11 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
 def _with_metadata(
     session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
 ) -> DataFrame:
-    placed = scanned_rows(batch_scan_of(table, zone=session.zone), wanted, lenient=lenient)
+    scan = batch_scan_of(table, zone=session.zone)
+    if has_data_evolution(table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
+        placed = evolved_rows(scan.table, scan.whole).placed
+    else:
+        placed = scanned_rows(scan, wanted, lenient=lenient)
     row_type, rows = placed.table.schema.row_type, placed.rows
     for field, values in metadata_of(placed, wanted):
         row_type = RowType(fields=(*row_type.fields, field))

@@ -13,7 +13,8 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import MAX_LENGTH, DataField, TypeRoot
+from paimon_core.types.data_types import MAX_LENGTH, DataField, RowType, TypeRoot
+from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
@@ -48,6 +49,8 @@ def distributed_dataframe(
 
     if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
         return None
+    if "VARIANT" in type_to_sql(scan.table.schema.row_type.project(columns)):
+        return None  # the source does not know the type
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
@@ -119,7 +122,13 @@ def writes_distributed(
         f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
     )
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
-    if limited or postponed or not isinstance(session.catalog_for(name), FileSystemCatalog):
+    documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
+    if (
+        limited
+        or postponed
+        or documents
+        or not isinstance(session.catalog_for(name), FileSystemCatalog)
+    ):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect tells no size

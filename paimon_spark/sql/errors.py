@@ -6,6 +6,7 @@ from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
     CommitConflict,
+    ImmutableOption,
     InvalidArgument,
     PaimonError,
     SchemaError,
@@ -46,7 +47,7 @@ def error_type(error: BaseException) -> str:
             return "RuntimeException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"
-        case UnsupportedFeature():
+        case UnsupportedFeature() | ImmutableOption():
             return "UnsupportedOperationException"
         case WriteRefused():
             return "SparkException"

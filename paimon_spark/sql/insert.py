@@ -18,6 +18,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.by_name import by_name, merged_schema, merges_schema
 from paimon_spark.sql.characters import CHARACTERS
+from paimon_spark.sql.dataframes import arrow_of
 from paimon_spark.sql.ddl import TableClauses, make_table, replace_with
 from paimon_spark.sql.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.errors import (
@@ -101,6 +102,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
             if merges:
                 table = merged_schema(session, parsed.name, table, frame)
             fields, frame = by_name(table, static, frame, fill=merges)
+        if parsed.spec and not static:
+            fields = list(_in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields) and not upsert_keys(table):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
             if writes_distributed(session, parsed.name, frame, fields):
@@ -125,6 +128,18 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         tasks=tasks,
     )
     return NOTHING
+
+
+def _in_order_of(
+    frame: DataFrame, fields: Sequence[DataField], spec: Mapping[str, str | None]
+) -> Sequence[DataField]:
+    """The fields in Hive's order, partition columns last, if that is how the query names them."""
+    by_name = {f.name.lower(): f for f in fields}
+    last = [c.lower() for c in spec]
+    hive = [*(n for n in by_name if n not in last), *last]
+    if [c.lower() for c in frame.columns] != hive:
+        return fields
+    return [by_name[n] for n in hive]
 
 
 def _targets(
@@ -177,7 +192,7 @@ def fetched(
     cast = plain.selectExpr(
         *(f"CAST(c{i} AS {read_schema_text(f.type)}) AS c{i}" for i, f in enumerate(fields))
     )
-    found = cast.toArrow()
+    found = arrow_of(cast)
     schema = arrow_schema(RowType(fields=tuple(fields)))
     columns = [
         (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
@@ -275,7 +290,9 @@ def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
                 )
         elif rows.column(field.name).null_count and field.default_value is None:
             raise WriteRefused(
-                f"Cannot write null to non-null column({field.name})", table=table.name
+                f"Cannot write null to non-null column({field.name}): "
+                "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field",
+                table=table.name,
             )
 
 

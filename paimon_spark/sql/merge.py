@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
-from paimon_spark.sql.by_name import merged_schema, merges_schema, shaped
+from paimon_spark.sql.by_name import (
+    has_rows,
+    merged_schema,
+    merges_schema,
+    named_alike,
+    shaped,
+)
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.evolution import check_merge
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
@@ -21,6 +29,7 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.row_level import (
     Assignments,
     aligned,
+    assigned_columns,
     cast_text,
     check_assignments,
     read_alias,
@@ -30,6 +39,11 @@ from paimon_spark.sql.row_level import (
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
 from paimon_spark.sql.tokens import Words
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_core.file_store_table import FileStoreTable
 
 _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
 _UPDATE_AFTER = 2
@@ -71,7 +85,7 @@ class _Merge:
     source_alias: str
     condition: str
     source_columns: Mapping[str, Any]
-    """Spark's fields of the source by their names in lower case, if a clause says `*`."""
+    """Spark's fields of the source by their names in lower case, if a clause needs them."""
     fill: bool
     """Whether the source may lack columns and fields (`write.merge-schema`)."""
 
@@ -95,25 +109,44 @@ def merge(session: SqlSession, words: Words) -> Result:
     clauses = _clauses(words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
-    if any(c.star for c in clauses):
+    star = any(c.star for c in clauses)
+    if star or merges:
         text = f"SELECT * FROM {source} AS {quoted(source_alias)}"
         frame = query_dataframe_of(session, text, name)
         if merges:
-            merged_schema(session, name, session.open(name, to_write=True), frame)
+            table = session.open(name, to_write=True)
+            new = frame if star else frame.select(*_new_columns(table, frame, clauses))
+            merged_schema(session, name, table, new)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
     target = open_target(session, name, "MERGE")
-    view = register(session, target.dataframe())
+    view = register(session, target.dataframe(words.text))
     plan = _Merge(
         target, view, target_alias, source, source_alias, condition, source_columns, merges
     )
+    if target.evolved is not None:
+        check_merge(target.table, clauses)
     clauses = [_checked(target, clause, target_alias) for clause in clauses]
     changes = _Changes()
     for case in Case:
         mine = [c for c in clauses if c.case is case]
         if mine:
             _collect(plan, case, mine, changes)
-    _commit(target, changes)
+    _commit(target, changes, _updated_columns(target, clauses))
     return NOTHING
+
+
+def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
+    updates = [c for c in clauses if c.case is not Case.NOT_MATCHED]
+    if any(c.star for c in updates):
+        return list(target.table.schema.names)
+    return assigned_columns(target, [a for c in updates for a in c.assignments or ()])
+
+
+def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clause]) -> list[str]:
+    """The columns of the source that clauses assign although the table does not have them."""
+    known = {n.lower() for n in table.schema.names}
+    given = {path[-1].lower() for c in clauses for path, _ in c.assignments or () if len(path) <= 2}
+    return [quoted(c) for c in frame.columns if c.lower() in given and c.lower() not in known]
 
 
 def _checked(target: Target, clause: Clause, alias: str) -> Clause:
@@ -181,16 +214,9 @@ def _collect(plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Chan
         for f in target.table.schema.fields
     )
     number = "CAST(NULL AS BIGINT)" if case is Case.NOT_MATCHED else ROW_NUMBER
-    ours = f"{plan.target_view} AS {quoted(plan.target_alias)}"
-    theirs = f"{plan.source} AS {quoted(plan.source_alias)}"
-    join = {
-        Case.MATCHED: f"{ours} JOIN {theirs}",
-        Case.NOT_MATCHED: f"{theirs} LEFT ANTI JOIN {ours}",
-        Case.NOT_MATCHED_BY_SOURCE: f"{ours} LEFT ANTI JOIN {theirs}",
-    }[case]
     query = (
         f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, {columns} "
-        f"FROM {join} ON {plan.condition}"
+        f"FROM {_join(plan, case)} ON {plan.condition}"
     )
     frame = query_dataframe_of(target.session, query, target.name)
     fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
@@ -219,10 +245,44 @@ def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
     fields = plan.target.table.schema.fields
     if clause.star:
         return {f.name: _star_value(plan, clause, f) for f in fields}
+    assignments = _shaped_assignments(plan, clause)
     if clause.case is not Case.NOT_MATCHED:
-        return dict(aligned(plan.target, clause.assignments or (), plan.target_alias))
-    given = {path[0].lower(): v for path, v in clause.assignments or ()}
+        return dict(aligned(plan.target, assignments, plan.target_alias))
+    given = {path[0].lower(): v for path, v in assignments}
     return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
+
+
+def _shaped_assignments(plan: _Merge, clause: Clause) -> Assignments:
+    """The assignments with the fields of structs, at any depth, in the order of the table's."""
+    fields = {f.name.lower(): f for f in plan.target.table.schema.fields}
+    found = list(clause.assignments or ())
+    nested = [
+        i
+        for i, (path, value) in enumerate(found)
+        if len(path) == 1 and has_rows(fields[path[0].lower()].type) and value.upper() != "DEFAULT"
+    ]
+    if not nested:
+        return found
+    values = ", ".join(f"{found[i][1]} AS c{i}" for i in nested)
+    query = f"SELECT {values} FROM {_join(plan, clause.case)} ON {plan.condition}"
+    types = query_dataframe_of(plan.target.session, query, plan.target.name).schema.fields
+    for i, column in zip(nested, types, strict=True):
+        path, value = found[i]
+        target = fields[path[0].lower()].type
+        if named_alike(column.dataType, target):
+            found[i] = (path, shaped(f"({value})", column.dataType, target, fill=plan.fill))
+    return found
+
+
+def _join(plan: _Merge, case: Case) -> str:
+    """The rows of a case: those of target and source that match, or of one of them."""
+    ours = f"{plan.target_view} AS {quoted(plan.target_alias)}"
+    theirs = f"{plan.source} AS {quoted(plan.source_alias)}"
+    return {
+        Case.MATCHED: f"{ours} JOIN {theirs}",
+        Case.NOT_MATCHED: f"{theirs} LEFT ANTI JOIN {ours}",
+        Case.NOT_MATCHED_BY_SOURCE: f"{ours} LEFT ANTI JOIN {theirs}",
+    }[case]
 
 
 def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
@@ -230,7 +290,11 @@ def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
     source = plan.source_columns.get(target.name.lower())
     if source is not None:
         text = f"{quoted(plan.source_alias)}.{quoted(source.name)}"
-        return cast_text(shaped(text, source.dataType, target.type, fill=plan.fill), target)
+        current = None
+        if plan.fill and clause.case is not Case.NOT_MATCHED:
+            current = f"{quoted(plan.target_alias)}.{quoted(target.name)}"
+        value = shaped(text, source.dataType, target.type, fill=plan.fill, current=current)
+        return cast_text(value, target)
     if not plan.fill:
         raise IncompatibleRows(
             f"cannot resolve {target.name} from Project: the source of the MERGE has no such column",
@@ -241,11 +305,12 @@ def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
     return f"{quoted(plan.target_alias)}.{quoted(target.name)}"
 
 
-def _commit(target: Target, changes: _Changes) -> None:
+def _commit(target: Target, changes: _Changes, columns: Sequence[str]) -> None:
     keys = target.table.schema.primary_keys
     removed = np.concatenate([np.empty(0, np.int64), *changes.removed])
     updates = pa.concat_tables(changes.updated) if changes.updated else None
     parts: list[pa.Table] = []
+    origins: list[Numbers] = []
     kinds: list[np.ndarray[tuple[int], np.dtype[np.int8]]] = []
     if updates is not None:
         numbers = np.asarray(updates.column(ROW_NUMBER)).astype(np.int64)
@@ -255,13 +320,20 @@ def _commit(target: Target, changes: _Changes) -> None:
             _check_keys(target, numbers, parts[0])
         else:
             removed = np.concatenate([removed, numbers])
+        # Java keeps the ids of updated rows only where it rewrites their files.
+        rewrites = not target.table.options.value(DELETION_VECTORS_ENABLED)
+        origins.append(numbers if rewrites else np.full(len(numbers), -1, np.int64))
     for inserted in changes.inserted:
         parts.append(inserted)
+        origins.append(np.full(inserted.num_rows, -1, np.int64))
         kinds.append(np.zeros(inserted.num_rows, np.int8))
     added = pa.concat_tables(parts) if parts else None
     if added is not None:
         null_checked(target.table, added)
-    target.commit(removed, added, np.concatenate(kinds) if kinds else None)
+    if added is None:
+        target.commit(removed)
+    else:
+        target.commit(removed, added, np.concatenate(kinds), np.concatenate(origins), columns)
 
 
 def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:

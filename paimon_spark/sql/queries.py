@@ -16,8 +16,10 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
+from paimon_core.catalog.rest_views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
-from paimon_spark.sql.dataframes import table_dataframe
+from paimon_spark.sql.catalog_views import find_view, place_of
+from paimon_spark.sql.dataframes import arrow_of, table_dataframe
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.pushdown import conditions_of
@@ -81,7 +83,7 @@ def collected(frame: DataFrame) -> Result:
         )
     )
     zone = ZoneInfo(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
-    return Result(columns, json_rows(shown.toArrow(), zone))
+    return Result(columns, json_rows(arrow_of(shown), zone))
 
 
 def _has_no_arrow(data_type: Any) -> bool:
@@ -169,6 +171,13 @@ def rewritten(
             continue
         name = _paimon_table(session, parts)
         if name is None:
+            continue
+        if isinstance(name, View):
+            view_name = session.table_name(parts)
+            known.add((view_name.database.lower(), parts[-1].lower()))
+            with place_of(session, view_name):
+                inner = rewritten(session, name.text(), options)
+            edits.put(start, end, f"({inner})" + _alias(node, parts[-1]))
             continue
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
@@ -262,8 +271,8 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
     return False
 
 
-def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
-    """The table of this name, None if Spark resolves the name; AnalysisError for an unknown table."""
+def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | None:
+    """The table or view of this name, None if Spark resolves it; AnalysisError for an unknown one."""
     if len(parts) == 1 and parts[0].startswith(_VIEW):
         return None
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
@@ -275,6 +284,9 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | None:
     name = session.table_name(parts)
     if name.database == SYSTEM_DATABASE or session.has_table(name):
         return name
+    view = find_view(session, name)
+    if view is not None:
+        return view
     plain = len(parts) == 1 and "$" not in parts[0]
     if plain and session.has_spark and session.spark.catalog.tableExists(parts[0]):
         return None

@@ -72,8 +72,15 @@ def update(session: SqlSession, words: Words) -> Result:
         kinds = np.full(rows.num_rows, _UPDATE_AFTER, np.int8)
         target.commit(np.empty(0, np.int64), rows, kinds)
     else:
-        target.commit(numbers, rows)
+        columns = assigned_columns(target, assignments)
+        target.commit(numbers, rows, origins=numbers, columns=columns)
     return NOTHING
+
+
+def assigned_columns(target: Target, assignments: Assignments) -> list[str]:
+    """The table's columns that are assigned."""
+    given = {path[0].lower() for path, _ in assignments}
+    return [n for n in target.table.schema.names if n.lower() in given]
 
 
 def read_alias(words: Words, *stops: str) -> str | None:
@@ -200,7 +207,9 @@ def check_assignments(target: Target, assignments: Assignments) -> None:
                 names_of = ", ".join(dict.fromkeys([".".join(one), ".".join(other)]))
                 raise UnsupportedFeature(
                     "conflicting updates",
-                    f"Conflicting update/insert on attrs: {names_of}",
+                    f"Conflicting update/insert on attrs: {names_of}. "
+                    f"{'Multiple' if one == other else 'Conflicting'} assignments for "
+                    f"'{'.'.join(one[:shorter])}'",
                     table=target.table.name,
                 )
 

@@ -10,6 +10,7 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql import (
     alter,
     call,
+    copy_into,
     ddl,
     insert,
     merge,
@@ -43,6 +44,7 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
     (("TABLES",), show.show_tables),
     (("VIEWS",), show.show_views),
     (("TABLE", "EXTENDED"), show.show_table_extended),
+    (("USER", "FUNCTIONS", "IN"), show.show_user_functions),
     (("CREATE", "TABLE"), show.show_create_table),
     (("PARTITIONS",), partitions.show_partitions),
     (("COLUMNS",), show.show_columns),
@@ -92,6 +94,8 @@ def _own(session: SqlSession, words: Words) -> Result | None:
             return row_level.delete(session, _after(words, 1))
         case "MERGE":
             return merge.merge(session, _after(words, 1))
+        case "COPY":
+            return copy_into.copy_into(session, _after(words, 1))
         case "CALL":
             return call.call_statement(session, _after(words, 1))
         case "ANALYZE":

@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
+from paimon_spark.sql.catalog_views import (
+    describe_view,
+    find_view,
+    show_create_view,
+    views_of,
+)
 from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.global_tables import GLOBAL_TABLES
@@ -23,6 +29,7 @@ from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import catalog_text, simple_text
 
 _DESCRIBED = ("col_name", "data_type", "comment")
+_FUNCTIONS = ("max_pt",)
 _METADATA_COLUMNS = (
     ("__paimon_file_path", "string"),
     ("__paimon_row_index", "bigint"),
@@ -87,10 +94,29 @@ def show_catalogs(session: SqlSession, words: Words) -> Result:
 
 
 def show_views(session: SqlSession, words: Words) -> Result:
-    _database(session, words)
+    """SHOW VIEWS [IN db] [LIKE ..]: those of the catalog, and temporary ones."""
+    catalog, database = _database(session, words)
     pattern = _like(words)
+    kept = views_of(session, catalog)
+    names = [] if kept is None else kept.names(database)
     views = [v for v in sorted(session.views) if matches(pattern, v)]
-    return Result(("namespace", "viewName", "isTemporary"), [["", v, True] for v in views])
+    return Result(
+        ("namespace", "viewName", "isTemporary"),
+        [
+            *([database, v, False] for v in names if matches(pattern, v)),
+            *(["", v, True] for v in views),
+        ],
+    )
+
+
+def show_user_functions(session: SqlSession, words: Words) -> Result:
+    """SHOW USER FUNCTIONS IN sys: the functions that every catalog has."""
+    catalog, database = session.database_name(words.name())
+    pattern = _like(words)
+    session.need_database(catalog, database)
+    names = _FUNCTIONS if database == SYSTEM_DATABASE else ()
+    found = [f"{catalog}.{database}.{n}" for n in names if matches(pattern, n)]
+    return Result(("function",), [[name] for name in found])
 
 
 def show_table_extended(session: SqlSession, words: Words) -> Result:
@@ -193,6 +219,9 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     name = session.table_name(words.name())
     words.eat("AS", "SERDE")
     words.end()
+    view = find_view(session, name)
+    if view is not None:
+        return show_create_view(view)
     table = session.open(name)
     schema = table.schema
     columns = ",\n  ".join(_column_text(f) for f in schema.fields)
@@ -232,6 +261,9 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     """DESCRIBE [TABLE] [EXTENDED | FORMATTED] table [PARTITION (..)] [column]."""
     extended = bool(words.eat_any("EXTENDED", "FORMATTED"))
     name = session.table_name(words.name())
+    view = find_view(session, name)
+    if view is not None:
+        return describe_view(view, extended=extended)
     table = session.open(name)
     spec = read_spec(words) if words.eat("PARTITION") else None
     if not words.done:

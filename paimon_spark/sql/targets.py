@@ -8,7 +8,7 @@ rewriting the files concerned (copy on write); the commit fails if those files a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +17,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.options import DELETION_VECTORS_ENABLED, parse_bool
+from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.table_read import skips_level_0
+from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.level_rewrite import without_rows
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import (
     commit_files,
@@ -36,8 +42,11 @@ from paimon_core.table.write_session import (
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
+from paimon_spark.sql.evolution import EvolvedRows, commit_columns, evolved_rows
 from paimon_spark.sql.metadata_columns import (
     FILE_PATH,
+    ROW_ID,
+    SEQUENCE_NUMBER,
     PlacedRows,
     metadata_columns_in,
     metadata_of,
@@ -71,6 +80,8 @@ class Target:
     placed: PlacedRows | None = None
     rewrites: bool = False
     """Whether the files of a primary-key table are rewritten instead of writing changes."""
+    evolved: EvolvedRows | None = None
+    """The rows of a table with data evolution."""
 
     def dataframe(self, text: str = "") -> DataFrame:
         """The rows with `__paimon_row`, their number, as the first column.
@@ -90,18 +101,24 @@ class Target:
         removed: Numbers,
         added: pa.Table | None = None,
         kinds: Kinds | None = None,
+        origins: Numbers | None = None,
+        columns: Collection[str] = (),
     ) -> None:
         """Commit that these rows are gone and others are there.
 
         `kinds` belong to `added` and say what happens to keys; `removed` are the rows of an append
-        table, and the rows of a primary-key table to delete.
+        table, and the rows of a primary-key table to delete.  `origins` are the rows that those of
+        `added` replace, -1 for new ones (default: all are new): in a table with row tracking they
+        keep their ids.  `columns` are those with new values, which matter under data evolution.
         """
         if not len(removed) and (added is None or not added.num_rows):
             return
-        if self.table.has_primary_key and not self.rewrites:
+        if self.evolved is not None:
+            self._commit_columns(added, origins, columns)
+        elif self.table.has_primary_key and not self.rewrites:
             self._commit_changes(removed, added, kinds)
         else:
-            self._commit_files(removed, added)
+            self._commit_files(removed, added, origins)
 
     def _commit_changes(
         self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
@@ -116,34 +133,83 @@ class Target:
         both = pa.concat_tables([gone, added.select(gone.schema.names).cast(gone.schema)])
         write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=self.session.env)
 
-    def _commit_files(self, removed: Numbers, added: pa.Table | None) -> None:
+    def _commit_columns(
+        self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]
+    ) -> None:
+        assert self.evolved is not None
+        assert added is not None
+        if origins is None:
+            origins = np.full(added.num_rows, -1, np.int64)
+        replaced = origins >= 0
+        commit_columns(
+            self.table,
+            self.evolved,
+            updated=added.filter(pa.array(replaced)),
+            numbers=origins[replaced],
+            columns=columns,
+            inserted=added.filter(pa.array(~replaced)),
+            env=self.session.env,
+        )
+
+    def _commit_files(
+        self, removed: Numbers, added: pa.Table | None, origins: Numbers | None
+    ) -> None:
         table, env = self.table, self.session.env
         user = env.new_uuid()
         gone: dict[int, Positions] = {
             int(file): np.sort(self.positions[removed][self.files[removed] == file])
             for file in np.unique(self.files[removed])
         }
-        writer = new_writer(table, env=env, user=user)
         messages: list[CommitMessage] = []
         try:
-            if added is not None and added.num_rows:
-                writer.write(added)
-            if table.options.value(DELETION_VECTORS_ENABLED):
+            if self.rewrites and traits_of(table.options).keeps_first:
+                kept, added = np.empty(0, np.int64), None
+                for index, positions in gone.items():
+                    entry = self.entries[index]
+                    messages.append(without_rows(table, entry, positions, env=env))
+            elif table.options.value(DELETION_VECTORS_ENABLED):
+                kept = np.empty(0, np.int64)
                 for message in self._vectors(gone):
                     messages.append(message)  # noqa: PERF402 - those before a failure are cleaned up
             else:
-                kept = np.isin(self.files, list(gone))
-                kept[removed] = False
-                rest = self.rows.filter(pa.array(kept))
-                if rest.num_rows:
-                    writer.write(rest)
+                stays = np.isin(self.files, list(gone))
+                stays[removed] = False
+                kept = np.flatnonzero(stays).astype(np.int64)
                 messages += [file_deletion(self.entries[file]) for file in gone]
-            messages += writer.prepare_commit()
+            for rows, tracked in self._new_rows(kept, added, origins):
+                messages += _written(table, rows, env=env, user=user, tracked=tracked)
         except BaseException:
-            writer.abort()
             delete_messages(table, messages)
             raise
         commit_files(table, messages, env=env, user=user)
+
+    def _new_rows(
+        self, kept: Numbers, added: pa.Table | None, origins: Numbers | None
+    ) -> Iterator[tuple[pa.Table, bool]]:
+        """Yield the rows to write, and whether they bring their ids (java-rules L1).
+
+        Rows of rewritten files come in their old order, an updated one in its old place.
+        """
+        placed = self.placed
+        if placed is None or placed.row_ids is None or placed.sequences is None:
+            yield self.rows.take(pa.array(kept)), False
+            if added is not None:
+                yield added, False
+            return
+        numbers, sequences = kept, pa.array(placed.sequences[kept])
+        rows = self.rows.take(pa.array(kept))
+        if added is not None and origins is not None:
+            replaced = origins >= 0
+            old = added.filter(pa.array(replaced)).select(rows.schema.names).cast(rows.schema)
+            rows = pa.concat_tables([rows, old])
+            numbers = np.concatenate([kept, origins[replaced]])
+            sequences = pa.concat_arrays([sequences, pa.nulls(old.num_rows, pa.int64())])
+            added = added.filter(pa.array(~replaced))
+        order = pa.array(np.argsort(numbers, kind="stable"))
+        rows = rows.append_column(ROW_ID, pa.array(placed.row_ids[numbers]))
+        yield rows.append_column(SEQUENCE_NUMBER, sequences).take(order), True
+        if added is not None:
+            yield added, False
 
     def _vectors(self, gone: Mapping[int, Positions]) -> Iterator[CommitMessage]:
         """New index files in place of those that hold vectors of the files, one message a bucket."""
@@ -164,6 +230,21 @@ class Target:
             )
 
 
+def _written(
+    table: FileStoreTable, rows: pa.Table, *, env: Environment, user: str, tracked: bool
+) -> list[CommitMessage]:
+    """Write the rows; the messages of their files."""
+    if not rows.num_rows:
+        return []
+    writer = new_writer(table, env=env, user=user, tracked=tracked)
+    try:
+        writer.write(rows)
+        return writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+
+
 def open_target(
     session: SqlSession, name: TableName, what: str, condition: str | None = None
 ) -> Target:
@@ -174,14 +255,14 @@ def open_target(
     UnsupportedFeature for tables that do not allow it: some merge engines, row tracking.
     """
     table = session.open(name, to_write=True)
-    for option in ("row-tracking.enabled", "data-evolution.enabled"):
-        if parse_bool(table.options.get(option, "false")):
-            raise UnsupportedFeature(f"{what} on tables with {option}", table=table.name)
+    check_writable(table)
     rewrites = what == "DELETE" and not _deletes_by_changes(table)
     if what != "DELETE":
         _check_engine(table, what)
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
+    if has_data_evolution(table):
+        return _evolved_target(session, name, table, snapshot, what)
     if table.has_primary_key and not rewrites:
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
@@ -201,9 +282,44 @@ def open_target(
     )
 
 
+def _evolved_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    what: str,
+) -> Target:
+    if what == "DELETE":
+        raise UnsupportedFeature(
+            "DELETE with data-evolution.enabled",
+            "Delete operation is not supported when data evolution is enabled yet.",
+            table=table.name,
+        )
+    rows = evolved_rows(table, snapshot)
+    placed = rows.placed
+    return Target(
+        session,
+        name,
+        table,
+        snapshot,
+        placed.rows,
+        placed.files,
+        placed.positions,
+        placed.entries,
+        placed,
+        evolved=rows,
+    )
+
+
 def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
     """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
     try:
+        if (
+            snapshot is not None
+            and skips_level_0(table)
+            and any(e.file.level == 0 for e in scan_files(table, snapshot))
+        ):
+            raise UnsupportedFeature("rows that readers do not see yet", table=table.name)
         return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
     except UnsupportedFeature as e:
         raise InvalidArgument(
@@ -228,7 +344,4 @@ def _deletes_by_changes(table: FileStoreTable) -> bool:
     """Whether a delete removes a key."""
     if not table.has_primary_key:
         return True
-    if traits_of(table.options).keeps_first:
-        # Its readers do not see rewritten rows before the next compaction.
-        raise UnsupportedFeature("DELETE with merge-engine first-row", table=table.name)
     return removes_deleted_keys(table.options)

@@ -5,6 +5,7 @@ Spark's TIMESTAMP is Paimon's TIMESTAMP WITH LOCAL TIME ZONE, its TIMESTAMP_NTZ 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -53,6 +54,7 @@ _CHARACTERS: Final = {
     "VARCHAR": TypeRoot.VARCHAR,
 }
 _INT: Final = AtomicType(kind=TypeRoot.INT)
+_BARE: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def read_type(words: Words) -> DataType:
@@ -156,7 +158,7 @@ def _text(
 
 def struct_name(name: str) -> str:
     """A field's name inside of a type, in backquotes if Spark would not read it bare."""
-    return name if name.replace("_", "a").isalnum() else "`" + name.replace("`", "``") + "`"
+    return name if _BARE.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _atomic(t: AtomicType, *, characters: bool) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_core.types.java_numbers import float_text
+from paimon_core.types.variant import variant_json
+from paimon_core.types.variant_parts import METADATA, VALUE
 
 
 def json_rows(table: pa.Table, zone: tzinfo) -> list[list[Any]]:
@@ -44,6 +46,8 @@ def json_value(value: Any, arrow: pa.DataType, zone: tzinfo) -> Any:
                 for k, v in value
             ]
         )
+    if pa.types.is_struct(arrow) and _is_variant(arrow):
+        return variant_json(value[VALUE], value[METADATA])
     if pa.types.is_struct(arrow):
         return [json_value(value[f.name], f.type, zone) for f in arrow.fields]
     if pa.types.is_float32(arrow):
@@ -64,6 +68,11 @@ def json_value(value: Any, arrow: pa.DataType, zone: tzinfo) -> Any:
         case timedelta():
             return str(value)
     return str(value)
+
+
+def _is_variant(arrow: pa.StructType) -> bool:
+    """Whether Spark marks the struct as a VARIANT."""
+    return any((f.metadata or {}).get(b"variant") == b"true" for f in arrow.fields)
 
 
 def sorted_pairs(pairs: list[list[Any]]) -> list[list[Any]]:

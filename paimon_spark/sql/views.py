@@ -1,4 +1,4 @@
-"""Temporary views, EXPLAIN and ANALYZE."""
+"""Views, temporary ones here and others in `catalog_views`; EXPLAIN and ANALYZE."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import AtomicType
 from paimon_spark.sql.call import call_procedure
+from paimon_spark.sql.catalog_views import create_catalog_view, drop_catalog_view
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, not_found
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import simple_text
 
 
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
-    """CREATE [OR REPLACE] TEMPORARY VIEW name [(columns)] AS query.
+    """CREATE [OR REPLACE] [TEMPORARY] VIEW name [(columns)] AS query.
 
-    The session keeps the text: each use of the view reads its tables as they are then.
+    The session keeps the text of a temporary view: each use reads its tables as they are then.
     """
     words.eat("GLOBAL")
     temporary = words.eat_any("TEMPORARY", "TEMP")
     words.need("VIEW")
     if not temporary:
-        raise UnsupportedFeature(
-            "views in a filesystem catalog",
-            "a filesystem catalog does not support views",
-            next_step="create a TEMPORARY view",
-        )
+        return create_catalog_view(session, words, replace=replace)
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     parts = words.name()
     if len(parts) != 1:
@@ -73,9 +70,9 @@ def drop_view(session: SqlSession, words: Words) -> Result:
     if_exists = words.eat("IF", "EXISTS")
     parts = words.name()
     words.end()
-    if session.views.pop(parts[-1].lower(), None) is None and not if_exists:
-        raise not_found(session.table_name(parts))
-    return NOTHING
+    if len(parts) == 1 and session.views.pop(parts[0].lower(), None) is not None:
+        return NOTHING
+    return drop_catalog_view(session, session.table_name(parts), if_exists=if_exists)
 
 
 def explain(session: SqlSession, words: Words) -> Result:

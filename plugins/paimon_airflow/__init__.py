@@ -14,6 +14,10 @@
        |-- batches       which tables share a Spark application
        `-- results       what happened to each table, and whether a retry helps
 
+    plugin    what Airflow loads: the page in its navigation
+       |
+    page      the page and its API; only the API server imports it
+
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,
 paimon_core or a provider at its top, and of `maintenance` only the definitions of the jobs.
 """

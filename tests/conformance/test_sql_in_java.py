@@ -9,6 +9,7 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
+from paimon_core.errors import InvalidArgument
 from paimon_core.table.batch_scan import batch_scan_of
 
 TABLES = {
@@ -91,3 +92,56 @@ def test_java_reads_rows_of_postponed_tables(oracle: Oracle, tmp_path: Path) -> 
     """)
     rows = sorted((row[1:] for row in oracle.rows(**at)), key=str)
     assert rows == [[1, "z", 1], [3, "w", 3], [9, "o", 2]]
+
+
+def test_java_reads_what_is_left_of_first_rows(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default", "table": "t"}
+    sql("""
+        CREATE TABLE t (k INT, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1',
+            'merge-engine' = 'first-row', 'changelog-producer' = 'lookup', 'write-only' = 'true');
+        INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')
+    """)
+    with pytest.raises(InvalidArgument, match="use 'COMPACT' procedure first"):
+        sql("DELETE FROM t WHERE k = 1")
+    sql("CALL sys.compact('t'); DELETE FROM t WHERE k = 1")
+    assert oracle.rows(**at) == [["+I", 2, "b"], ["+I", 3, "c"]]
+    sql("INSERT INTO t VALUES (1, 'again'), (2, 'late')")
+    oracle.one("compact", **at)
+    assert oracle.rows(**at) == [["+I", 1, "again"], ["+I", 2, "b"], ["+I", 3, "c"]]
+
+
+def test_java_reads_purged_tables(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default", "table": "t"}
+    sql("CREATE TABLE t (k INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    sql("CALL sys.create_tag('t', 'a'); CALL sys.create_branch('t', 'b', 'a')")
+    assert sql("CALL sys.purge_files(table => 't')") == [["Success"]]
+    assert oracle.rows(**at) == []
+    assert [s["id"] for s in oracle.one("snapshots", **at)["snapshots"]] == [3]
+    assert oracle.one("tags", **at)["tags"] == oracle.one("branches", **at)["branches"] == []
+    oracle.one("write", rows=[[3]], **at)
+    assert oracle.rows(**at) == [["+I", 3]]
+
+
+def test_java_reads_copied_tables(oracle: Oracle, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    at = {"warehouse": str(tmp_path), "database": "default"}
+    oracle.one("create_database", **at)
+    columns = [{"name": "k", "type": "INT NOT NULL"}, {"name": "dt", "type": "STRING NOT NULL"}]
+    keys = {"primary_keys": ["k", "dt"], "partition_keys": ["dt"], "options": {"bucket": "2"}}
+    oracle.one("create_table", table="s", columns=columns, **keys, **at)
+    oracle.one("write", table="s", rows=[[1, "x"], [2, "x"], [3, "y"]], **at)
+    sql("CALL sys.copy(source_table => 's', target_table => 'd.t', where => \"dt = 'x'\")")
+    there = {"warehouse": str(tmp_path), "database": "d", "table": "t"}
+    assert oracle.rows(**there) == [["+I", 1, "x"], ["+I", 2, "x"]]
+    oracle.one("write", rows=[[9, "x"], [9, "z"]], **there)
+    for _ in range(2):
+        assert sql("CALL sys.copy('s', 'd.t')") == [[True]]
+    expected = [["+I", 1, "x"], ["+I", 2, "x"], ["+I", 3, "y"], ["+I", 9, "z"]]
+    assert oracle.rows(**there) == expected
+    sql("CREATE TABLE other (k INT)")
+    with pytest.raises(InvalidArgument, match="not compatible"):
+        sql("CALL sys.copy('s', 'other')")
+    with pytest.raises(InvalidArgument, match="Only partition predicate"):
+        sql("CALL sys.copy('s', 'd.t', 'k = 1')")

@@ -114,6 +114,8 @@ def test_the_main_job_on_a_lake_made_for_it(start):
     assert ["snapshots", "23", "(20", "to", "42)", "1", "(42", "to", "42)"] in figures
     assert ["buckets", "of", "2026-03-03", "5", "10"] in figures
     assert ["files", "of", "no", "snapshot", "10", "0"] in figures
+    assert "12 tables: 5 red, 4 yellow, 3 green" in demo.text
+    assert "0 red, 1 yellow, 11 green" in demo.text
     assert "caretaker verify: clean." in demo.text
     assert demo.left_behind() == []
     assert is_free(port)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import string
 import uuid
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metadata_strategies import (
+    EXTERNAL,
+    FILE_NAME,
+    FILES,
+    INT,
+    LONG,
+    MILLIS,
+    ROW,
+    STATS,
+    TEXT,
+    maybe,
+)
 
 from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.manifest import entry_codec
@@ -16,18 +27,15 @@ from paimon_core.manifest.data_file import (
     DataFileMeta,
     DeletionVectorRange,
     FileKind,
-    FileSource,
     IndexFileMeta,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
-    SimpleStats,
 )
 from paimon_core.manifest.entry_codec import read_zigzag, zigzag
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
-from paimon_core.names import EARLIEST_MILLIS, LATEST_MILLIS, is_file_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths, escape_path_name, unescape_path_name
 from paimon_core.refs.tags import Tag, tag_from_json, tag_to_json
@@ -39,49 +47,6 @@ from paimon_core.types.data_types import DataField, RowType
 from paimon_core.types.sql import parse_type
 
 IO = FsspecFileIO("memory")
-LONG = st.integers(-(2**63), 2**63 - 1)
-MILLIS = st.integers(EARLIEST_MILLIS, LATEST_MILLIS)
-INT = st.integers(-(2**31), 2**31 - 1)
-TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
-ROW = st.binary(max_size=40)
-NAMES = st.lists(TEXT, max_size=4).map(tuple)
-FILE_NAME = TEXT.filter(is_file_name)
-EXTERNAL = st.tuples(st.sampled_from(("/w", "file:/w", "s3://b")), FILE_NAME).map("/".join)
-
-
-def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | strategy
-
-
-STATS = st.builds(
-    SimpleStats,
-    ROW,
-    ROW,
-    _maybe(st.lists(_maybe(LONG), max_size=4).map(tuple)),
-)
-FILES = st.builds(
-    DataFileMeta,
-    file_name=FILE_NAME,
-    file_size=LONG,
-    row_count=LONG,
-    min_key=ROW,
-    max_key=ROW,
-    key_stats=STATS,
-    value_stats=STATS,
-    min_sequence_number=LONG,
-    max_sequence_number=LONG,
-    schema_id=LONG,
-    level=INT,
-    extra_files=st.lists(FILE_NAME, max_size=4).map(tuple),
-    creation_time=_maybe(LONG),
-    delete_row_count=_maybe(LONG),
-    embedded_index=_maybe(ROW),
-    file_source=_maybe(st.sampled_from(FileSource)),
-    value_stats_cols=_maybe(NAMES),
-    external_path=_maybe(EXTERNAL),
-    first_row_id=_maybe(LONG),
-    write_cols=_maybe(NAMES),
-)
 ENTRIES = st.builds(ManifestEntry, st.sampled_from(FileKind), st.just(EMPTY_ROW), INT, INT, FILES)
 MANIFESTS = st.builds(
     ManifestFileMeta,
@@ -91,12 +56,12 @@ MANIFESTS = st.builds(
     num_deleted_files=LONG,
     partition_stats=STATS,
     schema_id=LONG,
-    min_bucket=_maybe(INT),
-    max_bucket=_maybe(INT),
-    min_level=_maybe(INT),
-    max_level=_maybe(INT),
-    min_row_id=_maybe(LONG),
-    max_row_id=_maybe(LONG),
+    min_bucket=maybe(INT),
+    max_bucket=maybe(INT),
+    min_level=maybe(INT),
+    max_level=maybe(INT),
+    min_row_id=maybe(LONG),
+    max_row_id=maybe(LONG),
 )
 INDEX_ENTRIES = st.builds(
     IndexManifestEntry,
@@ -109,12 +74,12 @@ INDEX_ENTRIES = st.builds(
         file_name=FILE_NAME,
         file_size=LONG,
         row_count=LONG,
-        dv_ranges=_maybe(
+        dv_ranges=maybe(
             st.lists(
-                st.builds(DeletionVectorRange, FILE_NAME, INT, INT, _maybe(LONG)), max_size=3
+                st.builds(DeletionVectorRange, FILE_NAME, INT, INT, maybe(LONG)), max_size=3
             ).map(tuple)
         ),
-        external_path=_maybe(EXTERNAL),
+        external_path=maybe(EXTERNAL),
     ),
 )
 CODECS = st.sampled_from(["zstd", "null", "deflate", "snappy"])
@@ -224,18 +189,18 @@ SNAPSHOTS = st.builds(
     commit_identifier=LONG,
     commit_kind=st.sampled_from(CommitKind),
     time_millis=MILLIS,
-    base_manifest_list_size=_maybe(LONG),
-    delta_manifest_list_size=_maybe(LONG),
-    changelog_manifest_list=_maybe(FILE_NAME),
-    changelog_manifest_list_size=_maybe(LONG),
-    index_manifest=_maybe(FILE_NAME),
-    total_record_count=_maybe(LONG),
-    delta_record_count=_maybe(LONG),
-    changelog_record_count=_maybe(LONG),
-    watermark=_maybe(LONG),
-    statistics=_maybe(FILE_NAME),
-    properties=_maybe(st.dictionaries(TEXT, TEXT, max_size=3)),
-    next_row_id=_maybe(LONG),
+    base_manifest_list_size=maybe(LONG),
+    delta_manifest_list_size=maybe(LONG),
+    changelog_manifest_list=maybe(FILE_NAME),
+    changelog_manifest_list_size=maybe(LONG),
+    index_manifest=maybe(FILE_NAME),
+    total_record_count=maybe(LONG),
+    delta_record_count=maybe(LONG),
+    changelog_record_count=maybe(LONG),
+    watermark=maybe(LONG),
+    statistics=maybe(FILE_NAME),
+    properties=maybe(st.dictionaries(TEXT, TEXT, max_size=3)),
+    next_row_id=maybe(LONG),
     extra=UNKNOWN,
 )
 
@@ -271,8 +236,8 @@ FIELDS = st.builds(
             "MAP<INT, DATE>",
         ]
     ).map(parse_type),
-    description=_maybe(TEXT),
-    default_value=_maybe(TEXT),
+    description=maybe(TEXT),
+    default_value=maybe(TEXT),
 )
 
 
@@ -290,7 +255,7 @@ SCHEMAS = st.lists(FIELDS, max_size=4).flatmap(
         partition_keys=_keys(fields),
         primary_keys=_keys(fields),
         options=st.dictionaries(TEXT, TEXT, max_size=4).map(Options),
-        comment=_maybe(TEXT),
+        comment=maybe(TEXT),
         time_millis=MILLIS,
         extra=st.dictionaries(
             st.text(string.ascii_uppercase, min_size=3, max_size=8), JSON, max_size=2

@@ -21,7 +21,6 @@ from paimon_core.features import (
 from paimon_core.table.open import open_table
 
 READ = {
-    "data-evolution.enabled": "true",
     "chain-table.enabled": "true",
     "pk-clustering-override": "true",
     "deletion-vectors.merge-on-read": "true",
@@ -84,6 +83,18 @@ def test_what_cannot_be_compacted(key: str, golden: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedFeature) as caught:
         check_compactable(table)
     assert key in caught.value.feature
+
+
+def test_data_evolution_can_be_written_but_neither_streamed_nor_compacted(
+    golden: Callable[..., Any],
+) -> None:
+    warehouse = str(golden("append_unaware").warehouse)
+    options = {"data-evolution.enabled": "true", "row-tracking.enabled": "true"}
+    table = open_table(warehouse, "db.t", dynamic_options=options)
+    check_writable(table)
+    for check in (check_readable, check_compactable):
+        with pytest.raises(UnsupportedFeature, match="data-evolution"):
+            check(table)
 
 
 def test_a_plain_table_is_not_refused(golden: Callable[..., Any]) -> None:

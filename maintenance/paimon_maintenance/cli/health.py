@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.policy import facts_of, policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
@@ -19,6 +20,7 @@ from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:
     from paimon_maintenance.health.measurement import Measurement
+    from paimon_maintenance.history.store import SqlHistory
 
 _MOST_PARTITIONS: Final = 5
 
@@ -37,6 +39,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     found: list[tuple[Measurement, Health]] = []
     failed: list[dict[str, object]] = []
     codes: list[ExitCode] = []
+    owners: dict[str, str | None] = {}
     for name in tables_of(args):
         try:
             needs = TableNeeds()
@@ -55,7 +58,10 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             codes.append(exit_code_of(e))
             continue
         found.append((measured, health_of(measured, needs.thresholds(), env.now_millis())))
+        owners[name] = needs.owner
         codes.append(ExitCode.SUCCESS)
+    if args.save:
+        _save(args, history, found, owners, env.now_millis())
     found.sort(key=lambda pair: (pair[1].score, pair[1].name))
     code = combined(codes)
     tables = [
@@ -65,6 +71,29 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     shown = {"exit_code": int(code), "tables": [*tables, *failed]} if many else tables[0]
     output.result(shown, _lines(found, detailed=not many))
     return code
+
+
+def _save(
+    args: argparse.Namespace,
+    history: SqlHistory | None,
+    found: Sequence[tuple[Measurement, Health]],
+    owners: Mapping[str, str | None],
+    now: int,
+) -> None:
+    """Store status, scores and totals in the history, for the page."""
+    from paimon_maintenance.history.need_store import NeedStore, StoredScore  # noqa: PLC0415
+    from paimon_maintenance.history.status import StatusStore, status_of  # noqa: PLC0415 - SQLAlchemy
+
+    if history is None:
+        raise InvalidArgument(
+            "--save needs the history, which is disabled (CARETAKER_HISTORY_URL=none)",
+            next_step="unset the variable, or set it to a database URL",
+        )
+    place = (history, warehouse_of(args), args.branch or "main")
+    status = StatusStore(*place)
+    status.put([status_of(m, health, owner=owners.get(m.table)) for m, health in found])
+    NeedStore(*place).put({}, {m.table: StoredScore.of(m, health) for m, health in found})
+    status.add_totals(now)
 
 
 def _lines(found: list[tuple[Measurement, Health]], *, detailed: bool) -> Iterator[str]:

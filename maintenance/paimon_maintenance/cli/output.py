@@ -14,6 +14,7 @@ from typing import TextIO
 
 from paimon_core.errors import PaimonError
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
+from paimon_maintenance.job.made import json_parts
 from paimon_maintenance.job.report import STORAGE_NEXT_STEP, error_json
 
 
@@ -33,8 +34,9 @@ class Output:
     def result(self, value: Mapping[str, object], lines: Iterable[str]) -> None:
         """Print the result: the object with `--json`, else the lines."""
         if self.json:
-            indent = 2 if self.out.isatty() else None
-            self.out.write(to_json_text(value, indent=indent) + "\n")
+            for part in json_parts(value, indent=2 if self.out.isatty() else None):
+                self.out.write(part)
+            self.out.write("\n")
         else:
             for line in lines:
                 self.out.write(line + "\n")

@@ -25,9 +25,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """One procedure: `fixed` are arguments of the job that the procedure implies."""
+    """One procedure: `fixed` are arguments of the job that the procedure implies.
 
-    job: str
+    Without a `job`, `sql_procedures` does the work.
+    """
+
+    job: str | None
     parameters: tuple[Parameter, ...]
     columns: tuple[str, ...] = ("result",)
     answer: str = TRUE
@@ -69,7 +72,18 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ),
         answer="success",
     ),
-    "compact_manifest": Procedure(job="compact_manifest", parameters=(_TABLE, *_same("options"))),
+    "compact_manifest": Procedure(
+        job="compact_manifest", parameters=(_TABLE, *_same("options", "dry_run"))
+    ),
+    "copy": Procedure(
+        job=None,
+        parameters=(
+            _needed("source_table"),
+            _needed("target_table"),
+            Parameter("where", "where"),
+        ),
+    ),
+    "purge_files": Procedure(job=None, parameters=(_TABLE,)),
     "expire_snapshots": Procedure(
         job="expire_snapshots",
         parameters=(_TABLE, *_RETAIN),

@@ -28,11 +28,17 @@ def health_command(commands: Commands[Parser]) -> None:
         (
             "caretaker health 'db.*' -w /lake",
             "caretaker health db.orders -w /lake --policy policy.yaml --json",
+            "caretaker health '*.*' -w /lake --save",
         ),
     )
     table_options(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
     selection_options(parser)
     policy_option(parser)
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="also store the scores in the history, for the page in Airflow (the scheduler does so itself)",
+    )
 
 
 def schedule_command(commands: Commands[Parser]) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from paimon_core.catalog.catalog import Catalog
-from paimon_core.environment import Environment, system_environment
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import DATA_EVOLUTION_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
+from paimon_maintenance.cli.sql_copy_table import copy_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
@@ -32,15 +36,16 @@ Rows = list[list[Any]]
 _NOT_HERE: Final = (
     "alter_function",
     "alter_view_dialect",
-    "copy",
+    "compact_chain_table",
     "create_function",
     "create_global_index",
     "drop_function",
     "drop_global_index",
+    "merge_branch",
     "migrate_database",
     "migrate_table",
-    "purge_files",
     "repair",
+    "repair_earliest_snapshot",
     "rewrite_file_index",
 )
 
@@ -81,8 +86,22 @@ class JobProcedures:
                 next_step="SHOW PROCEDURES lists them",
             )
         values = _bound(name, procedure, given)
+        if name == "copy":
+            where = values.get("where")
+            copy_table(
+                _opener(site)(),
+                _table(str(values["source_table"]), site)[0],
+                _table(str(values["target_table"]), site)[0],
+                None if where is None else str(where),
+                env=self._env,
+            )
+            return Result(procedure.columns, [[True]])
         if name == "compact_database":
             return self._compact_database(procedure, values, site)
+        if name == "purge_files":
+            return self._purge_files(str(values["table"]), site)
+        if name == "compact":
+            _check_compact(values)
         table, branch = _table(str(values.pop("table")), site)
         names = select_tables(_opener(site), table, where=site.warehouse)
         rows: Rows = []
@@ -113,6 +132,27 @@ class JobProcedures:
         text = f"Success, {len(tables)} tables compacted"
         return Result(procedure.columns, [[text]])
 
+    def _purge_files(self, table: str, site: CallSite) -> Result:
+        """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`)."""
+        identifier, _ = _table(table, site)
+        opened = open_table_of(site.warehouse, identifier, file_io_options=site.storage)
+        name: Given = [("table", identifier)]
+        for branch in opened.branches.names():
+            self.call("delete_branch", [*name, ("branch", branch)], site)
+        for tag in opened.tags.all():
+            self.call("delete_tag", [*name, ("tag", tag.name)], site)
+        self.call("clear_consumers", name, site)
+        if opened.snapshots.latest() is not None:
+            replace_partitions(opened, None, user=self._env.new_uuid(), env=self._env)
+        if opened.changelogs.ids():
+            self.call("expire_changelogs", [*name, ("delete_all", True)], site)
+        now = self._env.now_millis()
+        # The time counts in seconds, and the snapshots may be younger than one.
+        soon = ("older_than", _wall_clock(now + 1000))
+        self.call("expire_snapshots", [*name, ("retain_max", 1), ("retain_min", 1), soon], site)
+        self.call("remove_orphan_files", [*name, ("older_than", _wall_clock(now))], site)
+        return Result(("result",), [["Success"]])
+
     def _run(
         self,
         procedure: Procedure,
@@ -121,6 +161,7 @@ class JobProcedures:
         values: dict[str, object],
         site: CallSite,
     ) -> Rows:
+        assert procedure.job is not None
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
@@ -129,6 +170,7 @@ class JobProcedures:
             if order != "none":
                 job = job_named("sort_compact")
                 raw["order_strategy"] = order
+                raw.pop("partition_idle_time", None)
                 raw.pop("strategy", None)
             else:
                 raw.pop("order_by", None)
@@ -142,6 +184,10 @@ class JobProcedures:
             if not there:
                 return [[True]]
             raw["tag"] = ",".join(there)
+        if job.name == "sort_compact":
+            _check_order(opened, str(raw.get("order_by") or ""))
+        if job.name == "rescale" and opened.snapshots.latest() is None:
+            raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         _choose_version(opened, raw)
         before = _before(opened)
         request = RunRequest(
@@ -161,6 +207,40 @@ class JobProcedures:
             raise report.error
         after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         return _ANSWERS[procedure.answer](report, before, after)
+
+
+def _wall_clock(millis: int) -> str:
+    """The time as an argument of jobs: to the second, in the machine's zone."""
+    return datetime.fromtimestamp(millis // 1000, machine_zone()).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _check_order(table: FileStoreTable, columns: str) -> None:
+    given = [c.strip() for c in columns.split(",")]
+    keys = table.schema.partition_keys
+    if any(c in keys for c in given):
+        raise InvalidArgument(
+            "order_by should not contain partition cols, because it is meaningless, your order_by "
+            f"cols are [{', '.join(given)}], and partition cols are [{', '.join(keys)}]",
+            table=table.name,
+        )
+    if table.options.value(DATA_EVOLUTION_ENABLED):
+        raise UnsupportedFeature(
+            "data-evolution.enabled", "Data Evolution table cannot be sorted!", table=table.name
+        )
+
+
+def _check_compact(values: Mapping[str, object]) -> None:
+    """InvalidArgument for arguments that Java's `CompactProcedure` does not combine."""
+    order = str(values.get("order_strategy") or "none").lower()
+    strategy = values.get("strategy")
+    if order == "none" and values.get("order_by"):
+        raise InvalidArgument('order_strategy "none" cannot work with order_by columns.')
+    if order != "none" and values.get("partition_idle_time"):
+        raise InvalidArgument("sort compact do not support 'partition_idle_time'.")
+    if strategy is not None and str(strategy).lower() not in ("full", "minor"):
+        raise InvalidArgument(
+            f"The compact strategy only supports 'full' or 'minor', but '{strategy}' is configured."
+        )
 
 
 def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:

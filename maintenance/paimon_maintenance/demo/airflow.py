@@ -25,6 +25,8 @@ from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.registry import JOBS
 
 USER = "admin"
+VIEWER = "viewer"
+"""May look at everything, and trigger nothing."""
 FIRST_PORT = 8080
 _HOST = "127.0.0.1"
 _START_SECONDS = 600.0
@@ -63,26 +65,39 @@ def free_port(wanted: int | None = None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowHome:
-    """The folder, address and login of this Airflow."""
+    """The folder, address and logins of this Airflow."""
 
     home: Path
     port: int
     password: str
+    viewer_password: str
 
     @property
     def url(self) -> str:
         """The address of the UI and of the API."""
         return f"http://{_HOST}:{self.port}"
 
+    @property
+    def history_url(self) -> str:
+        """The history of the runs and of the scheduler."""
+        return f"sqlite:///{self.home}/history.db"
+
 
 def start_airflow(
     home: Path, *, root: Path, warehouse: str, port: int | None, cores: int
 ) -> tuple[ChildProcess, AirflowHome]:
     """Start Airflow with the DAGs of the checkout at `root`."""
-    place = AirflowHome(home=home, port=free_port(port), password=secrets.token_urlsafe(9))
+    place = AirflowHome(
+        home=home,
+        port=free_port(port),
+        password=secrets.token_urlsafe(9),
+        viewer_password=secrets.token_urlsafe(9),
+    )
     home.mkdir(parents=True, exist_ok=True)
     passwords = home / "simple_auth_manager_passwords.json.generated"
-    passwords.write_text(json.dumps({USER: place.password}), encoding="utf-8")
+    passwords.write_text(
+        json.dumps({USER: place.password, VIEWER: place.viewer_password}), encoding="utf-8"
+    )
     passwords.chmod(0o600)
     dags = home / "dags"
     dags.mkdir(exist_ok=True)
@@ -108,7 +123,7 @@ def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) 
         **inherited,
         "AIRFLOW_HOME": str(place.home),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
-        "CARETAKER_HISTORY_URL": f"sqlite:///{place.home}/history.db",
+        "CARETAKER_HISTORY_URL": place.history_url,
         "CARETAKER_POLICY": "",
         "CARETAKER_WAREHOUSE": warehouse,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", "")]),
@@ -126,7 +141,7 @@ def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) 
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{VIEWER}:viewer",
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port(0)),
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port(0)),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

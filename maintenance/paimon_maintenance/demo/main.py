@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_maintenance.demo.airflow import (
     USER,
+    VIEWER,
     AirflowFailed,
     AirflowHome,
     Client,
@@ -31,6 +32,7 @@ from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.demo.lake import WriteVolume
 from paimon_maintenance.demo.measure import Measure, measure
 from paimon_maintenance.demo.screen import Screen
+from paimon_maintenance.health.score import Health
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.text import human_bytes
 
@@ -63,8 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="caretaker demo",
         description="Creates a lake with hundreds of small files, starts Airflow, triggers the DAG "
-        f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then runs tag, expiry, "
-        "rescale and orphan file jobs. Airflow keeps running until Ctrl-C. Takes three to four "
+        f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then the scheduler makes "
+        "tables with other illnesses healthy, and tag, expiry, rescale and orphan file jobs run. The "
+        "page in Airflow shows all of it. Airflow keeps running until Ctrl-C. Takes four to five "
         "minutes and about 2 GB of memory.",
     )
     parser.add_argument("--exit", action="store_true", help="exit when the demo is done")
@@ -113,6 +116,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
         with screen.step("Starting Airflow: scheduler, DAG processor, API server") as step:
             wait_until_ready(airflow, client, DAG_ID, step.update)
             step.done("Airflow is running")
+        scores = _measure_health(screen, warehouse, place) if own else {}
         with screen.step(f"Running DAG {DAG_ID}") as step:
             conf = {
                 "warehouse": warehouse,
@@ -125,6 +129,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
         after = _measured(warehouse, list(before))
         code = _tell(screen, before, after, state, report_of(client, DAG_ID, run_id))
         if own and code is ExitCode.SUCCESS:
+            _schedule(screen, warehouse, place, scores)
             code = _live_on(screen, airflow, client, warehouse)
         if not args.exit:
             _stay(screen, airflow, place, run_id)
@@ -135,7 +140,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measure]:
-    from paimon_maintenance.demo import lake  # noqa: PLC0415 - pyarrow, after the arguments are checked
+    from paimon_maintenance.demo import lake, sick  # noqa: PLC0415 - pyarrow, after the arguments are checked
 
     made = WriteVolume()
     with screen.step(
@@ -146,7 +151,33 @@ def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measur
         before = _measured(warehouse, lake.TABLES)
         files = sum(m.files for m in before.values())
         step.done(f"Created a lake of {files} files in {made.all_commits} commits: {warehouse}")
+    with screen.step("Creating more tables, most of them with one illness each") as step:
+        more = sick.make_sick_tables(warehouse, step.update)
+        step.done(f"Created {len(more)} more tables, most of them with one illness each")
     return before
+
+
+def _measure_health(screen: Screen, warehouse: str, place: AirflowHome) -> Mapping[str, Health]:
+    """Measure all tables for the page, before anything maintains them."""
+    from paimon_maintenance.demo.scheduler import Scheduler, summary  # noqa: PLC0415 - SQLAlchemy
+
+    with screen.step("Measuring the health of all tables (caretaker schedule --dry-run)") as step:
+        found = Scheduler(warehouse, place.history_url).measure()
+        step.done(f"{len(found)} tables: {summary(found)}. The page: {place.url}/plugin/caretaker")
+    return found
+
+
+def _schedule(
+    screen: Screen, warehouse: str, place: AirflowHome, before: Mapping[str, Health]
+) -> None:
+    """Let the scheduler make the lake healthy, and show the scores before and after."""
+    from paimon_maintenance.demo.scheduler import Scheduler, rows_of, summary  # noqa: PLC0415
+
+    with screen.step("Running the scheduler until nothing is worth running") as step:
+        after, jobs = Scheduler(warehouse, place.history_url).run(step.update)
+        step.done(f"The scheduler ran {jobs} jobs: {summary(after)}")
+    screen.table("health", ["", "before", "after"], rows_of(before, after))
+    screen.say("What is not green needs a person: the page says why.")
 
 
 def _write(warehouse: str, folder: Path, made: WriteVolume, tell: Callable[[str], None]) -> None:
@@ -245,9 +276,11 @@ def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str
     """Print the link to the UI, and wait for Ctrl-C."""
     screen.say("")
     run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"
+    screen.say(f"Page:     {place.url}/plugin/caretaker")
     screen.say(f"Airflow:  {run_page}")
     screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
     screen.say(f"Login:    {USER} / {place.password}")
+    screen.say(f"          {VIEWER} / {place.viewer_password} (may only look)")
     screen.say("Press Ctrl-C to stop everything.")
     try:
         while airflow.exit_code is None:

@@ -2,77 +2,83 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.entry_columns import NULL, EntryColumns, distinct, sums
 from paimon_core.write.file_layout import small_file_size
 
+Counts = npt.NDArray[Any]
+COLUMNS: Final = ("file_size", "row_count", "delete_row_count", "creation_time")
+"""The columns of live files that `grouped` needs."""
 
-@dataclass(slots=True)
-class Group:
-    """The files of a partition, of a bucket, or of the table."""
 
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    delete_rows: int = 0
-    small_files: int = 0
-    level_0_files: int = 0
-    levels: set[int] = field(default_factory=set)
-    newest: int | None = None
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The files of each partition, of each bucket, or of the whole table: one number for each.
 
-    def add(self, entry: ManifestEntry, small_bytes: int) -> None:
-        """Count one live file."""
-        f = entry.file
-        self.files += 1
-        self.bytes += f.file_size
-        self.rows += f.row_count
-        self.delete_rows += f.delete_row_count or 0
-        self.small_files += f.file_size < small_bytes
-        if f.level == 0:
-            self.level_0_files += 1
-        else:
-            self.levels.add(f.level)
-        if f.creation_time is not None:
-            self.newest = max(self.newest or 0, f.creation_time)
+    `newest` is the creation time of the newest file (milliseconds of local wall clock), `NULL` if no
+    file has one.  `sorted_runs` means something for buckets of primary-key tables.
+    """
 
-    @property
-    def sorted_runs(self) -> int:
-        """The number of sorted runs, for one bucket of a primary-key table."""
-        return self.level_0_files + len(self.levels)
+    files: Counts
+    bytes: Counts
+    rows: Counts
+    delete_rows: Counts
+    small_files: Counts
+    level_0_files: Counts
+    sorted_runs: Counts
+    newest: Counts
 
-    def to_json(self) -> dict[str, object]:
-        """The counts."""
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def to_json(self, position: int) -> dict[str, object]:
+        """The counts of one group."""
         return {
-            "files": self.files,
-            "bytes": self.bytes,
-            "rows": self.rows,
-            "delete_rows": self.delete_rows,
-            "small_files": self.small_files,
-            "level_0_files": self.level_0_files,
+            "files": int(self.files[position]),
+            "bytes": int(self.bytes[position]),
+            "rows": int(self.rows[position]),
+            "delete_rows": int(self.delete_rows[position]),
+            "small_files": int(self.small_files[position]),
+            "level_0_files": int(self.level_0_files[position]),
         }
+
+    def newest_millis(self, position: int) -> int | None:
+        """The creation time of the newest file of one group."""
+        newest = int(self.newest[position])
+        return None if newest == NULL else newest
 
 
 def small_bytes(table: FileStoreTable) -> int:
+    """The size below which a file is small."""
     return small_file_size(table.options, primary_key=table.has_primary_key)
 
 
-Groups = dict[bytes, Group]
-Buckets = dict[tuple[bytes, int], Group]
+def grouped(live: EntryColumns, groups: Counts, count: int, *, small: int) -> Groups:
+    """Count the live files, each in its group (a number below `count`).
 
-
-def grouped(
-    table: FileStoreTable, entries: Sequence[ManifestEntry]
-) -> tuple[Group, Groups, Buckets]:
-    small = small_bytes(table)
-    whole = Group()
-    partitions: Groups = defaultdict(Group)
-    buckets: Buckets = defaultdict(Group)
-    for entry in entries:
-        whole.add(entry, small)
-        partitions[entry.partition].add(entry, small)
-        buckets[entry.partition, entry.bucket].add(entry, small)
-    return whole, dict(partitions), dict(buckets)
+    `small` is the size below which a file is small.
+    """
+    numbers = live.numbers
+    deleted = numbers["delete_row_count"]
+    created = numbers["creation_time"]
+    newest = np.full(count, NULL, np.int64)
+    np.maximum.at(newest, groups, np.where(created == NULL, NULL, np.maximum(created, 0)))
+    upper = live.level != 0
+    levels = distinct(groups[upper].astype(np.int64) * (1 << 32) + live.level[upper])
+    level_0 = np.bincount(groups[~upper], minlength=count)
+    return Groups(
+        files=np.bincount(groups, minlength=count),
+        bytes=sums(groups, numbers["file_size"], count),
+        rows=sums(groups, numbers["row_count"], count),
+        delete_rows=sums(groups, np.where(deleted == NULL, 0, deleted), count),
+        small_files=np.bincount(groups[numbers["file_size"] < small], minlength=count),
+        level_0_files=level_0,
+        sorted_runs=level_0 + np.bincount(levels >> 32, minlength=count),
+        newest=newest,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from paimon_core.errors import PaimonError
@@ -12,7 +12,7 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.references import on_branch
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.health.held import File
+from paimon_maintenance.health.held import Deletions
 from paimon_maintenance.health.measurement import ConsumerLag, Holder
 
 MOST_REFERENCES: Final = 100
@@ -47,7 +47,7 @@ def lags_of(
 
 
 def consumer_holders(
-    table: FileStoreTable, beyond: Sequence[int], deletions: Mapping[int, Mapping[File, int]]
+    table: FileStoreTable, beyond: Sequence[int], deletions: Deletions
 ) -> tuple[list[Holder], int, int]:
     """The consumers that hold back snapshots beyond the retention, and what all of them hold.
 
@@ -57,7 +57,7 @@ def consumer_holders(
 
     def freed(first: int) -> int:
         # Snapshot i keeps the files that snapshot i + 1 removed.
-        return sum(sum(gone.values()) for i, gone in deletions.items() if i > first)
+        return deletions.bytes(first)
 
     holders = []
     for consumer in table.consumers.all():

@@ -6,26 +6,29 @@ has one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import similar_name, unknown_options, unreadable_options
+from paimon_core.manifest.entry_columns import EntryColumns, distinct, no_columns
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
     NUM_SORTED_RUN_TRIGGER,
     WRITE_ONLY,
 )
+from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
-from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.write.file_layout import target_file_size
-from paimon_maintenance.health.groups import Buckets, Group, Groups, grouped, small_bytes
+from paimon_maintenance.health.groups import COLUMNS, Groups, grouped, small_bytes
 from paimon_maintenance.health.held import consumers_of, deletions_of, held_after, retention_of
+from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.text import counted, human_bytes
 
 MB: Final = 1024**2
@@ -66,13 +69,13 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
     """The health of one table at its newest snapshot.  Changes nothing."""
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
-    entries = scan_files(table, latest) if latest is not None else []
-    whole, partitions, buckets = grouped(table, entries)
+    live = no_columns() if latest is None else scan_columns(table, latest, COLUMNS)
+    layout = _layout(table, live)
     now = env.now_millis()
     retention = retention_of(table, ids, now)
     deletions = deletions_of(table, ids)
     consumers = consumers_of(table, latest, ids, deletions, now)
-    runs = [b.sorted_runs for b in buckets.values()] if table.has_primary_key else []
+    buckets = layout.buckets
     facts: dict[str, object] = {
         "branch": table.branch,
         "kind": "primary key" if table.has_primary_key else "append",
@@ -110,39 +113,80 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "consumers": consumers,
         "manifests": len(data_manifests(table, latest)) if latest is not None else 0,
         "target_file_bytes": target_file_size(table.options, primary_key=table.has_primary_key),
-        **whole.to_json(),
+        **layout.whole.to_json(0),
         "held_by_old_snapshots": held_after(deletions, 0),
         "buckets": {
             "count": len(buckets),
-            "total_buckets": sorted({e.total_buckets for e in entries}),
-            "most_files": max((b.files for b in buckets.values()), default=0),
-            "most_sorted_runs": max(runs, default=None),
-            "with_many_runs": sum(
-                1 for r in runs if r >= table.options.value(NUM_SORTED_RUN_TRIGGER)
-            ),
+            "total_buckets": distinct(live.total_buckets).tolist(),
+            "most_files": int(buckets.files.max(initial=0)),
+            "most_sorted_runs": layout.most_runs,
+            "with_many_runs": layout.with_runs(table.options.value(NUM_SORTED_RUN_TRIGGER)),
         },
-        "partitions": {
-            "count": len(partitions),
-            "list": [
-                {
-                    "partition": table.paths.partition_path(key),
-                    **group.to_json(),
-                    "newest_file_millis": group.newest,
-                }
-                for key, group in sorted(partitions.items(), key=lambda p: -p[1].files)
-            ],
-        },
+        "partitions": {"count": len(layout.order), "list": _partition_list(table, layout)},
     }
-    advice = list(_advice(table, whole, buckets, partitions, facts))
+    advice = list(_advice(table, layout, facts))
     return Health(table=table.name, facts=facts, advice=advice)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """The live files counted as a whole, by partition and by bucket.
+
+    `order` are the positions of the partitions with files, the most files first; `rows` their stored
+    rows by position.  `bucket_numbers` is how many different bucket numbers there are.
+    """
+
+    whole: Groups
+    partitions: Groups
+    buckets: Groups
+    rows: Sequence[bytes]
+    order: Sequence[int]
+    bucket_numbers: int
+    primary_key: bool
+
+    @property
+    def most_runs(self) -> int | None:
+        """The most sorted runs of a bucket; None for tables without them."""
+        runs = self.buckets.sorted_runs
+        return int(runs.max()) if self.primary_key and len(runs) else None
+
+    def with_runs(self, least: int) -> int:
+        """How many buckets have at least so many sorted runs."""
+        return int((self.buckets.sorted_runs >= least).sum()) if self.primary_key else 0
+
+
+def _layout(table: FileStoreTable, live: EntryColumns) -> _Layout:
+    small = small_bytes(table)
+    rows = live.partitions.rows
+    partitions = grouped(live, live.partition, len(rows), small=small)
+    order = np.argsort(-partitions.files, kind="stable")
+    _, numbers, bucket_of = live.group()
+    return _Layout(
+        whole=grouped(live, np.zeros(len(live), np.int64), 1, small=small),
+        partitions=partitions,
+        buckets=grouped(live, bucket_of, len(numbers), small=small),
+        rows=rows,
+        order=order[partitions.files[order] > 0].tolist(),
+        bucket_numbers=len(distinct(numbers)),
+        primary_key=table.has_primary_key,
+    )
+
+
+def _partition_list(table: FileStoreTable, layout: _Layout) -> Sequence[Mapping[str, object]]:
+    """The partitions for JSON, made one by one: there may be a hundred thousand."""
+
+    def shown(position: int) -> dict[str, object]:
+        return {
+            "partition": table.paths.partition_path(layout.rows[position]),
+            **layout.partitions.to_json(position),
+            "newest_file_millis": layout.partitions.newest_millis(position),
+        }
+
+    return Made(layout.order, shown)
+
+
 def _advice(
-    table: FileStoreTable,
-    whole: Group,
-    buckets: Buckets,
-    partitions: Groups,
-    facts: Mapping[str, object],
+    table: FileStoreTable, layout: _Layout, facts: Mapping[str, object]
 ) -> Iterator[Advice]:
     for gap in gaps_in(table.snapshots.ids()):
         yield Advice(
@@ -158,11 +202,11 @@ def _advice(
             text=f"Caretaker does not compact this table, because it uses {', '.join(refused)}",
         )
     if table.has_primary_key:
-        yield from _advice_on_runs(table, buckets, refused)
+        yield from _advice_on_runs(table, layout, refused)
     else:
-        yield from _advice_on_small_files(table, partitions, refused)
+        yield from _advice_on_small_files(table, layout, refused)
     yield from _advice_on_snapshots(table, facts)
-    yield from _advice_on_buckets(table, whole, buckets)
+    yield from _advice_on_buckets(table, layout)
     yield from _advice_on_options(table)
     if not table.options.value(WRITE_ONLY):
         yield Advice(
@@ -183,13 +227,12 @@ def _advice_on_options(table: FileStoreTable) -> Iterator[Advice]:
 
 
 def _advice_on_runs(
-    table: FileStoreTable, buckets: Buckets, refused: Sequence[str]
+    table: FileStoreTable, layout: _Layout, refused: Sequence[str]
 ) -> Iterator[Advice]:
     trigger = table.options.value(NUM_SORTED_RUN_TRIGGER)
     stop = trigger + STOP_TRIGGER_DISTANCE
     command = None if refused else f"caretaker run compact {table.name} --strategy "
-    worst = max((b.sorted_runs for b in buckets.values()), default=0)
-    many = sum(1 for b in buckets.values() if b.sorted_runs >= trigger)
+    buckets, worst, many = layout.buckets, layout.most_runs or 0, layout.with_runs(trigger)
     if worst >= stop:
         yield Advice(
             urgency="urgent",
@@ -206,16 +249,17 @@ def _advice_on_runs(
 
 
 def _advice_on_small_files(
-    table: FileStoreTable, partitions: Groups, refused: Sequence[str]
+    table: FileStoreTable, layout: _Layout, refused: Sequence[str]
 ) -> Iterator[Advice]:
     least = table.options.value(COMPACTION_MIN_FILE_NUM)
-    crowded = [g for g in partitions.values() if g.small_files >= least]
-    if crowded:
-        small = sum(g.small_files for g in crowded)
+    small_files = layout.partitions.small_files[layout.order]
+    crowded = small_files[small_files >= least]
+    if len(crowded):
+        small = int(crowded.sum())
         yield Advice(
             urgency="urgent" if small >= 100 * least else "soon",
             text=f"{counted(small, 'files')} below {human_bytes(small_bytes(table))} in "
-            f"{len(crowded)} of {counted(len(partitions), 'partitions')}",
+            f"{len(crowded)} of {counted(len(layout.order), 'partitions')}",
             command=None if refused else f"caretaker run compact {table.name}",
         )
 
@@ -250,12 +294,12 @@ def _advice_on_snapshots(table: FileStoreTable, facts: Mapping[str, object]) -> 
             )
 
 
-def _advice_on_buckets(table: FileStoreTable, whole: Group, buckets: Buckets) -> Iterator[Advice]:
-    totals = Counter(bucket for _, bucket in buckets)
-    if len(totals) >= MANY_BUCKETS and whole.bytes / max(1, len(buckets)) < SMALL_BUCKET_BYTES:
+def _advice_on_buckets(table: FileStoreTable, layout: _Layout) -> Iterator[Advice]:
+    count, size = len(layout.buckets), int(layout.whole.bytes[0])
+    if layout.bucket_numbers >= MANY_BUCKETS and size / max(1, count) < SMALL_BUCKET_BYTES:
         yield Advice(
             urgency="note",
-            text=f"{len(buckets):,} buckets hold {human_bytes(whole.bytes / len(buckets))} each on "
+            text=f"{count:,} buckets hold {human_bytes(size / count)} each on "
             f"average, but 200 MB to 1 GB is recommended: table {table.name} has too many buckets "
             f"for its data",
         )

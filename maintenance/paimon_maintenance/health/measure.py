@@ -92,7 +92,7 @@ def measure_table(
         partitions=tuple(partitions),
         snapshots=len(ids),
         beyond_snapshots=len(beyond),
-        beyond_bytes=sum(sum(gone.values()) for gone in deletions.values()),
+        beyond_bytes=deletions.bytes(),
         blocked_bytes=blocked_bytes,
         blocked_snapshots=blocked,
         holders=(*holders, *reference_holders(table, entries, ids[beyond_number:])),

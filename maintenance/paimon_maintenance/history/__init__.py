@@ -5,6 +5,10 @@
     entry       one line of the history, from a plan or from the JSON of a report; light
     migrations  the tables of the database, version by version
     need_store  what the scheduler measured, decided and claimed, in the same database
+    status      one line for each table: health, size and next job
+    lake_view   reads all tables: list, totals over time
+    table_view  reads one table: health, scores, decisions, runs
+    work_view   reads what maintenance did: by job, by table, failures, predictions
     orphans     what the last search for orphan files found
     store       opens the database, writes and reads entries (SQLAlchemy, any URL)
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from paimon_core.errors import MaintenanceError
+from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
 
 _PLACE: Final = ("warehouse", "table_name", "branch")
@@ -60,6 +62,19 @@ class StoredScore:
     bytes: int
     held_bytes: int
     reason: str | None
+
+    @classmethod
+    def of(cls, found: Measurement, health: Health) -> StoredScore:
+        """The score of a measured table."""
+        return cls(
+            at_millis=found.at_millis,
+            score=health.score,
+            amplification=found.amplification,
+            files=found.files,
+            bytes=found.bytes,
+            held_bytes=found.beyond_bytes,
+            reason=health.reasons[0].text if health.reasons else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

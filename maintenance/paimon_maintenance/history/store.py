@@ -217,6 +217,18 @@ class SqlHistory:
         """The engine of the migrated database, for the other tables of the history."""
         return self._migrated()
 
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection to the migrated database that only reads; MaintenanceError if it does not answer."""
+        try:
+            with _reading(self._migrated()) as connection:
+                yield connection
+        except (sa.exc.SQLAlchemyError, OSError) as e:
+            raise MaintenanceError(
+                f"cannot read the history at {_shown(self.url)}: {_one_line(e)}",
+                next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another URL",
+            ) from e
+
     def _open(self) -> sa.Engine:
         with self._lock:
             if self._engine is None:

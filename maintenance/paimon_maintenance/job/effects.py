@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.entry_columns import no_columns
 from paimon_core.reachability.files import Role, StoredFile, data_files
 from paimon_core.reachability.needed import needed_files
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.columns import scan_columns
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
 
 _KINDS = {
@@ -62,7 +63,7 @@ def expiry_effect(
     snapshot needs: there must be none.
     """
     latest = table.snapshots.latest() if garbage else None
-    live = [] if latest is None else scan_files(table, latest)
+    live = no_columns() if latest is None else scan_columns(table, latest, ("file_size",))
     needed = (
         () if latest is None else needed_files(snapshot_reference(table, latest), live, garbage)
     )
@@ -70,7 +71,7 @@ def expiry_effect(
         deleted_files=len(garbage),
         deleted_bytes=sum(f.size or 0 for f in garbage),
         table_files=len(live),
-        table_bytes=sum(e.file.file_size for e in live),
+        table_bytes=int(live.numbers["file_size"].sum()),
         losses=(
             *version_losses(going, references),
             *(() if branches is None else (branches,)),
@@ -105,7 +106,7 @@ def history_effect(
         losses=(*version_losses(going, references), *of_live.losses, *_stored(garbage)),
         needed=()
         if newest is None or not garbage
-        else needed_files(newest, scan_files(newest.table, newest.snapshot), garbage),
+        else needed_files(newest, scan_columns(newest.table, newest.snapshot), garbage),
     )
 
 

@@ -15,12 +15,22 @@ New files are deleted only while they are certainly in no snapshot: before the c
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar, cast
 
 from paimon_core.compaction.due import delete_results
+from paimon_core.compaction.slices import (
+    KeySample,
+    Samples,
+    default_slice_bytes,
+    sample_keys,
+    sample_requests,
+)
+from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import (
     CommitConflict,
     CommitRemoved,
@@ -111,6 +121,42 @@ def deleting_on_failure(delete: Callable[[list[bytes]], None]) -> Iterator[list[
     except BaseException:
         delete(finished)
         raise
+
+
+def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> int | None:
+    """The size above which work is split between tasks (argument `slice_bytes`); None for never."""
+    given = cast("int | None", arguments["slice_bytes"])
+    return default_slice_bytes(table) if given is None else given or None
+
+
+def key_samples(
+    table: FileStoreTable, groups: Sequence[Sequence[CompactUnit]], context: RunContext
+) -> Samples:
+    """The samples to cut each of these groups of units at the same keys, read by the engine.
+
+    A file that cannot be read has no sample: its unit is not cut, and reports the error itself.
+    """
+    requests = [request for units in groups for request in sample_requests(units)]
+    work = [
+        WorkUnit(
+            payload=pickle.dumps(request),
+            expected_bytes=request.file.file_size // max(1, len(table.schema.fields)),
+            label=f"{table.name}: keys of {request.file.file_name}",
+        )
+        for request in requests
+    ]
+    results = context.engine.run_units(work, partial(_sampled, table)) if work else []
+    samples: dict[str, KeySample] = {}
+    for request, unit, result in zip(requests, work, results, strict=True):
+        if result.payload is None:
+            logger.warning("table=%s %s", table.name, error_of(result, unit.label))
+            continue
+        samples[request.file.file_name] = pickle.loads(result.payload)  # noqa: S301 - our own
+    return samples
+
+
+def _sampled(table: FileStoreTable, payload: bytes) -> bytes:
+    return pickle.dumps(sample_keys(table, pickle.loads(payload)))  # noqa: S301 - our own
 
 
 def run_units(

@@ -78,7 +78,7 @@ def _only_partition_keys(table: FileStoreTable, names: Iterable[str]) -> None:
     unknown = sorted(set(names) - set(keys))
     if unknown:
         raise InvalidArgument(
-            f"only partition keys are allowed, not {', '.join(unknown)} of table {table.name} "
+            f"Only partition predicate is supported, not {', '.join(unknown)} of table {table.name} "
             f"(partition keys: {', '.join(keys)})",
             table=table.name,
         )

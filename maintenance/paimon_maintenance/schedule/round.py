@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
 
-from paimon_core.errors import PaimonError
+from paimon_core.errors import NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.health.measurement import Measurement
@@ -28,6 +28,7 @@ from paimon_maintenance.history.need_store import (
     StoredTable,
 )
 from paimon_maintenance.history.orphans import last_orphans
+from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import EnginePolicy, Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
@@ -37,6 +38,7 @@ from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
+from paimon_maintenance.schedule.next_step import decisions_by_table, next_step
 from paimon_maintenance.schedule.state import (
     LONGEST_MEASUREMENT,
     TableState,
@@ -151,7 +153,10 @@ class _Round:
         self.store = store
         self.budget = budget
         self.id = services.env.new_uuid()
+        self.status = StatusStore(store.history, store.warehouse, store.branch)
         self.known: dict[str, _Known] = {}
+        self.decided: dict[str, list[Decision]] = {}
+        self.ran: dict[str, set[str]] = {}
         self.failed: dict[str, Exception] = {}
         self.measured: set[str] = set()
         self.looked = 0
@@ -189,7 +194,10 @@ class _Round:
             for name, e in self.failed.items()
         ]
         self.note_waiting(decisions, now)
+        self.decided = decisions_by_table(decisions)
         self.save(self.known)
+        self.save_failed(now)
+        self.forget_dropped(stored, now)
         self.store.add([self.stored(d, now, dry_run=dry_run) for d in decisions])
         results: list[Result] = []
         if not dry_run:
@@ -197,6 +205,7 @@ class _Round:
                 if decision.action is Action.RUN:
                     self.run(decision, results, on_result)
             self.record_round(sum(r.seconds for r in results), now)
+        self.status.add_totals(self.env.now_millis())
         return Round(
             id=self.id,
             decisions=tuple(decisions),
@@ -291,21 +300,48 @@ class _Round:
                 for name, k in tables.items()
             },
             {
-                name: StoredScore(
-                    at_millis=k.measurement.at_millis,
-                    score=k.health.score,
-                    amplification=k.measurement.amplification,
-                    files=k.measurement.files,
-                    bytes=k.measurement.bytes,
-                    held_bytes=k.measurement.beyond_bytes,
-                    reason=k.health.reasons[0].text if k.health.reasons else None,
-                )
+                name: StoredScore.of(k.measurement, k.health)
                 for name, k in tables.items()
                 if name in self.measured
             },
         )
+        self.status.put([self.status_line(name, known) for name, known in tables.items()])
         for name, known in tables.items():
             self.services.metrics.put(HEALTH_SCORE, known.health.score, table=name)
+
+    def status_line(self, name: str, known: _Known) -> TableStatus:
+        """The status of a table for pages, with its next job."""
+        then = next_step(
+            self.decided.get(name, ()),
+            known.state,
+            measured_at=known.measurement.at_millis,
+            now=self.env.now_millis(),
+            done=self.ran.get(name, ()),
+        )
+        return status_of(known.measurement, known.health, owner=known.policy.needs.owner, then=then)
+
+    def save_failed(self, now: int) -> None:
+        """Store the errors of tables that cannot be measured."""
+        self.status.put(
+            [
+                TableStatus(table=name, at_millis=now, error=str(error), health={})
+                for name, error in self.failed.items()
+            ]
+        )
+
+    def forget_dropped(self, stored: Mapping[str, StoredTable], now: int) -> None:
+        """Remove what is stored of tables that were dropped; looks at a few of them in each round."""
+        scope = set(self.scope.tables)
+        old = now - 2 * LONGEST_MEASUREMENT
+        gone = []
+        for name in [n for n, s in stored.items() if n not in scope and s.at_millis < old][:20]:
+            try:
+                self.scope.open(name)
+            except NotFound:
+                gone.append(name)
+            except Exception as e:  # noqa: BLE001 - the table exists, or may exist
+                logger.debug("cannot open %s: %s", name, e)
+        self.status.forget(gone)
 
     def model(self) -> CostModel:
         """The cost model of the runs that this lake has seen."""
@@ -354,6 +390,7 @@ class _Round:
         one = decision.candidate
         assert one is not None
         known = self.known[decision.table]
+        self.ran.setdefault(decision.table, set()).add(one.job)
         before = known.measurement
         job = job_named(one.job)
         request = resolve(

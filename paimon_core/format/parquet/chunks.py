@@ -260,8 +260,14 @@ def _checked(header: Struct, body: memoryview, name: str) -> int:
     kind = field_value(header, _KIND)
     if kind == _DICTIONARY_PAGE:
         return 0
-    counts = field_value(header, _COUNTS.get(cast("int", kind), 0))
-    values = field_value(counts, _VALUES) if isinstance(counts, list) else None
-    if not isinstance(values, int):
+    values = values_of(header)
+    if values is None:
         raise CorruptTable(f"column {name} has a page of the unknown kind {kind!r}")
     return values
+
+
+def values_of(header: Struct) -> int | None:
+    """Return the number of values of a data page, nulls included; None for other pages."""
+    counts = field_value(header, _COUNTS.get(cast("int", field_value(header, _KIND)), 0))
+    values = field_value(counts, _VALUES) if isinstance(counts, list) else None
+    return values if isinstance(values, int) else None

@@ -76,7 +76,7 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
     the fields of a chunk that copying and skipping need.
     """
     metadata = decode_struct(footer_bytes(source))
-    _check_chunks(metadata)
+    check_chunks(metadata)
     source.seek(0)
     return metadata_of(metadata)
 
@@ -107,7 +107,8 @@ def structs_of(parent: Struct, number: int) -> list[Struct]:
     raise CorruptTable(f"field {number} of a Parquet footer is not a list of structures")
 
 
-def _check_chunks(metadata: Struct) -> None:
+def check_chunks(metadata: Struct) -> None:
+    """Raise CorruptTable as `read_checked_footer`; keep only the fields of a chunk named there."""
     elements = structs_of(metadata, FILE_SCHEMA)
     leaves = [e for e in elements if field_value(e, ELEMENT_TYPE) is not None]
     types = [field_value(e, ELEMENT_TYPE) for e in leaves]

@@ -113,13 +113,18 @@ def from_timestamps(times: pa.Array) -> pa.Array:
 
 def raw_metadata(source: Any) -> pq.FileMetaData:
     """Return the metadata of a Parquet file with its INT96 columns as 12 plain bytes."""
-    return metadata_of(_retyped(footer_bytes(source), _INT96, _FIXED))
+    return metadata_of(with_raw_int96(decode_struct(footer_bytes(source))))
+
+
+def with_raw_int96(footer: Struct) -> Struct:
+    """Return the footer, changed in place, with its INT96 columns as 12 plain bytes."""
+    return _retyped(footer, _INT96, _FIXED)
 
 
 def int96_footer(tail: bytes) -> bytes:
     """Return the tail of a Parquet file (footer, length, magic) with 12-byte columns as INT96."""
     old = footer_of(tail)
-    footer = encode_struct(_retyped(old, _FIXED, _INT96))
+    footer = encode_struct(_retyped(decode_struct(old), _FIXED, _INT96))
     return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
@@ -129,9 +134,8 @@ def footer_of(tail: bytes) -> bytes:
     return tail[len(tail) - TAIL - length : -TAIL]
 
 
-def _retyped(footer: bytes, old: int, new: int) -> Struct:
+def _retyped(metadata: Struct, old: int, new: int) -> Struct:
     """Return the footer with 12-byte columns changed from one physical type to the other."""
-    metadata = decode_struct(footer)
     leaves = [
         _retype_element(element, old, new)
         for element in structs_of(metadata, FILE_SCHEMA)

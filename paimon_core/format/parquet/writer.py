@@ -138,6 +138,7 @@ class ParquetFileWriter:
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
+            write_page_index=True,
         )
         return self._writer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -151,6 +151,89 @@ FILES: Final = SystemTable(
         "write_cols": "ARRAY<STRING>",
     },
     _files,
+)
+
+
+def _key_ranges(read: SystemRead) -> Iterator[Row]:
+    for row in _files(read):
+        yield (*row[:10], row[18])
+
+
+FILE_KEY_RANGES: Final = SystemTable(
+    {
+        "partition": "STRING",
+        "bucket": "INT NOT NULL",
+        "file_path": "STRING NOT NULL",
+        "file_format": "STRING NOT NULL",
+        "schema_id": "BIGINT NOT NULL",
+        "level": "INT NOT NULL",
+        "record_count": "BIGINT NOT NULL",
+        "file_size_in_bytes": "BIGINT NOT NULL",
+        "min_key": "STRING",
+        "max_key": "STRING",
+        "first_row_id": "BIGINT",
+    },
+    _key_ranges,
+)
+
+
+# --- indexes ------------------------------------------------------------------------------------
+
+
+def _indexes(read: SystemRead) -> Iterator[Row]:
+    if read.snapshot is None:
+        return
+    for entry in read.table.index_entries(read.snapshot):
+        index = entry.index_file
+        ranges = index.dv_ranges
+        yield (
+            _row_text(read.table, entry.partition),
+            entry.bucket,
+            index.index_type,
+            index.file_name,
+            index.file_size,
+            index.row_count,
+            None
+            if ranges is None
+            else [(r.data_file, r.offset, r.length, r.cardinality) for r in ranges],
+            *_global_index(read.table, index.global_index),
+        )
+
+
+def _global_index(table: FileStoreTable, meta: Mapping[str, object] | None) -> Row:
+    """The range of row ids of a global index, the id of its column, and the columns' names."""
+    if meta is None:
+        return (None,) * 4
+    names = {f.id: f.name for f in table.schema.fields}
+    extra = meta.get("_EXTRA_FIELD_IDS")
+    ids = [meta["_INDEX_FIELD_ID"], *(extra if isinstance(extra, list) else ())]
+    known = all(i in names for i in ids)
+    return (
+        meta["_ROW_RANGE_START"],
+        meta["_ROW_RANGE_END"],
+        meta["_INDEX_FIELD_ID"],
+        ",".join(names[i] for i in ids) if known else None,
+    )
+
+
+TABLE_INDEXES: Final = SystemTable(
+    {
+        "partition": "STRING",
+        "bucket": "INT NOT NULL",
+        "index_type": "STRING NOT NULL",
+        "file_name": "STRING NOT NULL",
+        "file_size": "BIGINT NOT NULL",
+        "row_count": "BIGINT NOT NULL",
+        "dv_ranges": "ARRAY<ROW<f0 STRING NOT NULL, f1 INT NOT NULL, f2 INT NOT NULL, "
+        "_CARDINALITY BIGINT>>",
+    },
+    _indexes,
+    {
+        "row_range_start": "BIGINT",
+        "row_range_end": "BIGINT",
+        "index_field_id": "INT",
+        "index_field_name": "STRING",
+    },
 )
 
 

@@ -23,7 +23,14 @@ from paimon_core.table.system.audit_log import (
     binlog_type,
     check_plain,
 )
-from paimon_core.table.system.content import BUCKETS, FILES, MANIFESTS, PARTITIONS
+from paimon_core.table.system.content import (
+    BUCKETS,
+    FILE_KEY_RANGES,
+    FILES,
+    MANIFESTS,
+    PARTITIONS,
+    TABLE_INDEXES,
+)
 from paimon_core.table.system.definition import Row, SystemRead, SystemTable
 from paimon_core.table.system.metadata_tables import (
     AGGREGATION_FIELDS,
@@ -34,6 +41,13 @@ from paimon_core.table.system.metadata_tables import (
     SNAPSHOTS,
     STATISTICS,
     TAGS,
+)
+from paimon_core.table.system.row_views import (
+    READ_OPTIMIZED,
+    ROW_TRACKING,
+    read_optimized,
+    row_tracking_type,
+    tracked_rows,
 )
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.buffers import int8_array
@@ -56,8 +70,11 @@ SYSTEM_TABLES: Final[Mapping[str, SystemTable]] = {
     "manifests": MANIFESTS,
     "partitions": PARTITIONS,
     "buckets": BUCKETS,
+    "file_key_ranges": FILE_KEY_RANGES,
+    "table_indexes": TABLE_INDEXES,
 }
-VIEWS: Final = (AUDIT_LOG, BINLOG)
+VIEWS: Final = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)
+"""The rows of the table in another form."""
 
 
 def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
@@ -103,7 +120,11 @@ def read_system_table(
 def read_view(
     batch: BatchScan, name: str, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
-    """Return columns and rows of the audit log or binlog for a batch read."""
+    """Return columns and rows of one of the `VIEWS` for a batch read."""
+    if name == READ_OPTIMIZED:
+        return batch.table.schema.row_type, read_optimized(batch, zone=zone)
+    if name == ROW_TRACKING:
+        return row_tracking_type(batch.table), tracked_rows(batch)
     check_plain(batch.table)
     row_type = batch.table.schema.row_type
     rows = read_batch(batch, keep_deletes=True, zone=zone)

@@ -122,7 +122,6 @@ def test_whether_there_are_snapshots_is_asked_only_when_it_matters() -> None:
     "options",
     [
         {"chain-table.enabled": "true"},
-        {"data-evolution.enabled": "true"},
         {"pk-clustering-override": "true"},
         {"type": "format-table"},
         {"file.format": "csv"},
@@ -132,6 +131,23 @@ def test_what_only_java_maintains_is_refused_by_name(options: dict[str, str]) ->
     with pytest.raises(UnsupportedFeature) as refused:
         _schema(**options)
     assert next(iter(options)) in refused.value.feature
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
+        {"row-tracking.enabled": "true", "clustering.incremental": "true"},
+    ],
+)
+def test_data_evolution_needs_row_tracking_alone(others: dict[str, str]) -> None:
+    with pytest.raises(SchemaError, match="Data evolution"):
+        create_schema(
+            [Column("k", "INT")],
+            now_millis=1,
+            options={"data-evolution.enabled": "true", **others},
+        )
 
 
 def test_the_path_stays() -> None:

@@ -16,8 +16,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
 UNREADABLE = {
     "chain_table": "chain-table.enabled",
     "map_shared_shredding": "fields.m.map.storage-layout=shared-shredding",
-    "variant": "data type VARIANT",
-    "variant_shredded": "data type VARIANT",
+    "variant_shredded": "shredded VARIANT",
 }
 KINDS = sorted(p.name for p in GOLDEN.iterdir())
 
@@ -77,7 +76,7 @@ def test_no_file_is_an_orphan(warehouse: Path, kind: str) -> None:
     assert _files(warehouse) == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "variant"])
 def test_rewrites_are_refused_and_change_nothing(warehouse: Path, kind: str) -> None:
     before = _files(warehouse)
     for words in (
@@ -87,7 +86,10 @@ def test_rewrites_are_refused_and_change_nothing(warehouse: Path, kind: str) -> 
     ):
         local = ("--engine", "local")
         ran = caretaker("run", words[0], "db.t", "-w", warehouse, "--force", *local, *words[1:])
-        assert ran.code == ExitCode.REFUSED, (words, ran.out)
+        # The one file of the shredded table, which compaction would refuse to read, is never due.
+        idle = kind == "variant_shredded" and words[0] == "compact"
+        expected = ExitCode.NOTHING_TO_DO if idle else ExitCode.REFUSED
+        assert ran.code == expected, (words, ran.out)
     assert _files(warehouse) == before
 
 

@@ -192,3 +192,44 @@ def test_the_command_line_answers_statement_by_statement(tmp_path: Path) -> None
     assert answers[4]["rows"] == [["default", "t", False]]
     stopped = caretaker("sql", "-w", str(tmp_path), "--json", "-e", text)
     assert len(stopped.out.splitlines()) == 2
+
+
+def test_options_that_a_table_keeps(sql: Sql) -> None:
+    sql("CREATE TABLE t (k INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
+    sql("INSERT INTO t VALUES (1); CREATE TABLE u (k INT); INSERT INTO u VALUES (1)")
+    for statement, words in {
+        "ALTER TABLE t SET TBLPROPERTIES ('merge-engine' = 'first-row')": "Change 'merge-engine'",
+        "ALTER TABLE t SET TBLPROPERTIES ('bucket' = '-1')": "Cannot change bucket to -1",
+        "ALTER TABLE u SET TBLPROPERTIES ('bucket' = '2')": "Cannot change bucket when it is -1",
+        "ALTER TABLE t UNSET TBLPROPERTIES ('bucket')": "Change 'bucket'",
+    }.items():
+        kind, text = refused(sql, statement)
+        assert kind == "UnsupportedOperationException"
+        assert words in text
+    sql("SET spark.paimon.bucket=1")
+    with pytest.raises(PaimonError, match="bucket"):
+        sql.session.open(sql.session.table_name(["u"]))
+
+
+def test_functions_of_every_catalog(sql: Sql) -> None:
+    assert sql("SHOW USER FUNCTIONS IN sys") == [["paimon.sys.max_pt"]]
+    assert sql("SHOW USER FUNCTIONS IN default") == []
+
+
+def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
+    sql("CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt); INSERT INTO t VALUES (1, 'x')")
+    sql("CREATE TABLE e (k INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
+    for call, words in {
+        "compact('t', order_by => 'k')": 'order_strategy "none" cannot work',
+        "compact('t', order_strategy => 'order', order_by => 'dt')": "should not contain partition",
+        "compact('t', order_strategy => 'order', order_by => 'k', partition_idle_time => '1 s')": (
+            "do not support 'partition_idle_time'"
+        ),
+        "compact('t', compact_strategy => 'half')": "only supports 'full' or 'minor'",
+        "compact('t', partitions => 'k=1')": "Only partition predicate is supported",
+        "rescale('e', 4)": "has no snapshot",
+    }.items():
+        kind, text = refused(sql, f"CALL sys.{call}")
+        assert kind == "IllegalArgumentException"
+        assert words in text
+    assert sql("CALL sys.compact_manifest('t', dry_run => true)") == [[True]]

@@ -36,9 +36,9 @@ COMMIT_BYTES = Argument(
 SLICE_BYTES = Argument(
     name="slice_bytes",
     kind=Kind.SIZE,
-    default=4 * 1024**3,
-    help="split a larger bucket by key range, so that several tasks share it; 0: never split",
-    example="2 gb",
+    help="split a larger bucket by key range, so that several tasks share it; 0: never split "
+    "(default: 256 mb for Parquet, 4 gb for ORC and Avro)",
+    example="1 gb",
 )
 
 

@@ -17,7 +17,7 @@ from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
-from paimon_core.compaction.slices import slice_unit
+from paimon_core.compaction.slices import is_cut, slice_unit
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.compaction.vectors import ranges_by_file, with_index_files
 from paimon_core.environment import Environment
@@ -35,6 +35,7 @@ from paimon_maintenance.job.rewrite_job import (
     commit_fitting,
     deleting_on_failure,
     failed_unit,
+    key_samples,
     run_units,
     size_of,
     wrong_rows,
@@ -91,7 +92,7 @@ def execute(
     A bucket with a failed unit has no result: the files of its other units are deleted.
     """
     light = [u for u in batch if u.is_metadata_only]
-    heavy = [s for u in batch if not u.is_metadata_only for s in _sliced(table, plan, u, context)]
+    heavy = _sliced(table, plan, [u for u in batch if not u.is_metadata_only], context)
     done: list[tuple[CompactUnit, UnitResult]] = []
     context.progress.expect(len(batch), sum(expected_bytes(heavy)))
 
@@ -118,15 +119,20 @@ def execute(
 
 
 def _sliced(
-    table: FileStoreTable, plan: CompactPlan, unit: CompactUnit, context: RunContext
+    table: FileStoreTable, plan: CompactPlan, units: Sequence[CompactUnit], context: RunContext
 ) -> list[CompactUnit]:
-    """The unit, cut by key range if it is huge and the engine can work on several parts at once."""
-    if plan.slice_bytes is None or not context.engine.is_parallel:
-        return [unit]
-    slices = slice_unit(table, unit, slice_bytes=plan.slice_bytes)
-    if len(slices) > 1:
-        logger.info("table=%s %s cut into %d slices", table.name, plan.label(unit), len(slices))
-    return slices
+    """The units; huge ones are cut by key range if the engine runs several units at once."""
+    size = plan.slice_bytes
+    if size is None or not context.engine.is_parallel:
+        return list(units)
+    samples = key_samples(table, [[u] for u in units if is_cut(u, size)], context)
+    found = []
+    for unit in units:
+        slices = slice_unit(table, unit, slice_bytes=size, samples=samples)
+        found += slices
+        if len(slices) > 1:
+            logger.info("table=%s %s cut into %d slices", table.name, plan.label(unit), len(slices))
+    return found
 
 
 def expected_bytes(units: Sequence[CompactUnit]) -> list[int]:

@@ -20,7 +20,6 @@ from paimon_core.features import check_compactable, check_snapshot_rewritable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
-from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
@@ -33,11 +32,13 @@ from paimon_maintenance.job.plan import (
     shortened,
     source_text,
 )
+from paimon_maintenance.job.rewrite_job import slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.compact.select import newest_file_times
+from paimon_maintenance.jobs.compact.select import candidates
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
 FULL: Final = "full"
+_BUSY: Final = "partition_idle_time: the partition received files since"
 
 BucketKey = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
@@ -47,12 +48,16 @@ BucketKey = tuple[bytes, int]
 class CompactState:
     """What inspection found: the chosen partitions' buckets in one snapshot.
 
+    `buckets` are those in which a compaction may be due; the others are only counted: `idle` for those
+    of idle partitions, `busy` for those of partitions that received files lately.
     `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
     before which a partition counts as idle (both milliseconds of local wall clock).
     """
 
     snapshot: Snapshot | None
     buckets: Mapping[BucketKey, BucketFiles]
+    idle: tuple[int, int] = (0, 0)
+    busy: tuple[int, int] = (0, 0)
     newest_file: Mapping[bytes, int]
     idle_before: int | None
     total_files: int
@@ -159,33 +164,49 @@ def inspect(
     specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
     predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
     snapshot = table.snapshots.latest()
-    entries: list[ManifestEntry] = []
-    vectors: Mapping[BucketKey, tuple[IndexFileMeta, ...]] = {}
-    if snapshot is not None:
-        check_snapshot_rewritable(table, snapshot)
-        entries = scan_files(table, snapshot, predicate=predicate)
-        check_rewritable(entries, table=table.name, snapshot=snapshot.id)
-        vectors = vector_files(table, snapshot)
-    grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
-        grouped[entry.partition, entry.bucket].append(entry)
     idle = cast("int | None", arguments["partition_idle_time"])
+    idle_before = None if idle is None else context.env.local_millis() - idle
+    if snapshot is None:
+        return CompactState(
+            snapshot=None,
+            buckets={},
+            newest_file={},
+            idle_before=idle_before,
+            total_files=0,
+            total_bytes=0,
+        )
+    check_snapshot_rewritable(table, snapshot)
+    vectors = vector_files(table, snapshot)
+    found = candidates(
+        table,
+        snapshot,
+        predicate,
+        full=arguments["strategy"] == FULL,
+        with_vectors=vectors.keys(),
+        idle_before=idle_before,
+    )
+    check_rewritable(found.entries, table=table.name, snapshot=snapshot.id)
+    grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
+    for entry in found.entries:
+        grouped[entry.partition, entry.bucket].append(entry)
     return CompactState(
         snapshot=snapshot,
         buckets={
             key: BucketFiles(
                 partition=key[0],
                 bucket=key[1],
-                total_buckets=found[0].total_buckets,
-                files=tuple(e.file for e in found),
+                total_buckets=own[0].total_buckets,
+                files=tuple(e.file for e in own),
                 vector_files=vectors.get(key, ()),
             )
-            for key, found in grouped.items()
+            for key, own in grouped.items()
         },
-        newest_file=newest_file_times(entries) if idle is not None else {},
-        idle_before=None if idle is None else context.env.local_millis() - idle,
-        total_files=len(entries),
-        total_bytes=sum(e.file.file_size for e in entries),
+        idle=found.idle,
+        busy=found.busy,
+        newest_file=found.newest_file,
+        idle_before=idle_before,
+        total_files=found.total_files,
+        total_bytes=found.total_bytes,
     )
 
 
@@ -201,6 +222,7 @@ def plan(
     expiry = None
     if table.has_primary_key:
         expiry = record_expiry(table, now_millis=context.env.now_millis())
+    nothing_due = f"nothing is due by the rules of a {arguments['strategy']} compaction"
     kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
     units = _replays(table, state)
     goes_on = bool(units)
@@ -208,14 +230,17 @@ def plan(
         if goes_on or number == POSTPONE_BUCKET:
             continue  # real buckets come once all postponed rows are in them
         if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
-            kept["partition_idle_time: the partition received files since"].append(bucket.files)
+            kept[_BUSY].append(bucket.files)
             continue
         found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
         units += found
         if not found:
-            why = f"nothing is due by the rules of a {arguments['strategy']} compaction"
-            kept[why].append(bucket.files)
-    left = [_kept(why, buckets) for why, buckets in kept.items()]
+            kept[nothing_due].append(bucket.files)
+    uncounted = {nothing_due: state.idle, _BUSY: state.busy}
+    for why, (count, _) in uncounted.items():
+        if count:
+            kept.setdefault(why, [])
+    left = [_kept(why, buckets, uncounted.get(why, (0, 0))) for why, buckets in kept.items()]
     if not units and not left:
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
@@ -243,7 +268,7 @@ def plan(
         effect=_effect(state, units),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
-        slice_bytes=cast("int | None", arguments["slice_bytes"]) or None,
+        slice_bytes=slice_bytes_of(table, arguments),
     )
 
 
@@ -262,12 +287,13 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
     )
 
 
-def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]]) -> Retained:
+def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]], more: tuple[int, int]) -> Retained:
+    """These buckets, and others of which only the number and the bytes are known."""
     return Retained(
         what="buckets",
         why=why,
-        count=len(buckets),
-        bytes=sum(f.file_size for files in buckets for f in files),
+        count=len(buckets) + more[0],
+        bytes=sum(f.file_size for files in buckets for f in files) + more[1],
     )
 
 

@@ -34,7 +34,7 @@ from paimon_core.manifest.data_file import (
 from paimon_core.options import BUCKET
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.rescale.rewrite import rescale
-from paimon_core.rescale.unit import RescaleResult, RescaleUnit, sliced
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, is_cut, sliced
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.engine import WorkUnit
@@ -49,6 +49,7 @@ from paimon_maintenance.job.rewrite_job import (
     delete_rescaled,
     deleting_on_failure,
     error_of,
+    key_samples,
     run_units,
     wrong_rows,
 )
@@ -188,15 +189,33 @@ def put_back(
         )
 
 
+def _sliced(
+    table: FileStoreTable,
+    units: Sequence[tuple[PartitionLayout, RescaleUnit]],
+    slice_bytes: int | None,
+    context: RunContext,
+) -> list[tuple[PartitionLayout, RescaleUnit]]:
+    """The units; larger ones than `slice_bytes` are cut."""
+    if slice_bytes is None:
+        return list(units)
+    cut = [unit.sources for _, unit in units if is_cut(table, unit, slice_bytes)]
+    samples = key_samples(table, cut, context)
+    return [
+        (partition, part)
+        for partition, unit in units
+        for part in sliced(table, unit, slice_bytes=slice_bytes, samples=samples)
+    ]
+
+
 def _rewritten(
     table: FileStoreTable, plan: RescalePlan, batch: RescaleBatch, context: RunContext
 ) -> RescaledBatch:
-    units: list[tuple[PartitionLayout, RescaleUnit]] = []
-    for partition in batch.partitions:
-        for unit in plan.units(partition):
-            cut = plan.slice_bytes and context.engine.is_parallel
-            parts = sliced(table, unit, slice_bytes=plan.slice_bytes) if cut else [unit]
-            units += [(partition, part) for part in parts]
+    units = _sliced(
+        table,
+        [(partition, unit) for partition in batch.partitions for unit in plan.units(partition)],
+        plan.slice_bytes if context.engine.is_parallel else None,
+        context,
+    )
     work = [
         WorkUnit(payload=u.to_bytes(), expected_bytes=_share(u), label=_label(p, u))
         for p, u in units

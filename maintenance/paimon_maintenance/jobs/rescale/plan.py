@@ -32,6 +32,7 @@ from paimon_maintenance.job.plan import (
     shortened,
     source_text,
 )
+from paimon_maintenance.job.rewrite_job import slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.rescale.option import with_buckets
 from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
@@ -87,7 +88,7 @@ class RescalePlan:
     arguments: Mapping[str, object]
     safety: Tag | None = None
     batch_bytes: int = 0
-    slice_bytes: int = 0
+    slice_bytes: int | None = None
     once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
     goes_on: ClassVar[bool] = False
@@ -249,7 +250,7 @@ def plan(
         arguments=arguments,
         safety=safety,
         batch_bytes=cast("int", arguments["batch_bytes"]),
-        slice_bytes=cast("int", arguments["slice_bytes"]),
+        slice_bytes=slice_bytes_of(table, arguments),
     )
 
 

@@ -105,6 +105,8 @@ def test_a_database_of_an_older_version_is_brought_up(url):
         "caretaker_history_by_table",
         "caretaker_history_by_job",
         "caretaker_history_by_run",
+        "caretaker_history_by_time",
+        "caretaker_history_by_outcome",
     }
     assert SqlHistory(url).newest() == [ENTRY]
 

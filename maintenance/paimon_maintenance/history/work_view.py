@@ -1,0 +1,269 @@
+"""Reads what maintenance did in a period: by job and by table, failures, and predictions.
+
+A run of `maintain` counts as one run; its steps are not counted again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
+
+FAILED: Final = ("failed", "refused", "not_committed", "unknown_outcome")
+"""The statuses of runs that somebody may have to look at."""
+_MOST_TABLES: Final = 50
+_MOST_FAILURES: Final = 500
+_MOST_GROUPS: Final = 100
+_MOST_PREDICTIONS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
+
+    `bytes_rewritten`: what the runs read and wrote.
+    """
+
+    name: str
+    runs: int
+    failed: int
+    seconds: float
+    files_before: int
+    files_fewer: int
+    bytes_rewritten: int
+    bytes_fewer: int
+
+
+NOTHING: Final = Work("all", 0, 0, 0.0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """Sums over the runs of a day; `at_millis` is its start, in UTC."""
+
+    at_millis: int
+    runs: int
+    failed: int
+    seconds: float
+    bytes_rewritten: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Failures of one job on one table with the same error; `newest` is the last of them.
+
+    `solved_at`: when the job succeeded on the table afterwards, None if it did not.
+    """
+
+    newest: RunLine
+    times: int
+    first_millis: int
+    solved_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Predicted and measured seconds of one run of the scheduler."""
+
+    at_millis: int
+    table: str
+    job: str
+    predicted_seconds: float
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """The difference, divided by the measured seconds."""
+        return abs(self.predicted_seconds - self.seconds) / max(0.01, self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkView:
+    """What happened since `since_millis`.
+
+    The errors of predictions are quantiles; None without predictions.  `tables_changed` counts all
+    tables with a run, `by_table` lists those that took the most seconds.
+    """
+
+    since_millis: int
+    total: Work
+    by_job: tuple[Work, ...]
+    by_table: tuple[Work, ...]
+    tables_changed: int
+    by_day: tuple[Day, ...]
+    failures: tuple[Failure, ...]
+    predictions: tuple[Prediction, ...]
+    median_error: float | None
+    p90_error: float | None
+
+
+def work_view(
+    history: SqlHistory, *, warehouse: str | None, since_millis: int, until_millis: int
+) -> WorkView:
+    """What maintenance did in the period, in one warehouse or in all."""
+    e = ENTRIES.c
+    period = sa.and_(
+        e.event == "run",
+        e.at_millis >= since_millis,
+        e.at_millis < until_millis,
+        e.part_of.is_(None),
+        *(() if warehouse is None else (e.warehouse == warehouse,)),
+    )
+    with history.reading() as connection:
+        by_table, tables = _by_table(connection, period)
+        by_job, days = _by_job_and_day(connection, period)
+        failures = _failures(connection, period)
+        predictions = _predictions(connection, warehouse, since_millis, until_millis)
+    total = _added(("all", astuple(work)[1:]) for work in by_job)
+    errors = sorted(p.error for p in predictions)
+    return WorkView(
+        since_millis=since_millis,
+        total=total[0] if total else NOTHING,
+        by_job=tuple(by_job),
+        by_table=tuple(by_table),
+        tables_changed=tables,
+        by_day=tuple(days),
+        failures=tuple(failures),
+        predictions=tuple(predictions),
+        median_error=statistics.median(errors) if errors else None,
+        p90_error=errors[min(len(errors) - 1, int(len(errors) * 0.9))] if errors else None,
+    )
+
+
+def _sum(of: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(sa.func.sum(of), 0)
+
+
+def _columns() -> list[sa.ColumnElement[Any]]:
+    e = ENTRIES.c
+    return [
+        sa.func.count().label("runs"),
+        _sum(sa.case((e.status.in_(FAILED), 1), else_=0)).label("failed"),
+        _sum(e.seconds).label("seconds"),
+        _sum(e.files_before).label("files_before"),
+        _sum(e.files_before - e.files_after).label("files_fewer"),
+        _sum(e.bytes_before + e.bytes_after).label("bytes_rewritten"),
+        _sum(e.bytes_before - e.bytes_after).label("bytes_fewer"),
+    ]
+
+
+def _by_table(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[list[Work], int]:
+    """The work on the tables that took the most seconds, and the number of all tables."""
+    name = ENTRIES.c.table_name
+    columns = _columns()
+    query = sa.select(name, *columns, sa.func.count().over()).where(where).group_by(name)
+    rows = connection.execute(query.order_by(sa.desc("seconds"), name).limit(_MOST_TABLES)).all()
+    return [_work(row[0], row[1:-1]) for row in rows], int(rows[0][-1]) if rows else 0
+
+
+def _by_job_and_day(
+    connection: sa.Connection, where: sa.ColumnElement[bool]
+) -> tuple[list[Work], list[Day]]:
+    """The work of each job, those that took the most seconds first; and that of each day."""
+    e = ENTRIES.c
+    # Not a bound value: PostgreSQL does not see that two of them are the same expression.
+    day = e.at_millis - e.at_millis % sa.literal_column("86400000")
+    rows = connection.execute(
+        sa.select(e.job, day, *_columns()).where(where).group_by(e.job, day)
+    ).all()
+    days = _added((row[1], row[2:]) for row in rows)
+    return (
+        _ordered(_added((row[0], row[2:]) for row in rows)),
+        [
+            Day(
+                at_millis=int(one.name),
+                runs=one.runs,
+                failed=one.failed,
+                seconds=one.seconds,
+                bytes_rewritten=one.bytes_rewritten,
+            )
+            for one in sorted(days, key=lambda w: int(w.name))
+        ],
+    )
+
+
+def _added(parts: Iterable[tuple[Any, Sequence[Any]]]) -> list[Work]:
+    """The sums of the parts with the same name."""
+    found: dict[str, list[Any]] = {}
+    for name, values in parts:
+        so_far = found.get(str(name))
+        found[str(name)] = (
+            list(values) if so_far is None else [a + b for a, b in zip(so_far, values, strict=True)]
+        )
+    return [_work(name, values) for name, values in found.items()]
+
+
+def _work(name: str, values: Sequence[Any]) -> Work:
+    # PostgreSQL adds whole numbers to decimals.
+    runs, failed, seconds, *rest = values
+    return Work(name, int(runs), int(failed), float(seconds), *map(int, rest))
+
+
+def _ordered(works: Iterable[Work]) -> list[Work]:
+    return sorted(works, key=lambda w: (-w.seconds, w.name))
+
+
+def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
+    """The failures by table, job and error; those without a later success first, then the newest."""
+    e = ENTRIES.c
+    query = (
+        sa.select(ENTRIES)
+        .where(where, e.status.in_(FAILED))
+        .order_by(e.id.desc())
+        .limit(_MOST_FAILURES)
+    )
+    grouped: dict[tuple[str, str, str, str | None], list[RunLine]] = {}
+    for row in connection.execute(query).mappings():
+        line = run_line(row)
+        grouped.setdefault((line.warehouse, line.table, line.job, line.error_type), []).append(line)
+    if not grouped:
+        return []
+    newest = list(grouped.items())[:_MOST_GROUPS]
+    solved = _newest_successes(connection, {table for (_, table, _, _), _ in newest})
+    found = []
+    for (warehouse, table, job, _), lines in newest:
+        success = solved.get((warehouse, table, job), 0)
+        found.append(
+            Failure(
+                newest=lines[0],
+                times=len(lines),
+                first_millis=lines[-1].at_millis,
+                solved_at=success if success > lines[0].at_millis else None,
+            )
+        )
+    return sorted(found, key=lambda f: (f.solved_at is not None, -f.newest.at_millis))
+
+
+def _newest_successes(
+    connection: sa.Connection, tables: Collection[str]
+) -> dict[tuple[str, str, str], int]:
+    """When each job last succeeded on these tables, by warehouse, table and job."""
+    e = ENTRIES.c
+    place = (e.warehouse, e.table_name, e.job)
+    query = (
+        sa.select(*place, sa.func.max(e.at_millis))
+        .where(e.event == "run", e.status == "success", e.table_name.in_(tables))
+        .group_by(*place)
+    )
+    rows = connection.execute(query).all()
+    return {(warehouse, table, job): int(at) for warehouse, table, job, at in rows}
+
+
+def _predictions(
+    connection: sa.Connection, warehouse: str | None, since: int, until: int
+) -> Sequence[Prediction]:
+    d = DECISIONS.c
+    query = (
+        sa.select(d.at_millis, d.table_name.label("table"), d.job, d.predicted_seconds, d.seconds)
+        .where(d.status == "success", d.at_millis >= since, d.at_millis < until)
+        .where(d.seconds > 0, *(() if warehouse is None else (d.warehouse == warehouse,)))
+        .order_by(d.at_millis.desc())
+        .limit(_MOST_PREDICTIONS)
+    )
+    return [Prediction(**row) for row in connection.execute(query).mappings()]

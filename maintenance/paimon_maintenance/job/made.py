@@ -1,0 +1,87 @@
+"""Long lists whose items are made when somebody looks at them, and their JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar, overload
+
+_TOGETHER: Final = 1000
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Made(Sequence[T], Generic[S, T]):
+    """A list of what a function makes of the items of another list, each time it is asked for."""
+
+    __slots__ = ("_make", "_sources")
+
+    def __init__(self, sources: Sequence[S], make: Callable[[S], T]) -> None:
+        self._sources = sources
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self._make(source) for source in self._sources[index]]
+        return self._make(self._sources[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, self._sources)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like a list
+
+
+def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:
+    """Yield the JSON text of the value in parts, so that no `Made` list is ever whole in memory.
+
+    In UTF-8, without ASCII escapes.
+    """
+    if indent is not None or not _holds_made(value):
+        yield _text(value, indent)
+    elif isinstance(value, Mapping):
+        start = "{"
+        for key, item in value.items():
+            yield f"{start}{_text(key)}: "
+            yield from json_parts(item)
+            start = ", "
+        yield "}"
+    elif isinstance(value, Made):
+        start = "["
+        for first in range(0, len(value), _TOGETHER):
+            yield start + _text(value[first : first + _TOGETHER])[1:-1]
+            start = ", "
+        yield "[]" if start == "[" else "]"
+    elif isinstance(value, list):
+        start = "["
+        for item in value:
+            yield start
+            yield from json_parts(item)
+            start = ", "
+        yield "]"
+
+
+def _text(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)
+
+
+def _holds_made(value: object) -> bool:
+    """Return whether the value, or something directly in its mappings and lists, is a `Made`."""
+    if isinstance(value, Made):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_holds_made, value.values()))
+    return isinstance(value, list) and any(map(_holds_made, value))
+
+
+def _plain(value: object) -> Any:
+    return list(value) if isinstance(value, Made) else str(value)

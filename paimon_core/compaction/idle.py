@@ -1,0 +1,88 @@
+"""Finds buckets in which no compaction can be due, from a few columns of the live files.
+
+In a large table these are nearly all buckets.  Only the others need their files as objects, for the
+rules in `pick` and `append_coordinator`.  A bucket that is not idle here may still have nothing due.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.lsm.tree.universal_compaction import PickRules, number_of_levels
+from paimon_core.manifest.entry_columns import Column, EntryColumns, distinct, sums
+from paimon_core.options import (
+    COMPACTION_FORCE_REWRITE_ALL_FILES,
+    COMPACTION_MIN_FILE_NUM,
+    OPEN_FILE_COST,
+    RECORD_LEVEL_EXPIRE_TIME,
+)
+from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.write.file_layout import small_file_size, target_file_size
+
+COLUMNS: Final = ("file_size",)
+"""The columns of live files that `idle_buckets` needs."""
+_LEVELS: Final = 1 << 32
+
+
+def idle_buckets(
+    table: FileStoreTable, live: EntryColumns, bucket_of: Column, numbers: Column, *, full: bool
+) -> npt.NDArray[Any]:
+    """Return for each bucket whether certainly no compaction is due in it.
+
+    `bucket_of` is the position of each live file's bucket, `numbers` are the bucket numbers.  Buckets
+    with deletion vectors are not known here: the caller must not take them as idle.
+    """
+    if table.bucket_mode is BucketMode.POSTPONE or table.options.value(
+        COMPACTION_FORCE_REWRITE_ALL_FILES
+    ):
+        return np.zeros(len(numbers), bool)
+    if table.has_primary_key:
+        idle = _idle_trees(table, live, bucket_of, len(numbers), full=full)
+    elif table.bucket_mode is BucketMode.UNAWARE:
+        idle = _idle_heaps(table, live, bucket_of, len(numbers))
+    else:
+        idle = np.bincount(bucket_of, minlength=len(numbers)) <= 1
+    found: npt.NDArray[Any] = idle & (numbers != POSTPONE_BUCKET)
+    return found
+
+
+def _idle_trees(
+    table: FileStoreTable, live: EntryColumns, bucket_of: Column, count: int, *, full: bool
+) -> npt.NDArray[Any]:
+    """Primary-key buckets: few sorted runs, or one at the top level for a full compaction."""
+    options = table.options
+    level_0 = np.bincount(bucket_of[live.level == 0], minlength=count)
+    upper = live.level != 0
+    levels = distinct(bucket_of[upper].astype(np.int64) * _LEVELS + live.level[upper])
+    runs = level_0 + np.bincount(levels // _LEVELS, minlength=count)
+    if full:
+        if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
+            return np.zeros(count, bool)
+        below = np.bincount(bucket_of[live.level < number_of_levels(options) - 1], minlength=count)
+        settled: npt.NDArray[Any] = (runs == 1) & (below == 0)
+        return settled
+    rules = PickRules.of(options)
+    idle = runs < rules.run_trigger
+    if rules.force_level_0:
+        idle &= level_0 == 0
+    early = (rules.interval, rules.total_size_threshold, rules.incremental_size_threshold)
+    if any(threshold is not None for threshold in early):
+        idle &= runs == 1
+    return idle
+
+
+def _idle_heaps(
+    table: FileStoreTable, live: EntryColumns, bucket_of: Column, count: int
+) -> npt.NDArray[Any]:
+    """Partitions of a bucket=-1 table: too few small files, and too small together."""
+    options = table.options
+    sizes = live.numbers["file_size"]
+    small = sizes < small_file_size(options, primary_key=False)
+    files = np.bincount(bucket_of[small], minlength=count)
+    together = sums(bucket_of[small], sizes[small], count) + files * options.value(OPEN_FILE_COST)
+    fills_a_bin = (files > 1) & (together >= 2 * target_file_size(options, primary_key=False))
+    return (files < options.value(COMPACTION_MIN_FILE_NUM)) & ~fills_a_bin

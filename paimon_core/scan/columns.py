@@ -1,0 +1,117 @@
+"""The entries of manifests and the live files of a snapshot as columns, for tables of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
+from paimon_core.io.read_retry import read_whole
+from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions, columns_of
+from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.merge_columns import live_columns
+from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.scan.manifests import (
+    data_manifests,
+    entries_by_manifest,
+    missing_metadata,
+    read_together,
+)
+from paimon_core.snapshot.snapshot import Snapshot
+
+MOST_OBJECTS: Final = 5_000
+"""Up to so many entries, manifests are decoded into objects, which other readers of them share."""
+_MOST_EXPECTED: Final = 10_000_000
+"""Room for more entries is made only as they come."""
+
+
+def scan_columns(
+    table: FileStoreTable, snapshot: Snapshot, numbers: Iterable[str] = ()
+) -> EntryColumns:
+    """Return the live files of a snapshot; `numbers` are the wanted columns of `NUMBERS`.
+
+    Raises CorruptTable if a manifest is missing, unreadable, or contradicts another.
+    """
+    partitions = Partitions()
+    manifests = data_manifests(table, snapshot)
+    expected = max(0, min(_entries(manifests), _MOST_EXPECTED))
+    parts = entry_columns(table, manifests, partitions, numbers)
+    return live_columns(parts, partitions, expected=expected)
+
+
+def entry_columns(
+    table: FileStoreTable,
+    manifests: Iterable[ManifestFileMeta],
+    partitions: Partitions,
+    numbers: Iterable[str] = (),
+) -> Iterator[EntryColumns]:
+    """Yield the entries of the manifests in order, ADD and DELETE, some ten thousand together.
+
+    Manifests of a remote store are read side by side.  Errors as in `scan_columns`.
+    """
+    wanted, metas = tuple(numbers), list(manifests)
+    if _entries(metas) > MOST_OBJECTS:
+        for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+            yield decoded.columns
+        return
+    for number, entries in enumerate(entries_by_manifest(table, metas)):
+        yield columns_of(entries, partitions, wanted, number)
+
+
+def chosen_files(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    partitions: Partitions,
+    choose: Callable[[EntryColumns], Column],
+) -> list[ManifestEntry]:
+    """Return the ADD entries of chosen live files of a snapshot as objects; errors as `scan_columns`.
+
+    `choose` returns whether each entry is wanted.  It may only look at partition, bucket and level,
+    so that it treats an ADD and its DELETE alike.
+    """
+    manifests = data_manifests(table, snapshot)
+    if _entries(manifests) > MOST_OBJECTS:
+        decoded = decode_columns(_raw_manifests(table, manifests), partitions, ())
+        chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
+        return live_entries(chosen)
+    found: list[ManifestEntry] = []
+    for entries in entries_by_manifest(table, manifests):
+        wanted = choose(columns_of(entries, partitions, ()))
+        found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
+    return live_entries(found)
+
+
+def _entries(manifests: Iterable[ManifestFileMeta]) -> int:
+    return sum(m.num_added_files + m.num_deleted_files for m in manifests)
+
+
+def _raw_manifests(
+    table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
+) -> Iterator[RawManifest]:
+    def read(meta: ManifestFileMeta) -> RawManifest:
+        path = table.paths.manifest(meta.file_name)
+        try:
+            return RawManifest(read_whole(table.io, path), _objects(table, path))
+        except FileNotFoundError as e:
+            raise missing_metadata(table, path, None) from e
+
+    for group in read_together(manifests):
+        if table.io.parallelism <= 1:
+            yield from map(read, group)
+        else:
+            yield from map_parallel(table.io, read, group)
+
+
+def _objects(table: FileStoreTable, path: str) -> Callable[[], list[ManifestEntry]]:
+    def decode() -> list[ManifestEntry]:
+        try:
+            return read_manifest(table.io, path)
+        except FileNotFoundError as e:
+            raise missing_metadata(table, path, None) from e
+
+    return decode

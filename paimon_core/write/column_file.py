@@ -1,0 +1,79 @@
+"""Writes new values of some columns of a table with data evolution.
+
+Java: `spark/write/DataEvolutionTableDataWrite`.  A file of columns belongs to a group: it has the
+row ids of the group, and one value for each of its rows, also for those that stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileSource, ManifestEntry
+from paimon_core.options import Options
+from paimon_core.write.data_file_writer import RollingAppendWriter
+
+_NEVER_FULL: Final = 1 << 62
+"""A group has one file for its rows, however large it becomes."""
+
+
+def write_columns(
+    table: FileStoreTable, group: Sequence[ManifestEntry], rows: pa.Table, *, env: Environment
+) -> CommitMessage:
+    """Write the columns of `rows`, one row for each of the group; return the message that adds them.
+
+    CorruptTable if the group has another number of rows.
+    """
+    base = group[0]
+    schema = table.schema
+    options = {k: v for k, v in schema.options.items() if not k.startswith("file-index.")}
+    some = replace(
+        schema,
+        fields=tuple(f for f in schema.fields if f.name in rows.schema.names),
+        options=Options(options),
+    )
+    writer = RollingAppendWriter(
+        table.io,
+        table.paths,
+        base.partition,
+        base.bucket,
+        some,
+        file_source=FileSource.APPEND,
+        new_uuid=env.new_uuid,
+        creation_time=env.local_millis,
+        target_file_size=_NEVER_FULL,
+    )
+    try:
+        for batch in rows.select(list(some.names)).to_batches():
+            writer.write(batch)
+        (file,) = writer.close()
+        if file.row_count != base.file.row_count:
+            raise CorruptTable(
+                f"{file.row_count} values for the {base.file.row_count} rows of a data file",
+                table=table.name,
+                file=base.file.file_name,
+            )
+    except BaseException:
+        writer.abort()
+        raise
+    # Sequence numbers of 0 become those of the commit (`commit.row_tracking`).
+    columns = replace(
+        file,
+        first_row_id=base.file.first_row_id,
+        write_cols=some.names,
+        min_sequence_number=0,
+        max_sequence_number=0,
+    )
+    return CommitMessage(
+        partition=base.partition,
+        bucket=base.bucket,
+        total_buckets=base.total_buckets,
+        new_files=(columns,),
+    )

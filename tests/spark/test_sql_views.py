@@ -1,0 +1,70 @@
+"""Views of a REST catalog in SQL, kept by the server of Java Paimon's own tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from oracle import RestServer
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_spark.sql.errors import AnalysisError
+
+pytestmark = [pytest.mark.spark, pytest.mark.oracle]
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
+    made = Sql(tmp_path, session)
+    for key, value in rest_server.options.items():
+        made(f"SET spark.sql.catalog.rest.{key}={value}")
+    made("CREATE DATABASE rest.views; USE rest.views")
+    made("CREATE TABLE t (id INT, name STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    return made
+
+
+def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
+    sql(
+        "CREATE VIEW v COMMENT 'large ones' TBLPROPERTIES ('k' = 'x') AS SELECT * FROM t WHERE id > 1"
+    )
+    sql("CREATE VIEW IF NOT EXISTS v AS SELECT 1")
+    with pytest.raises(AnalysisError, match="already exists"):
+        sql("CREATE VIEW v AS SELECT 1")
+    stored = [r for r in rest_server.requests() if "/views/v" in r["path"]][-1]
+    assert "SELECT * FROM t WHERE id > 1" in str(stored)
+    sql("CREATE OR REPLACE VIEW of_view AS WITH x AS (SELECT max(id) AS m FROM v) SELECT m FROM x")
+    assert sql("SELECT count(*), max(v.name) FROM v WHERE v.id < 3") == [[1, "b"]]
+    assert sql("SELECT m FROM of_view") == [[3]]
+    assert sql("SHOW VIEWS") == [["views", "of_view", False], ["views", "v", False]]
+    assert sql("SHOW VIEWS LIKE 'o*'") == [["views", "of_view", False]]
+    assert sql("SHOW TABLES") == [["views", "t", False]]
+    assert sql("DESC v") == [["id", "INT", None], ["name", "STRING", None]]
+    assert ["View Properties", "[k=x]", ""] in sql("DESC EXTENDED v")
+    assert sql("SHOW CREATE TABLE v") == [
+        [
+            (
+                "CREATE VIEW views.v (\n  id,\n  name)\nCOMMENT 'large ones'\n"
+                "TBLPROPERTIES (\n  'k' = 'x')\nAS\nSELECT * FROM t WHERE id > 1\n"
+            )
+        ]
+    ]
+    # The view reads its tables where it lies.
+    sql("CREATE DATABASE rest.other; USE rest.other")
+    assert sql("SELECT name FROM views.v ORDER BY id") == [["b"], ["c"]]
+    sql("INSERT INTO views.t VALUES (4, 'd'); DROP VIEW views.of_view")
+    assert sql("SELECT count(*) FROM rest.views.v") == [[3]]
+    sql("DROP VIEW IF EXISTS views.of_view; DROP VIEW views.v")
+    with pytest.raises(AnalysisError, match="cannot be found"):
+        sql("DROP VIEW views.v")
+    assert sql("SHOW VIEWS IN views") == []
+
+
+def test_other_catalogs_refuse_views(tmp_path: Path, session: Any) -> None:
+    sql = Sql(tmp_path, session)
+    with pytest.raises(UnsupportedFeature, match="filesystem catalog does not support views"):
+        sql("CREATE VIEW v AS SELECT 1")
+    assert sql("SHOW VIEWS") == []
+    with pytest.raises(InvalidArgument):
+        sql("DROP VIEW v")
