@@ -10,9 +10,14 @@
 
     options        the options of format("paimon")      spark_types   Paimon's types as Spark's
     schema_merge   write.merge-schema                   distribution  rows to the task of their bucket
+
+    reading ---- parquet_files                          batches that Spark's own Parquet reader reads
+    lookup_join -- lookup_cache                          a table by key, for streams
 """
 
 from paimon_spark.source.data_source import PaimonDataSource
 from paimon_spark.source.distribution import shuffled, write
+from paimon_spark.source.lookup_join import lookup
+from paimon_spark.source.reading import read
 
-__all__ = ["PaimonDataSource", "shuffled", "write"]
+__all__ = ["PaimonDataSource", "lookup", "read", "shuffled", "write"]

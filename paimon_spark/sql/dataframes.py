@@ -32,7 +32,7 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
-from paimon_spark.sql.distributed import reads_distributed, source_dataframe
+from paimon_spark.sql.distributed import distributed_dataframe
 from paimon_spark.sql.evolution import evolved_rows
 from paimon_spark.sql.global_tables import read_global_table
 from paimon_spark.sql.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
@@ -73,8 +73,9 @@ def table_dataframe(
         predicate = pushed(scan.table, conditions)
         if scan.whole is not None:
             check_full_scan(scan.table, scan.whole, predicate)
-        if reads_distributed(session, name, scan, predicate):
-            return source_dataframe(session, name, table, names)
+        distributed = distributed_dataframe(session, name, scan, names, predicate)
+        if distributed is not None:
+            return distributed
         rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
     return arrow_dataframe(session, rows, row_type)
 

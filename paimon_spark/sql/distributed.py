@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
-from paimon_core.scan.scan import scan_files
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.types.data_types import MAX_LENGTH, DataField, RowType, TypeRoot
 from paimon_core.types.sql import type_to_sql
@@ -24,8 +23,10 @@ from paimon_spark.sql.types import read_schema_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-LARGE_READ: Final = 32 * 1024**2
-"""Bytes of data files, compressed."""
+LARGE_READ: Final = 8 * 1024**2
+"""Bytes of data files, compressed, some of which Python tasks have to read."""
+PARQUET_READ: Final = 1024**2
+"""Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
 """Bytes of rows, as Spark estimates them."""
 _CHARACTERS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
@@ -33,39 +34,56 @@ _STORE: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _QUOTES: Final = "'\""
 
 
-def reads_distributed(
-    session: SqlSession, name: TableName, scan: BatchScan, predicate: Predicate | None
-) -> bool:
-    """Whether the executors should read the scan: a whole snapshot with much that may match."""
-    if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
-        return False
-    if "VARIANT" in type_to_sql(scan.table.schema.row_type):
-        return False  # the source does not know the type
-    size = 0
-    for entry in scan_files(scan.table, scan.whole, predicate=predicate):
-        size += entry.file.file_size
-        if size > LARGE_READ:
-            return True
-    return False
+def distributed_dataframe(
+    session: SqlSession,
+    name: TableName,
+    scan: BatchScan,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> DataFrame | None:
+    """These columns of the table from the executors, as `arrow_dataframe` gives them.
 
-
-def source_dataframe(
-    session: SqlSession, name: TableName, table: FileStoreTable, columns: Sequence[str]
-) -> DataFrame:
-    """These columns of the table from the DataFrame source, as `arrow_dataframe` gives them."""
+    None if the driver should read them: little that may match, or no whole snapshot.
+    """
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
-    dynamic = {k: v for k, v in table.dynamic_options.items() if v is not None}
-    options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
-    _register(session)
-    frame = session.spark.read.format("paimon").options(**options).load()
+    if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
+        return None
+    if "VARIANT" in type_to_sql(scan.table.schema.row_type.project(columns)):
+        return None  # the source does not know the type
+    frame = _read(session, name, scan, columns, predicate)
+    if frame is None:
+        return None
     shown = []
-    for field in table.schema.row_type.project(columns):
+    for field in scan.table.schema.row_type.project(columns):
         text, metadata = quoted(field.name), characters_metadata(field.type)
         if field.type.root is TypeRoot.CHAR and pads(session):
             text = f"rpad({text}, {getattr(field.type, 'length', 1)})"
         shown.append(expr(text).alias(field.name, metadata=metadata))
     return frame.select(*shown)
+
+
+def _read(
+    session: SqlSession,
+    name: TableName,
+    scan: BatchScan,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> DataFrame | None:
+    from paimon_spark.source.reading import (  # noqa: PLC0415 - imports PySpark
+        plan_dataframe,
+        plan_scan,
+    )
+
+    plan = plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
+    if plan.size <= (LARGE_READ if plan.rest else PARQUET_READ):
+        return None
+    if hasattr(session.spark, "_jsparkSession"):
+        return plan_dataframe(session.spark, plan)
+    dynamic = {k: v for k, v in scan.table.dynamic_options.items() if v is not None}
+    options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
+    _register(session)
+    return session.spark.read.format("paimon").options(**options).load()
 
 
 def _register(session: SqlSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from sqlglot import exp
 
 from paimon_core.errors import InvalidArgument, PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.predicate import Predicate, conjunction, fields_of, parse_where
+from paimon_core.predicate import And, Or, Predicate, conjunction, fields_of, parse_where
 from paimon_core.scan.scan import partition_condition, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import TypeRoot
@@ -17,17 +18,47 @@ from paimon_core.types.data_types import TypeRoot
 COMPARED_BY_SPARK = frozenset({TypeRoot.CHAR, TypeRoot.TIMESTAMP_LTZ})
 """Spark pads literals of the one, and reads those of the other on the session's clock."""
 _FULL_SCAN = "read.allow.fullScan"
+_DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'")
 
 
 def conditions_of(table: exp.Table) -> list[str]:
-    """The conditions, joined by AND, of the one SELECT that reads this table and no other."""
+    """What the SELECT that reads the table asks of it alone: conditions, joined by AND.
+
+    A row that does not meet them cannot change the answer.  So they are those of WHERE, unless an
+    outer join makes rows without the table's, and those of the table's own JOIN ... ON.
+    """
     source = table.parent
     select = None if source is None else source.parent
-    if not isinstance(source, exp.From) or not isinstance(select, exp.Select):
+    if not isinstance(source, exp.From | exp.Join) or not isinstance(select, exp.Select):
         return []
-    if select.args.get("joins") or select.args.get("laterals") or not select.args.get("where"):
+    if select.args.get("laterals") or table.args.get("sample") or table.args.get("pivots"):
         return []
-    return [_bare(c).sql("spark") for c in _conjuncts(select.args["where"].this)]
+    joins = select.args.get("joins") or []
+    if any(j.side in ("RIGHT", "FULL") or j.method for j in joins):
+        return []
+    found: list[exp.Expr] = []
+    where = select.args.get("where")
+    if where is not None and (isinstance(source, exp.From) or _is_inner(source)):
+        found += _conjuncts(where.this)
+    if isinstance(source, exp.Join) and source.args.get("on"):
+        found += _conjuncts(source.args["on"])
+    name = table.alias_or_name.lower()
+    return [_bare(c).sql("spark") for c in found if _is_about(c, name)]
+
+
+def _is_inner(join: exp.Join) -> bool:
+    return not join.side and join.kind in ("", "INNER", "CROSS")
+
+
+def _is_about(condition: exp.Expr, name: str) -> bool:
+    """Whether no column of the condition is said to be another table's.
+
+    A column without a table is this one's if it has such a column, as names of the inner query hide
+    those of the outer one, and Spark refuses what two tables of a query have.
+    """
+    if condition.find(exp.Query) is not None:
+        return False
+    return all(c.table.lower() in ("", name) for c in condition.find_all(exp.Column))
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -41,10 +72,16 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    """The condition without the table before its columns."""
-    return node.transform(
-        lambda n: exp.column(n.this.copy()) if isinstance(n, exp.Column) and n.table else n
-    )
+    """The condition without the table before its columns, and with DATE literals."""
+
+    def bare(n: exp.Expr) -> exp.Expr:
+        if isinstance(n, exp.Column) and n.table:
+            return exp.column(n.this.copy())
+        if isinstance(n, exp.Cast) and n.is_type("date") and _DATE.fullmatch(n.this.sql("spark")):
+            return exp.Var(this=f"DATE {n.this.sql('spark')}")
+        return n
+
+    return node.transform(bare)
 
 
 def pushed(table: FileStoreTable, conditions: Sequence[str]) -> Predicate | None:
@@ -59,9 +96,19 @@ def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
         predicate = parse_where(condition, table.schema.row_type)
     except (PaimonError, pa.ArrowException, ValueError, TypeError):
         return None
+    if _compares_zero(predicate):
+        return None
     fields = fields_of(predicate)
     roots = {f.type.root for f in table.schema.fields if f.name in fields}
     return None if roots & COMPARED_BY_SPARK else predicate
+
+
+def _compares_zero(predicate: Predicate) -> bool:
+    """Whether it compares with 0.0, which for Spark alone is equal to -0.0."""
+    match predicate:
+        case And(children) | Or(children):
+            return any(map(_compares_zero, children))
+    return any(isinstance(v, float) and v == 0 for v in predicate.literals)
 
 
 def check_full_scan(table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None) -> None:

@@ -51,6 +51,8 @@ _OPERANDS: Final = (
     TokenType.R_BRACKET,
 )
 _BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
+_EXISTS: Final = ["EXISTS", "(", "SELECT"]
+"""Before a `*` that stands for no column."""
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
@@ -234,7 +236,8 @@ def _columns_in(text: str) -> frozenset[str] | None:
         before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
         counts = before.text == "(" and opens == "COUNT"
         product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
-        if not counts and not product:
+        exists = [t.text.upper() for t in words.tokens[max(0, i - 3) : i]] == _EXISTS
+        if not counts and not product and not exists:
             return None
     return frozenset(found)
 

@@ -241,6 +241,7 @@ def test_executors_read_and_write_the_same_rows(
     ]
     before = [sql(q) for q in queries]
     monkeypatch.setattr(distributed, "LARGE_READ", 0)
+    monkeypatch.setattr(distributed, "PARQUET_READ", 0)
     assert [sql(q) for q in queries] == before
     monkeypatch.setattr(distributed, "LARGE_WRITE", -1)
     sql("CREATE TABLE u (id INT, v BIGINT, p STRING) PARTITIONED BY (p)")
@@ -252,6 +253,25 @@ def test_executors_read_and_write_the_same_rows(
     with pytest.raises(Exception, match="null"):
         sql("CREATE TABLE n (a INT NOT NULL); INSERT INTO n SELECT nullif(id, 1) FROM range(3)")
     assert sql("SELECT count(*) FROM n") == [[0]]
+
+
+def test_conditions_go_to_the_table_that_they_are_about(sql: Sql) -> None:
+    sql("CREATE TABLE a (k INT, x INT, f DOUBLE); CREATE TABLE b (k INT, x INT, y STRING)")
+    sql("INSERT INTO a VALUES (1, 5, 0.0), (2, 6, -0.0), (3, NULL, 1.0)")
+    sql("INSERT INTO b VALUES (1, 7, 'p'), (2, 8, 'q')")
+    exists = "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND a.x = 5)"
+    assert sql(exists) == [[1]]
+    assert sql("SELECT k FROM a WHERE EXISTS (SELECT * FROM b WHERE b.k = a.k) AND x = 6") == [[2]]
+    anti = "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x IS NULL"
+    assert sql(anti) == [[3]]
+    on = "SELECT a.k, y FROM a LEFT JOIN b ON a.k = b.k AND y = 'q' WHERE f < 1 ORDER BY a.k"
+    assert sql(on) == [[1, None], [2, "q"]]
+    full = "SELECT count(*) FROM a FULL JOIN b ON a.k = b.k AND b.x = 7"
+    assert sql(full) == [[4]]
+    both = "SELECT s.k FROM a AS s, a AS t WHERE s.k = t.k AND s.x = 5 AND t.f = 0"
+    assert sql(both) == [[1]]
+    assert sql("SELECT count(*) FROM a WHERE f = 0") == [[2]]
+    assert sql("SELECT count(*) FROM a TABLESAMPLE (2 ROWS) WHERE x = 5") == [[1]]
 
 
 def test_full_scans_can_be_forbidden(sql: Sql) -> None:

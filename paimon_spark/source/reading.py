@@ -1,0 +1,241 @@
+"""Batch reads as DataFrames that Spark's own Parquet reader feeds where it can.
+
+A source of Spark's Python API hands over rows that Python has read, tells Spark no size and never
+learns which columns are wanted.  Here Spark reads all files that need no merge itself
+(`parquet_files`): in its JVM, the columns and row groups that it needs, and with a size that it can
+plan joins by.  Python tasks read the rest, merged, and both are one DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import parse_memory_size
+from paimon_core.predicate import Predicate, parse_where
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.batch_tasks import (
+    BatchTask,
+    BucketTask,
+    pack_tasks,
+    plan_batch,
+    read_task,
+)
+from paimon_core.types.data_types import RowType
+from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.parquet_files import ParquetGroup, split_off_parquet
+from paimon_spark.source.rows import arrow_schema_of, to_spark
+from paimon_spark.source.spark_types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_AS_WRITTEN: Final = {
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+"""Options of Spark's reader: each file named is read, every value as it stands."""
+_BROADCAST: Final = "spark.sql.autoBroadcastJoinThreshold"
+
+
+def read(
+    spark: SparkSession,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    **options: str,
+) -> DataFrame:
+    """The rows that `format("paimon")` reads with these options, much faster.
+
+    `columns` are all that merged reads decode (default: all).  Files without rows that meet `where`
+    are left out; other rows that do not meet it may be there, so filter as well.  The snapshot is that
+    of this call.  All columns are nullable.  System tables and Spark Connect read as
+    `format("paimon")` does.
+    """
+    given = SourceOptions.of(options)
+    names = list(columns) if columns is not None else given.columns
+    if given.system_table is not None or not hasattr(spark, "_jsparkSession"):
+        frame = spark.read.format("paimon").options(**options)
+        return (frame if names is None else frame.option("columns", ",".join(names))).load()
+    scan = batch_scan_of(given.open_table(), zone=given.zone)
+    row_type = scan.table.schema.row_type
+    unknown = [n for n in names or () if row_type.get(n) is None]
+    if unknown:
+        raise InvalidArgument(
+            f"{scan.table.name} has no column {', '.join(unknown)}; "
+            f"it has {', '.join(row_type.names)}",
+            table=scan.table.name,
+        )
+    predicate = None if where is None else parse_where(where, row_type)
+    plan = plan_scan(scan, columns=names or row_type.names, predicate=predicate, zone=given.zone)
+    return plan_dataframe(spark, plan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """What a batch reads: `groups` by Spark, `rest` by Python tasks.
+
+    `size` is the bytes of all files, `rest_size` of those in `rest`.
+    """
+
+    scan: BatchScan
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+    zone: tzinfo
+    groups: tuple[ParquetGroup, ...]
+    rest: tuple[BatchTask, ...]
+
+    @property
+    def rest_size(self) -> int:
+        """Bytes of the files that Python reads; of changes, which are not known, a split's."""
+        return sum(_bytes(t) for t in self.rest)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return self.rest_size + sum(g.size for g in self.groups)
+
+
+def plan_scan(
+    scan: BatchScan, *, columns: Sequence[str], predicate: Predicate | None, zone: tzinfo
+) -> ScanPlan:
+    """Who reads what of these columns; files without rows that meet the predicate are left out."""
+    tasks = plan_batch(scan, predicate=predicate, zone=zone)
+    groups, rest = split_off_parquet(tasks, columns, predicate)
+    return ScanPlan(
+        scan=scan,
+        columns=tuple(columns),
+        predicate=predicate,
+        zone=zone,
+        groups=tuple(groups),
+        rest=tuple(rest),
+    )
+
+
+def plan_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The rows of the plan; some that do not meet its predicate may be there.
+
+    For classic Spark, whose driver is this process.
+    """
+    row_type = plan.scan.table.schema.row_type
+    wanted = row_type.project(plan.columns)
+    schema = _nullable(spark_schema(wanted))
+    frames = [_by_spark(spark, group, schema) for group in plan.groups]
+    if plan.rest or not frames:
+        frames.append(_by_python(spark, plan, schema))
+    frame: DataFrame = reduce(lambda a, b: a.unionAll(b), frames)
+    size = plan.size * _row_size(wanted) // _row_size(row_type)
+    if plan.rest and size <= _broadcast_limit(spark):
+        # Of rows that Python reads Spark knows no size, and would shuffle those that they join.
+        return frame.hint("broadcast")
+    return frame
+
+
+def _nullable(schema: StructType) -> StructType:
+    for field in schema.fields:
+        field.nullable = True
+    return schema
+
+
+# --- read by Spark ------------------------------------------------------------------------------
+
+
+def _by_spark(spark: SparkSession, group: ParquetGroup, schema: StructType) -> DataFrame:
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
+    from pyspark.sql.types import StructType as Struct  # noqa: PLC0415 - same
+
+    stored = spark_schema(RowType(fields=tuple(f for f in group.columns if f is not None)))
+    reader = spark.read.schema(_nullable(Struct(list(stored.fields)))).options(**_AS_WRITTEN)
+    frame = reader.parquet(*(f"file:{p}" for p in group.paths))
+    shown: list[Column] = []
+    for field, own in zip(group.columns, schema.fields, strict=True):
+        found = lit(None).cast(own.dataType) if field is None else frame[_quoted(field.name)]
+        shown.append(found.alias(own.name, metadata=own.metadata))
+    return frame.select(*shown)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# --- read by Python -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the tasks of a Spark task; travels to it."""
+
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+    zone: tzinfo
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pickle  # noqa: PLC0415 - on the worker
+
+        for batch in batches:
+            for packed in batch.column(0).to_pylist():
+                tasks: tuple[BatchTask, ...] = pickle.loads(packed)  # noqa: S301 - the driver's own
+                yield from to_spark(self._rows(tasks), self.schema)
+
+    def _rows(self, tasks: Iterable[BatchTask]) -> Iterator[pa.RecordBatch]:
+        return chain.from_iterable(
+            read_task(task, columns=self.columns, predicate=self.predicate, zone=self.zone)
+            for task in tasks
+        )
+
+
+def _by_python(spark: SparkSession, plan: ScanPlan, schema: StructType) -> DataFrame:
+    import pickle  # noqa: PLC0415 - one use
+
+    context = spark.sparkContext
+    packs = pack_tasks(plan.rest, parallelism=context.defaultParallelism)
+    rows: Any = [(bytearray(pickle.dumps(pack)),) for pack in packs]
+    # An RDD, as Spark would take the size of a list of tasks for that of their rows.
+    frame = spark.createDataFrame(
+        context.parallelize(rows, max(1, len(rows))), "tasks BINARY", verifySchema=False
+    )
+    reader = _Reader(plan.columns, plan.predicate, plan.zone, arrow_schema_of(schema))
+    return frame.mapInArrow(reader, schema)
+
+
+def _bytes(task: BatchTask) -> int:
+    return (
+        sum(e.file.file_size for e in task.entries) if isinstance(task, BucketTask) else task.size
+    )
+
+
+def _row_size(row_type: RowType) -> int:
+    """Java: `catalyst/plans/logical/statsEstimation/EstimationUtils.getSizePerRow`."""
+    return 8 + sum(_DEFAULT_SIZES.get(f.type.root.name, 20) for f in row_type.fields)
+
+
+_DEFAULT_SIZES: Final = {
+    "BOOLEAN": 1,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "DATE": 4,
+    "TIME": 4,
+    "FLOAT": 4,
+    "BIGINT": 8,
+    "DOUBLE": 8,
+    "DECIMAL": 8,
+    "TIMESTAMP": 8,
+    "TIMESTAMP_LTZ": 8,
+}
+
+
+def _broadcast_limit(spark: SparkSession) -> int:
+    text = str(spark.conf.get(_BROADCAST, "10MB")).strip()
+    return -1 if text.startswith("-") else parse_memory_size(text)

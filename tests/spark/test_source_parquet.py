@@ -1,0 +1,178 @@
+"""`paimon_spark.source.read`: what Spark's Parquet reader reads itself is what Java says."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from lakes import Lake
+from spark_rows import frame_values, spark_values
+
+from paimon_core import open_catalog
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.batch_scan import batch_scan_of
+from paimon_core.table.open import open_table
+from paimon_core.types.data_types import TypeRoot
+from paimon_spark.source import read
+from paimon_spark.source.reading import ScanPlan, plan_scan
+
+pytestmark = pytest.mark.spark
+
+
+def plan(table: FileStoreTable, columns: list[str] | None = None) -> ScanPlan:
+    scan = batch_scan_of(table)
+    names = columns or list(scan.table.schema.names)
+    return plan_scan(scan, columns=names, predicate=None, zone=UTC)
+
+
+def of_java(copy: Any) -> FileStoreTable:
+    return open_table(str(copy.warehouse), copy.table)
+
+
+@pytest.mark.parametrize(
+    ("name", "by_spark", "by_python"),
+    [
+        ("append_unaware", True, False),
+        ("partitions_null", True, False),
+        ("partitions_date", True, False),
+        ("partitions_pk_overwrite", True, True),
+        ("deletion_vectors", True, False),
+        ("dedup_write_only", False, True),
+        ("first_row", True, False),
+        ("types_append_orc", False, True),
+    ],
+)
+def test_java_s_rows(
+    session: Any, golden: Any, name: str, *, by_spark: bool, by_python: bool
+) -> None:
+    table = golden(name)
+    java = table.expected["reads"]["latest"]
+    planned = plan(of_java(table))
+    assert (bool(planned.groups), bool(planned.rest)) == (by_spark, by_python)
+    frame = read(session, path=str(table.root))
+    assert frame.columns == java["columns"]
+    assert frame_values(frame) == spark_values(java["rows"], java["types"])
+
+
+@pytest.mark.parametrize("name", ["types_append_parquet", "deletion_vectors"])
+def test_snapshots_and_types(session: Any, golden: Any, name: str) -> None:
+    table = golden(name)
+    types = {f.name: f.type for f in of_java(table).schema.row_type.fields}
+    wanted = [
+        n
+        for n, t in types.items()
+        if (t.root is not TypeRoot.TIME and (getattr(t, "precision", None) or 0) <= 6)
+        or t.root is TypeRoot.DECIMAL
+    ]
+    for snapshot in table.expected["snapshots"][-1::-3]:
+        java = table.expected["reads"][f"snapshot-{snapshot['id']}"]
+        at = {"scan.snapshot-id": str(snapshot["id"])}
+        frame = read(session, columns=wanted, path=str(table.root), **at)
+        chosen = [java["columns"].index(n) for n in wanted]
+        rows = [[r[0], *(r[i + 1] for i in chosen)] for r in java["rows"]]
+        assert frame_values(frame) == spark_values(rows, [java["types"][i] for i in chosen])
+    if name == "types_append_parquet":
+        assert len(wanted) > 12
+        assert plan(of_java(table), wanted).groups
+        assert not plan(of_java(table), wanted).rest
+
+
+def test_added_renamed_and_changed_columns(session: Any, golden: Any) -> None:
+    table = golden("schema_evolution_append")
+    reads = table.expected["reads"]
+    readers = set()
+    java = reads["latest"]
+    for i, data_type in enumerate(java["types"]):
+        frame = read(session, columns=[java["columns"][i]], path=str(table.root))
+        rows = [[r[0], r[i + 1]] for r in java["rows"]]
+        assert frame_values(frame) == spark_values(rows, [data_type])
+    for column in of_java(table).schema.names:
+        planned = plan(of_java(table), [column])
+        readers.add((len(planned.groups) > 1, bool(planned.rest)))
+    # Some columns are null in older files, some have another type there.
+    assert {(True, False), (False, True)} & readers
+
+
+def test_names_that_paths_and_spark_have_meanings_for(session: Any, tmp_path: Path) -> None:
+    warehouse = tmp_path / "a,b 100% #'"
+    catalog = open_catalog(str(warehouse))
+    catalog.create_database("db", ignore_if_exists=True)
+    rows = pa.table(
+        {
+            "a.b `c` d": ["x", "y", "z"],
+            "p q": ["1=2", "a/b c%20", "{}[]*?:#"],
+            "S": pa.array([{"X y": 1}, None, {"X y": None}], pa.struct([("X y", pa.int32())])),
+        }
+    )
+    table = catalog.create_table("db.t", rows.schema, partition_keys=["p q"])
+    table.append(rows)
+    path = str(warehouse / "db.db" / "t")
+    frame = read(session, path=path)
+    assert "FileScan parquet" in frame._jdf.queryExecution().toString()
+    assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+    assert sorted(frame.toArrow().to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
+    assert frame.where("`p q` = 'a/b c%20'").count() == 1
+
+
+def test_left_to_python(session: Any, tmp_path: Path) -> None:
+    """What Spark would read wrong, or leave out silently."""
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db", ignore_if_exists=True)
+    for name, rows, options in (
+        ("cases", pa.table({"a": [1], "A": [2]}), {}),
+        ("hidden", pa.table({"a": [1]}), {"data-file.prefix": "_x-"}),
+        ("clock", pa.table({"t": pa.array([1], pa.time32("ms"))}), {}),
+        ("nanos", pa.table({"t": pa.array([1001], pa.timestamp("ns"))}), {}),
+    ):
+        catalog.create_table(f"db.{name}", rows.schema, options=options).append(rows)
+        frame = read(session, path=str(tmp_path / "db.db" / name))
+        text = frame._jdf.queryExecution().toString()
+        assert "FileScan parquet" not in text, name
+        assert frame.count() == 1
+    pattern = tmp_path / "a{b}[c]*?"
+    lake = Lake(pattern)
+    lake.log()
+    lake.fill(2)
+    assert not plan(lake.table()).groups
+    assert read(session, path=str(pattern / "db.db" / "t")).count() == 20
+    lake = Lake(tmp_path)
+    # Whether the files have the column of the partition, their statistics have to show.
+    lake.log("db.migrated", partitioned=True, metadata_stats__mode="none")
+    lake.append({"k": [1], "v": ["a"], "dt": ["x"]}, "db.migrated")
+    planned = plan(lake.table("db.migrated"))
+    assert planned.rest
+    assert not planned.groups
+    assert not plan(lake.table("db.migrated"), ["k"]).rest
+
+
+def test_joins_know_how_much_there_is(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.merged")
+    lake.fill(2, name="db.merged")
+    lake.log("db.plain")
+    lake.fill(2, name="db.plain")
+    merged, plain = (read(session, path=str(tmp_path / "db.db" / n)) for n in ("merged", "plain"))
+    joined = plain.join(merged, "k")
+    assert joined.count() == 20
+    big = session.range(10).selectExpr("CAST(id AS INT) AS k").repartition(3)
+    for small in (merged, plain):
+        text = big.join(small, "k")._jdf.queryExecution().toString()
+        assert "BroadcastHashJoin" in text
+
+
+def test_columns_and_filters(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log("db.t", partitioned=True)
+    lake.fill(2)
+    root = str(tmp_path / "db.db" / "t")
+    frame = read(session, columns=["v"], where="dt = 'day1'", path=root)
+    assert frame.columns == ["v"]
+    assert frame.count() == 10
+    assert read(session, path=f"{root}$snapshots").count() == 2
+    with pytest.raises(Exception, match="has no column nothing"):
+        read(session, columns=["nothing"], path=root)
+    lake.log("db.empty")
+    assert read(session, path=str(tmp_path / "db.db" / "empty")).count() == 0
