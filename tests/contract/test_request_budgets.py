@@ -49,7 +49,6 @@ def test_no_job_makes_more_requests_than_its_budget() -> None:
             store.clear()
             work()
             taken[name], heads[name] = len(store.requests), store.counts[HEAD]
-        print(taken)
         over = {n: taken[n] for n, most in SIZE.budgets.items() if taken[n] > most}
         assert not over
         assert taken.keys() == SIZE.budgets.keys()
