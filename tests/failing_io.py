@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
@@ -87,6 +87,10 @@ class FailingFileIO:
     def parallelism(self) -> int:
         return 1  # so that the k-th call is the same call in every run
 
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
     def _change(self, name: str, *args: Any, **kwargs: Any) -> Any:
         trigger = self.trigger
         trigger.check_up()
@@ -130,6 +134,9 @@ class FailingFileIO:
     def delete(self, path: str) -> bool:
         return bool(self._change("delete", path))
 
+    def delete_many(self, paths: Sequence[str]) -> list[bool]:
+        return [self.delete(path) for path in paths]
+
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
         """File by file, as stores and file systems do it: it may stop half way."""
         if recursive:
@@ -170,6 +177,9 @@ class FailingFileIO:
     def list_dir(self, path: str) -> list[FileStat]:
         self.trigger.read("list_dir", path)
         return self.inner.list_dir(path)
+
+    def list_below(self, path: str) -> list[FileStat] | None:
+        return None  # so that folders are listed one by one, each with a call of its own
 
 
 class _HalfWritten:
