@@ -43,6 +43,7 @@ _PERMANENT = frozenset(
         "NotImplementedError",
         "PermissionError",
         "SchemaError",
+        "ImmutableOption",
         "StorageAccessDenied",
         "TypeError",
         "UnsupportedFeature",
