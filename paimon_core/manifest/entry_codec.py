@@ -228,11 +228,11 @@ def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < 0x80 and number < 1 << 64:
             return (number >> 1) ^ -(number & 1), at
         shift += 7
         if shift > 63:
-            raise ValueError("an Avro integer has more than ten bytes")
+            raise ValueError("an Avro integer has more than 64 bits")
 
 
 class _Repeated:

@@ -6,7 +6,7 @@ A caller names the columns that it needs; the others are not decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
 
@@ -291,8 +292,24 @@ def columns_of(
     numbers: Iterable[str],
     manifest: int = 0,
 ) -> EntryColumns:
-    """Return the entries of a manifest that exist as objects as columns."""
+    """Return the entries of a manifest that exist as objects as columns.
+
+    Raises CorruptTable for a number that does not fit its column, thus not Java's type.
+    """
     found = list(entries)
+    try:
+        return _columns_of(found, partitions, numbers, manifest)
+    except OverflowError as e:
+        names = ", ".join(f.file.file_name for f in found[:3])
+        raise CorruptTable(
+            f"the manifest of {names} has a number that is too large: {e}",
+            file=found[0].file.file_name,
+        ) from e
+
+
+def _columns_of(
+    found: Sequence[ManifestEntry], partitions: Partitions, numbers: Iterable[str], manifest: int
+) -> EntryColumns:
     files = [e.file for e in found]
     names = [f.file_name.encode() for f in files]
     rare = {

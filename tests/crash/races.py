@@ -32,6 +32,7 @@ from without_lease import without_lease
 import paimon_maintenance.run.request
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table, open_table_at
@@ -411,7 +412,7 @@ def _mentioned_by_changelogs(table: FileStoreTable, paths: set[str]) -> set[str]
     mentioned = Mentioned(table, set(names))
     for reference in all_references(table):
         if reference.kind is RefKind.CHANGELOG:
-            mentioned._reference(reference)
+            mentioned._reference(reference, Metadata(table))
     return {path for name, path in names.items() if name not in mentioned.candidates}
 
 
