@@ -130,7 +130,7 @@ def compactions(
 
 
 def candidate_of(warehouse: Path, name: str) -> Candidate | None:
-    """The compaction of the whole table that the scheduler proposes; None if there is none."""
+    """The compaction of the whole table that the scheduler proposes; None without one."""
     table = open_table(str(warehouse), name)
     needs = TableNeeds(rescale=RescaleRule.OFF)
     found = candidates_of(measure_table(table, ENV), TableState(), needs, ENV.now_millis())

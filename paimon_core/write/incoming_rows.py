@@ -60,6 +60,7 @@ def _column(
         try:
             column = column.cast(arrow_field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            # Arrow has no cast from the caller's type, or a value does not fit the column.
             raise InvalidArgument(
                 f"column {arrow_field.name} of table {table.name}: {e}", table=table.name
             ) from e

@@ -64,6 +64,7 @@ def converted(column: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return column.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        # Arrow has no cast between these types, or a value does not fit.
         raise InvalidArgument(f"values of Arrow type {column.type} as {target}: {e}") from e
 
 

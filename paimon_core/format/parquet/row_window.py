@@ -64,7 +64,7 @@ _FILE_ROWS: Final = 3
 _ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHILDREN = 3, 4, 5
 _REPEATED: Final = 2
 _GROUP_BYTES, _GROUP_ROWS = 2, 3
-_VALUES, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 5, 7, 9, 11
+_PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _DROPPED: Final = (10, _DICTIONARY_PAGE, META_STATISTICS, 13, 14, 15)
 _MAGIC_BYTES: Final = 4
 _LONGEST_HEADER: Final = 1024 * 1024
@@ -160,9 +160,9 @@ def read_pages(
         return None
     leaves = [leaf for name in names for leaf in file.columns[name]]
     pages: _KnownPages = {}
-    for group in {
-        file.group_at(row).first_row: file.group_at(row) for row in (rows[0], rows[-1])
-    }.values():
+    for group in map(file.group_at, (rows[0], rows[-1])):
+        if group.first_row in pages:
+            continue
         known = chunk_pages(source, [group.chunks[leaf] for leaf in leaves], group.rows)
         if known is None:
             return None

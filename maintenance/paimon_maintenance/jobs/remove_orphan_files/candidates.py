@@ -38,8 +38,8 @@ from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 class Candidates:
     """The candidates by path, and the totals of all listed files.
 
-    `data` are the candidates in bucket folders, `folder_sizes` the number of entries in each folder.  `unknown` are files of unknown kinds, as old as the
-    candidates.
+    `data` are the candidates in bucket folders, `folder_sizes` the number of entries in each folder.
+    `unknown` are files of unknown kinds, as old as the candidates.
     """
 
     candidates: dict[str, FileStat] = field(default_factory=dict)

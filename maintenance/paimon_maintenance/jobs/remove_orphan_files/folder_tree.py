@@ -30,14 +30,14 @@ class FolderTree:
     @staticmethod
     def of(table: FileStoreTable, context: RunContext, external: Sequence[str]) -> FolderTree:
         """The tree; OSError if a listing fails."""
-        tree = FolderTree(table, context)
+        known: dict[str, list[FileStat]] = {}
         roots = []
         for root in dict.fromkeys((table.root, *external)):
             files = table.io.list_below(root)
             if files is not None:
                 roots.append(root)
-                _add(tree.known, root, files)
-        return FolderTree(table, context, tuple(roots), tree.known)
+                _add(known, root, files)
+        return FolderTree(table, context, tuple(roots), known)
 
     def listed(self, folders: Sequence[str]) -> list[list[FileStat]]:
         """The content of each folder, as `list_folders`; the engine lists very many folders."""
