@@ -23,7 +23,7 @@ def alert_dags(settings: Settings) -> Iterator[DAG]:
     """The DAG of the alerts; none without `[alerts]`."""
     if settings.alerts is None:
         return
-    from paimon_airflow.alert_operator import SendAlerts  # noqa: PLC0415 - only where it is used
+    from paimon_airflow.alerts.operator import SendAlerts  # noqa: PLC0415 - only where it is used
 
     with DAG(
         dag_id="caretaker_alerts",

@@ -1,7 +1,7 @@
 """The DAGs that commits start: `caretaker_on_commit`, and `caretaker_on_partition` for asset events.
 
 They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` hangs on an asset of the
-whole lake, which has a watcher (`paimon_airflow.commit_trigger`).  `caretaker_on_partition` hangs on
+whole lake, which has a watcher (`paimon_airflow.commits.trigger`).  `caretaker_on_partition` hangs on
 the assets of the named tables; an event that ingestion adds with a partition key compacts just that
 partition.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, PartitionedAssetTimetable
 
-from paimon_airflow.assets import MAINTAINED, table_asset
+from paimon_airflow.tasks.assets import MAINTAINED, table_asset
 from paimon_dags.form import engine_defaults
 from paimon_dags.settings import OnCommitSettings, Settings, SettingsError
 
@@ -46,7 +46,7 @@ def commit_dags(settings: Settings) -> Iterator[DAG]:
     if settings.warehouse is None:
         message = "[on_commit] needs `warehouse` in [caretaker], or CARETAKER_WAREHOUSE"
         raise SettingsError(message)
-    from paimon_airflow.commit_trigger import CommitTrigger  # noqa: PLC0415 - only where it is used
+    from paimon_airflow.commits.trigger import CommitTrigger  # noqa: PLC0415 - only where it is used
 
     trigger = CommitTrigger(
         warehouse=settings.warehouse,
@@ -84,7 +84,7 @@ def _dag(
     dag_id: str, title: str, settings: Settings, own: OnCommitSettings, *, schedule: Any, docs: str
 ) -> DAG:
     pool: dict[str, Any] = {"pool": settings.pool} if settings.pool else {}
-    from paimon_airflow.commit_operator import MaintainCommits  # noqa: PLC0415 - as above
+    from paimon_airflow.commits.operator import MaintainCommits  # noqa: PLC0415 - as above
 
     with DAG(
         dag_id=dag_id,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 
-from paimon_airflow.batches import SIZE_PATTERN
-from paimon_airflow.job_request import ENGINE
+from paimon_airflow.tasks.batches import SIZE_PATTERN
+from paimon_airflow.tasks.job_request import ENGINE
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.arguments import Argument

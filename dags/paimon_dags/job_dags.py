@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG
 
-from paimon_airflow.batches import parse_size
-from paimon_airflow.job_request import APPROVAL_OF_JOB, ENGINE
 from paimon_airflow.task_groups import caretaker_job
+from paimon_airflow.tasks.batches import parse_size
+from paimon_airflow.tasks.job_request import APPROVAL_OF_JOB, ENGINE
 from paimon_dags.docs import job_docs
 from paimon_dags.form import Form, below_policy, engine_defaults, job_form, policy_form
 from paimon_dags.pages import BY_HAND, Page, all_pages

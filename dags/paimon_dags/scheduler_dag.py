@@ -31,7 +31,7 @@ def scheduler_dags(settings: Settings) -> Iterator[DAG]:
         TriggerDagRunOperator,
     )
 
-    from paimon_airflow.scheduler_operator import RESCALE_DAG, RunScheduler  # noqa: PLC0415
+    from paimon_airflow.runs.scheduler_operator import RESCALE_DAG, RunScheduler  # noqa: PLC0415
 
     with DAG(
         dag_id="caretaker_schedule",

@@ -61,7 +61,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final, cast
 
-from paimon_airflow.batches import parse_size
+from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.catalogs import catalogs_from
 from paimon_maintenance.storage.config_file import CONFIG_VARIABLE
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
 
-from paimon_airflow.job_request import GUARDS
-from paimon_airflow.operators import PlanTables, ReportRun, RunInProcess
-from paimon_airflow.spark_operator import RunOnSpark
+from paimon_airflow.runs.operators import PlanTables, ReportRun, RunInProcess
+from paimon_airflow.spark.operator import RunOnSpark
+from paimon_airflow.tasks.job_request import GUARDS
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.registry import job_named
@@ -32,7 +32,7 @@ from paimon_maintenance.storage.options import refuse_secrets
 if TYPE_CHECKING:
     from airflow.sdk import XComArg
 
-    from paimon_airflow.approval import ApprovePlans
+    from paimon_airflow.runs.approval import ApprovePlans
 
 PLAN_RETRIES = 2
 JOB_RETRIES = 2
@@ -135,7 +135,7 @@ def caretaker_job(
       many applications run at the same time.
     - `pool`: of the working tasks.
     - `approval`: a task between `plan` and the work waits for a person where the policy wants it
-      (`paimon_airflow.approval`).
+      (`paimon_airflow.runs.approval`).
     - `retries`: None: 2 for a job that is safe to run again, else 0 (planning: always 2).
 
     For DAGs that show the job's form (`paimon_dags`): with `from_form` the params of the DAG run say
@@ -247,7 +247,7 @@ def caretaker_job(
 
 
 def _approve(job: Job, plan: PlanTables) -> ApprovePlans:
-    from paimon_airflow.approval import ApprovePlans  # noqa: PLC0415 - the provider, only if asked for
+    from paimon_airflow.runs.approval import ApprovePlans  # noqa: PLC0415 - the provider, only if asked for
 
     return ApprovePlans(
         task_id="approve",

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from paimon_airflow import jobs
-from paimon_airflow.assets import MAINTAINED, emit
-from paimon_airflow.batches import Expected, pack
-from paimon_airflow.job_request import WAREHOUSE_VARIABLE, JobRequest
-from paimon_airflow.job_task import RESULTS, JobTask, TableWork, without_retry
-from paimon_airflow.results import (
-    TableResult,
+from paimon_airflow.runs import jobs
+from paimon_airflow.tasks.assets import MAINTAINED, emit
+from paimon_airflow.tasks.batches import Expected, pack
+from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE, JobRequest
+from paimon_airflow.tasks.job_task import RESULTS, JobTask, TableWork, without_retry
+from paimon_airflow.tasks.report_text import (
     count,
     count_text,
     detail_lines,
     engine_text,
     failure_text,
-    lost,
     ordered,
     refusal_text,
     report_text,
@@ -35,6 +33,7 @@ from paimon_airflow.results import (
     table_lines,
     totals,
 )
+from paimon_airflow.tasks.results import TableResult, lost
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -95,7 +94,7 @@ class PlanTables(JobTask):
     def _push_approvals(
         self, request: JobRequest, plans: Sequence[jobs.Planned], context: Context
     ) -> None:
-        from paimon_airflow.approval import APPROVALS, PROPOSED  # noqa: PLC0415 - the provider
+        from paimon_airflow.runs.approval import APPROVALS, PROPOSED  # noqa: PLC0415 - the provider
 
         proposed = str(context["dag_run"].run_id).startswith(PROPOSED)
         waiting = {
@@ -163,7 +162,7 @@ class ReportRun(BaseOperator):
     them.  With `skip_if_refused` the task then ends as skipped, neither green nor red.
 
     If no table failed, each table that got a new snapshot becomes an asset event of the alias
-    `caretaker` (`paimon_airflow.assets`).
+    `caretaker` (`paimon_airflow.tasks.assets`).
 
     The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
     *Rendered Templates*: `report` is not a template, but Airflow stores these fields again after the
@@ -240,7 +239,7 @@ class ReportRun(BaseOperator):
 
     def _end_if_rejected(self, context: Context) -> None:
         """Skip the report if somebody rejected the plans: nothing was done."""
-        from paimon_airflow.approval import is_rejected  # noqa: PLC0415 - the provider
+        from paimon_airflow.runs.approval import is_rejected  # noqa: PLC0415 - the provider
 
         who = is_rejected(context["ti"].xcom_pull(task_ids=self.approved_by))
         if who is not None:

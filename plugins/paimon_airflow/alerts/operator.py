@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from paimon_airflow.job_request import WAREHOUSE_VARIABLE
-from paimon_airflow.job_task import POLICY_VARIABLE, without_retry
-from paimon_airflow.notifiers import problem_text, send_alerts
+from paimon_airflow.alerts.notifiers import problem_text, send_alerts
+from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE
+from paimon_airflow.tasks.job_task import POLICY_VARIABLE, without_retry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from paimon_airflow.condition_trigger import ConditionTrigger
-from paimon_airflow.conditions import ask
-from paimon_airflow.credentials import storage_of_connection
-from paimon_airflow.job_request import WAREHOUSE_VARIABLE
-from paimon_airflow.links import CaretakerPageLink
+from paimon_airflow.sensors.conditions import ask
+from paimon_airflow.sensors.trigger import ConditionTrigger
+from paimon_airflow.tasks.credentials import storage_of_connection
+from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE
+from paimon_airflow.tasks.links import CaretakerPageLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
 class TableSensor(BaseSensorOperator):
-    """What the sensors share; `condition` is one of `paimon_airflow.conditions`.
+    """What the sensors share; `condition` is one of `paimon_airflow.sensors.conditions`.
 
     `warehouse` None: CARETAKER_WAREHOUSE of the worker.  A table that does not exist yet fails the
     task, as a wrong name would.

@@ -29,7 +29,7 @@ DEFAULT_TARGET: Final = "default"
 """The target of tables whose rules name none."""
 _PATHS: Final = {
     "email": "airflow.providers.smtp.notifications.smtp.SmtpNotifier",
-    "webhook": "paimon_airflow.notifiers.WebhookNotifier",
+    "webhook": "paimon_airflow.alerts.notifiers.WebhookNotifier",
 }
 _EMAIL: Final = {"subject": "{{ alert.subject }}", "html_content": "{{ alert.html }}"}
 _TIMEOUT_SECONDS: Final = 15.0

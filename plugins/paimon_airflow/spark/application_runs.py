@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_airflow.job_request import JobRequest
-from paimon_airflow.jobs import PLANNING_THREADS
-from paimon_airflow.results import TableResult, lost
+from paimon_airflow.runs.jobs import PLANNING_THREADS
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.results import TableResult, lost
 
 if TYPE_CHECKING:
     from paimon_maintenance.history.store import SqlHistory

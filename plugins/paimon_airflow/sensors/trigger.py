@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from paimon_airflow.conditions import ask
-from paimon_airflow.results import retry_helps
+from paimon_airflow.sensors.conditions import ask
+from paimon_airflow.tasks.results import retry_helps
 
 _MOST_FAILURES = 10
 
@@ -49,7 +49,7 @@ class ConditionTrigger(BaseTrigger):
             "condition warehouse table poke_interval branch storage storage_connection arguments"
         )
         return (
-            "paimon_airflow.condition_trigger.ConditionTrigger",
+            "paimon_airflow.sensors.trigger.ConditionTrigger",
             {name: getattr(self, name) for name in names.split()},
         )
 
@@ -88,7 +88,7 @@ class ConditionTrigger(BaseTrigger):
             return self.storage
         from airflow.sdk import BaseHook  # noqa: PLC0415 - only in the triggerer
 
-        from paimon_airflow.credentials import options_of_connection  # noqa: PLC0415
+        from paimon_airflow.tasks.credentials import options_of_connection  # noqa: PLC0415
 
         found = await BaseHook.aget_connection(self.storage_connection)
         return {**self.storage, **options_of_connection(found)}

@@ -48,7 +48,7 @@ class CommitTrigger(BaseEventTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The class and its arguments."""
         return (
-            "paimon_airflow.commit_trigger.CommitTrigger",
+            "paimon_airflow.commits.trigger.CommitTrigger",
             {
                 "warehouse": self.warehouse,
                 "tables": self.tables,
@@ -85,13 +85,13 @@ class CommitTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_seconds)
 
     async def _watch(self) -> Watch:
-        from paimon_airflow.commits import watch_of  # noqa: PLC0415 - only in the triggerer
+        from paimon_airflow.commits.on_commit import watch_of  # noqa: PLC0415 - only in the triggerer
 
         storage = self.storage
         if self.storage_connection:
             from airflow.sdk import BaseHook  # noqa: PLC0415 - only in the triggerer
 
-            from paimon_airflow.credentials import options_of_connection  # noqa: PLC0415
+            from paimon_airflow.tasks.credentials import options_of_connection  # noqa: PLC0415
 
             found = await BaseHook.aget_connection(self.storage_connection)
             storage = {**storage, **options_of_connection(found)}

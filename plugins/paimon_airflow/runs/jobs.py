@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from paimon_airflow.job_request import JobRequest
-from paimon_airflow.results import TableResult, from_error, from_report
+from paimon_airflow.tasks.from_reports import from_error, from_report
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.engine_choice import EngineChoice

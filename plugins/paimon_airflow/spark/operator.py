@@ -14,11 +14,13 @@ from airflow.sdk.exceptions import (
     AirflowNotFoundException,
 )
 
-from paimon_airflow import jobs, spark, spark_runs
-from paimon_airflow.batches import names
-from paimon_airflow.job_request import JobRequest
-from paimon_airflow.job_task import JobTask, TableWork
-from paimon_airflow.results import TableResult, change_text, count_text, totals
+from paimon_airflow.runs import jobs
+from paimon_airflow.spark import application_runs, submission
+from paimon_airflow.tasks.batches import names
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.job_task import JobTask, TableWork
+from paimon_airflow.tasks.report_text import change_text, count_text, totals
+from paimon_airflow.tasks.results import TableResult
 from paimon_maintenance.engines.lifeline import driver_has_ended, held_lifeline
 from paimon_maintenance.engines.shipping import write_packages
 
@@ -108,30 +110,30 @@ class RunOnSpark(TableWork):
         with tempfile.TemporaryDirectory(prefix="caretaker-") as folder:
             scratch = Path(folder)
             results = self._results_folder(target, scratch, name)
-            runs = spark_runs.start_runs(request, tables, cluster_name=cluster_name)
-            batch = spark.write_private(
+            runs = application_runs.start_runs(request, tables, cluster_name=cluster_name)
+            batch = submission.write_private(
                 scratch / f"caretaker-batch-{uuid.uuid4()}.json",
-                spark_runs.batch_json(request, runs),
+                application_runs.batch_json(request, runs),
             )
             failure, ended = self._run_application(target, batch, results, tables, context)
-            reports = spark_runs.read_reports(request, results, tables, failure)
+            reports = application_runs.read_reports(request, results, tables, failure)
         for run in runs:
             report = reports.get(run.table)
             if report is None:
                 reason = failure or "the Spark application left no result for it"
-                yield spark_runs.lost_run(request, run, reason, ended=ended)
+                yield application_runs.lost_run(request, run, reason, ended=ended)
             else:
                 yield jobs.result_of(request, report)
 
-    def _results_folder(self, target: spark.Target, scratch: Path, name: str) -> str:
+    def _results_folder(self, target: submission.Target, scratch: Path, name: str) -> str:
         try:
-            return spark.results_folder(target, self.results, scratch, name)
-        except spark.SubmitError as e:
+            return submission.results_folder(target, self.results, scratch, name)
+        except submission.SubmitError as e:
             raise AirflowFailException(str(e)) from e
 
     def _run_application(
         self,
-        target: spark.Target,
+        target: submission.Target,
         batch: Path,
         results: str,
         tables: Sequence[str],
@@ -150,7 +152,7 @@ class RunOnSpark(TableWork):
 
     def _submit_application(
         self,
-        target: spark.Target,
+        target: submission.Target,
         batch: Path,
         results: str,
         lifeline: Path | None,
@@ -167,19 +169,19 @@ class RunOnSpark(TableWork):
             self._submit = SparkSubmitOperator(
                 task_id=self.task_id,
                 conn_id=self.spark_connection,
-                application=self.application or spark.application(),
-                application_args=spark.application_args(
+                application=self.application or submission.application(),
+                application_args=submission.application_args(
                     target, batch, results, lifeline, self.timezone
                 ),
-                files=spark.shipped_files(target, batch, self.submit.get("files")),
+                files=submission.shipped_files(target, batch, self.submit.get("files")),
                 name=f"{self.job} {names(tables)}",
-                conf=spark.spark_conf(target, self.spark_conf),
-                env_vars=spark.environment(target),
+                conf=submission.spark_conf(target, self.spark_conf),
+                env_vars=submission.environment(target),
                 py_files=self._py_files(target, batch.parent),
-                spark_binary=spark.spark_submit() if target.driver_is_here else None,
-                **{**spark.tracking(target, self.submit), **submit},
+                spark_binary=submission.spark_submit() if target.driver_is_here else None,
+                **{**submission.tracking(target, self.submit), **submit},
             )
-        except (spark.SubmitError, TypeError) as e:
+        except (submission.SubmitError, TypeError) as e:
             raise AirflowFailException(str(e)) from e
         try:
             # Not `execute` itself, which warns when it is called from another operator's.
@@ -187,10 +189,10 @@ class RunOnSpark(TableWork):
         except AirflowException as e:
             # A table that failed makes the application fail as well; its report says why.
             self.log.info("the Spark application ended with an error")
-            return spark.failure_reason(str(e))
+            return submission.failure_reason(str(e))
         return None
 
-    def _target(self) -> spark.Target:
+    def _target(self) -> submission.Target:
         """Where the connection leads; fails the task for good when there is no such connection."""
         from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
@@ -205,9 +207,11 @@ class RunOnSpark(TableWork):
         master = connection.host or "local[*]"
         if "://" not in master and connection.conn_type != "spark":
             master = f"{connection.conn_type}://{master}"
-        return spark.Target(master, str(connection.extra_dejson.get("deploy-mode") or "client"))
+        return submission.Target(
+            master, str(connection.extra_dejson.get("deploy-mode") or "client")
+        )
 
-    def _py_files(self, target: spark.Target, scratch: Path) -> str | None:
+    def _py_files(self, target: submission.Target, scratch: Path) -> str | None:
         if target.is_local:
             return None
         return self.packages or str(write_packages(scratch / "caretaker.zip"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from paimon_airflow.batches import parse_size
+from paimon_airflow.tasks.batches import parse_size
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from paimon_airflow.credentials import storage_of_connection
-from paimon_airflow.job_request import JobRequest, request_from
-from paimon_airflow.results import TableResult, failure_text, refusal_text, retry_helps
+from paimon_airflow.tasks.credentials import storage_of_connection
+from paimon_airflow.tasks.job_request import JobRequest, request_from
+from paimon_airflow.tasks.report_text import failure_text, refusal_text
+from paimon_airflow.tasks.results import TableResult, retry_helps
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

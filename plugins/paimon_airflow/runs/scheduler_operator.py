@@ -8,15 +8,16 @@ from zlib import crc32
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from paimon_airflow import jobs
-from paimon_airflow.assets import MAINTAINED, emit
-from paimon_airflow.job_task import JobTask, without_retry
-from paimon_airflow.results import failure_text, from_report
+from paimon_airflow.runs import jobs
+from paimon_airflow.tasks.assets import MAINTAINED, emit
+from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.report_text import failure_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from paimon_airflow.job_request import JobRequest
+    from paimon_airflow.tasks.job_request import JobRequest
     from paimon_maintenance.engines.spark import SparkEngine
     from paimon_maintenance.schedule.round import Round
 
@@ -135,7 +136,7 @@ def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
 
     The id of a run is that of its proposal, so that each is made once, however many rounds repeat it.
     """
-    from paimon_airflow.approval import PROPOSED  # noqa: PLC0415 - the provider
+    from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
 
     runs: list[dict[str, object]] = []
     for decision in found.decisions:

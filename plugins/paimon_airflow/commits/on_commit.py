@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_airflow.results import TableResult, from_error, from_report
+from paimon_airflow.tasks.from_reports import from_error, from_report
+from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
-    from paimon_airflow.job_request import JobRequest
+    from paimon_airflow.tasks.job_request import JobRequest
     from paimon_maintenance.history.need_store import NeedStore
     from paimon_maintenance.history.position_store import PositionStore
     from paimon_maintenance.schedule.commits import Watch

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from paimon_airflow import assets, commits
-from paimon_airflow.job_task import JobTask, without_retry
-from paimon_airflow.results import TableResult, count_text, failure_text, ordered, report_text
+from paimon_airflow.commits import on_commit
+from paimon_airflow.tasks import assets
+from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
+from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 class MaintainCommits(JobTask):
     """Maintains all commits since the last time, until none came for `linger_seconds`.
 
-    In a run with a partition key (`paimon_airflow.assets`) it compacts that partition of the tables
+    In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
     whose asset events started the run.  Several of these tasks may run at once: each table is claimed
     by one of them.
     """
@@ -52,7 +54,7 @@ class MaintainCommits(JobTask):
         ti = context["ti"]
         holder = f"{ti.dag_id} {ti.run_id} {ti.try_number} {os.getpid()}"[-64:]
         with without_retry():
-            runs = commits.runs_of(request, holder)
+            runs = on_commit.runs_of(request, holder)
         key = context["dag_run"].partition_key
         if key:
             with without_retry():
@@ -62,7 +64,7 @@ class MaintainCommits(JobTask):
             for one in found.values():
                 self._log(one)
         else:
-            found = commits.maintain_until_quiet(
+            found = on_commit.maintain_until_quiet(
                 request,
                 runs,
                 linger_seconds=self.linger_seconds,
@@ -84,7 +86,7 @@ class MaintainCommits(JobTask):
             self.log.info("%s", line)
 
     def _end(self, context: Context, found: Mapping[str, Maintained], warehouse: str) -> str:
-        results: list[TableResult] = ordered(commits.result_of(one) for one in found.values())
+        results: list[TableResult] = ordered(on_commit.result_of(one) for one in found.values())
         self.report = report_text(results) if results else "no commit to maintain"
         assets.emit(
             context,

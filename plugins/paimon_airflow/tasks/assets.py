@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from airflow.sdk import Asset, AssetAlias
 
-from paimon_airflow.results import TableResult
+from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
