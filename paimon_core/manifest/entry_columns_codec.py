@@ -29,10 +29,10 @@ from paimon_core.manifest.entry_columns import (
     Partitions,
     Rare,
     columns_of,
-    index_array,
 )
 from paimon_core.manifest.entry_walk import EncodedBlocks, Longs, Positions, walk
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
+from paimon_core.types.buffers import index_array
 
 _LAYOUT: Final = file_schema(MANIFEST_ENTRY)
 _VERSION_BYTE: Final = zigzag(ENTRY_VERSION)[0]
