@@ -3,7 +3,7 @@
     ./caretaker python benchmarks/cluster.py [--rows 12000000] [--executors 1 2 4] [--slice-mb 128]
 
 The table has 12 overlapping runs in one bucket (Java's, where the oracle is there).  Each run is one
-`spark-submit` of the Spark application, on a copy of the table; the seconds are those of the phase
+`caretaker run compact --engine spark` on a copy of the table; the seconds are those of the phase
 `execute`, from the first task to the last result, so without the start of Spark.  Efficiency is the
 speed-up by the number of executors.  To reach: 0.85 with four, and 1 GiB for a task.  The driver, the
 master and the workers need a processor of their own to show what the executors can do.
@@ -63,16 +63,6 @@ def main() -> int:
 def _run(folder: Path, master: str, executors: int, slice_mb: int) -> dict[str, Any]:
     """The report of one application with so many executors, and the peak memory of its tasks."""
     warehouse = copy_table(folder / "made", folder / "copy")
-    arguments = {"strategy": "full", "slice_bytes": f"{slice_mb} mb"}
-    request = {
-        "job": "compact",
-        "warehouse": str(warehouse),
-        "table": "db.t",
-        "arguments": arguments,
-        "engine": {"engine": "spark"},
-    }
-    (folder / "batch.json").write_text(json.dumps([request]))
-    results = folder / "results"
     conf = {
         "spark.cores.max": executors,
         "spark.executor.cores": 1,
@@ -81,29 +71,23 @@ def _run(folder: Path, master: str, executors: int, slice_mb: int) -> dict[str, 
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", master]
-    for key, value in conf.items():
-        submit += ["--conf", f"{key}={value}"]
-    submit += [str(ROOT / "maintenance" / "paimon_maintenance" / "spark_app.py")]
+    settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    command = [sys.executable, "-m", "paimon_maintenance.cli", "run", "compact", "db.t"]
+    command += ["-w", str(warehouse), "--strategy", "full", "--slice-bytes", f"{slice_mb} mb"]
+    command += ["--engine", "spark", "--master", master, "--json"]
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}",
         "CARETAKER_HISTORY_URL": "none",
+        "PYSPARK_SUBMIT_ARGS": " ".join([*settings, "pyspark-shell"]),
     }
     with _peak_of_workers() as peak:
         done = subprocess.run(
-            [*submit, "--batch", str(folder / "batch.json"), "--results", str(results)],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
     if done.returncode:
-        raise SystemExit(f"spark-submit failed: {done.stderr[-2000:]}")
-    (file,) = results.glob("*.json")
-    report = json.loads(file.read_text())
-    shutil.rmtree(results)
+        raise SystemExit(f"the compaction failed: {done.stderr[-2000:]}")
+    report = json.loads(done.stdout)
     shutil.rmtree(warehouse)
     return {**report, "peak_mb": peak[0]}
 
