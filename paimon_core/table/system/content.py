@@ -22,7 +22,7 @@ from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast import cast_column
 from paimon_core.types.cast_text import java_to_string
 from paimon_core.types.data_types import AtomicType, DataType
-from paimon_core.types.text import partition_text
+from paimon_core.types.partition_text import partition_text
 
 K = TypeVar("K")
 
