@@ -1,9 +1,9 @@
 """The DAGs that commits start: `caretaker_on_commit`, and `caretaker_on_partition` for asset events.
 
-They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` hangs on an asset of the
-whole lake, which has a watcher (`paimon_airflow.commits.trigger`).  `caretaker_on_partition` hangs on
-the assets of the named tables; an event that ingestion adds with a partition key compacts just that
-partition.
+They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` is scheduled by an
+asset of the whole lake, which has a watcher (`paimon_airflow.commits.trigger`).
+`caretaker_on_partition` is scheduled by the assets of the named tables; an event that ingestion
+adds with a partition key compacts just that partition.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ON_COMMIT = """\
 Compacts just the partitions that commits changed, right after them. A watcher in the triggerer looks
 for new snapshots every {poll:g} seconds; what was maintained is in Caretaker's history.
 
-Which tables take part says the policy (`on_commit: minor` or `full`); without a policy, a minor
-compaction of all tables. Plans of Spark's size are left to the scheduler.
+The policy selects the tables (`on_commit: minor` or `full`); without a policy, a minor
+compaction of all tables. Plans that need Spark are left to the scheduler.
 
 **If it fails**, the report names the table and the reason. The table is tried again after a minute, then
 after two, four and so on; other tables go on.
@@ -39,7 +39,7 @@ or through `POST /api/v2/assets/events`.
 
 
 def commit_dags(settings: Settings) -> Iterator[DAG]:
-    """The DAGs of maintenance on commit; none without `[on_commit]`."""
+    """The DAGs of maintenance on commit; an empty list without `[on_commit]`."""
     own = settings.on_commit
     if own is None:
         return

@@ -96,14 +96,14 @@ class PaimonBatchWriter(DataSourceArrowWriter):
         except CommitStateUnknown:
             raise
         except Exception:
-            # Something after the commit may have failed as well.
+            # The failure may also have happened after the commit.
             if not self._is_committed():
                 self._marker.clear()
             raise
         self._marker.clear()
 
     def abort(self, messages: Messages) -> None:
-        """Delete the files of the tasks, unless a commit may have taken them in."""
+        """Delete the files of the tasks, unless a commit may refer to them."""
         if self._marker.is_there or self._is_committed():
             log.warning(
                 "table=%s the outcome of the commit is unknown: no file is deleted",

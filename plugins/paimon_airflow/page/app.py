@@ -1,7 +1,7 @@
 """The application that Airflow mounts under /caretaker.
 
 Every route depends on `may_see`, also those of files and of the API's description, and a path without
-a route answers like any other to somebody who is not logged in.
+a route answers like any other without a login.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def page_app() -> FastAPI:
         router,
         prefix="/api",
         responses={
-            404: {"model": ErrorAnswer, "description": "Nothing of this name"},
-            503: {"model": ErrorAnswer, "description": "The history or the lake does not answer"},
+            404: {"model": ErrorAnswer, "description": "Not found"},
+            503: {"model": ErrorAnswer, "description": "The history or the lake is not reachable"},
         },
     )
     app.add_api_route("/api/openapi.json", _openapi, include_in_schema=False)
@@ -90,7 +90,8 @@ def _failed(_: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, InvalidArgument):
         status = 400
     elif isinstance(error, PaimonError) and status == 500:
-        # Metadata that cannot be read, or a table that this version refuses: a fact about the table.
+        # Unreadable metadata, or a table that this version refuses: a property of the table, not of
+        # the request.
         status = 422
     logger.warning("%s: %s", type(error).__name__, error)
     answer = ErrorAnswer(

@@ -43,7 +43,7 @@ def page_files() -> Mapping[str, PageFile]:
 
 
 def answer_with(name: str, request: Request) -> Response:
-    """The file; 404 if there is none of this name, 304 if the browser has it."""
+    """The file; 404 for an unknown name, 304 if the browser has it."""
     file = page_files().get(name)
     if file is None:
         return Response(status_code=404)
