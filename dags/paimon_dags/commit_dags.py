@@ -15,7 +15,7 @@ from typing import Any, Final
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, PartitionedAssetTimetable
 
 from paimon_airflow.tasks.assets import MAINTAINED, table_asset
-from paimon_dags.form import engine_defaults
+from paimon_dags.form import task_options
 from paimon_dags.settings import OnCommitSettings, Settings, SettingsError
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -102,11 +102,7 @@ def _dag(
             task_id="maintain",
             task_display_name="Maintain the commits",
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
-            policy=settings.policy or "",
-            defaults=engine_defaults(settings),
-            timezone=settings.timezone,
-            storage=settings.storage,
-            storage_connection=settings.storage_connection,
+            **task_options(settings),
             linger_seconds=own.linger_seconds,
             outlets=[MAINTAINED, *(table_asset(table) for table in own.assets)],
             retries=0,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
@@ -160,6 +161,20 @@ def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:
 def engine_defaults(settings: Settings) -> dict[str, object]:
     """What the settings say on where the work runs, which the policy may override."""
     return {n: value for n in ENGINE if (value := getattr(settings, n)) is not None}
+
+
+def task_options(
+    settings: Settings, defaults: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """What every task of a job takes from the settings: policy, engine, time zone and store."""
+    return {
+        # Not the worker's CARETAKER_POLICY: the form shows what this policy says.
+        "policy": settings.policy or "",
+        "defaults": {**engine_defaults(settings), **(defaults or {})},
+        "timezone": settings.timezone,
+        "storage": settings.storage,
+        "storage_connection": settings.storage_connection,
+    }
 
 
 def _param(

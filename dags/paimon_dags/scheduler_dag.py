@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from paimon_dags.form import engine_defaults
+from paimon_dags.form import task_options
 from paimon_dags.settings import Settings
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -50,11 +50,7 @@ def scheduler_dags(settings: Settings) -> Iterator[DAG]:
             task_id="round",
             task_display_name="One round",
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
-            policy=settings.policy or "",
-            defaults=engine_defaults(settings),
-            timezone=settings.timezone,
-            storage=settings.storage,
-            storage_connection=settings.storage_connection,
+            **task_options(settings),
             spark_connection=settings.spark_connection,
             retries=0,
             **({"pool": settings.pool} if settings.pool else {}),

@@ -55,16 +55,17 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         self._user = commit_user(options, self._table.root)
         self._shuffled = options.flag("write.shuffled")
         self._overwrite = overwrite
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """The files of one task."""
-        return TaskWriter(
+        self._tasks = TaskWriter(
             table=self._table,
             env=self._env,
             user=self._user,
-            overwrite=self._overwrite,
+            overwrite=overwrite,
             shuffled=self._shuffled,
-        ).write(iterator)
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """The files of one task."""
+        return self._tasks.write(iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a micro-batch; does nothing if it is already committed."""

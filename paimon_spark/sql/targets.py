@@ -271,6 +271,19 @@ def open_target(
         none = np.empty(0, np.int64)
         return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
     placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
+    return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
+
+
+def _placed_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    placed: PlacedRows,
+    *,
+    rewrites: bool = False,
+    evolved: EvolvedRows | None = None,
+) -> Target:
     return Target(
         session,
         name,
@@ -282,6 +295,7 @@ def open_target(
         placed.entries,
         placed,
         rewrites,
+        evolved,
     )
 
 
@@ -299,19 +313,7 @@ def _evolved_target(
             table=table.name,
         )
     rows = evolved_rows(table, snapshot)
-    placed = rows.placed
-    return Target(
-        session,
-        name,
-        table,
-        snapshot,
-        placed.rows,
-        placed.files,
-        placed.positions,
-        placed.entries,
-        placed,
-        evolved=rows,
-    )
+    return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
 
 
 def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:

@@ -23,7 +23,7 @@ from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound, Paim
 
 logger = logging.getLogger(__name__)
 PREFIX: Final = "/caretaker"
-_PAGES: Final = {"/": "lake.html", "/table": "table.html", "/runs": "runs.html"}
+_PAGES: Final = {"/": "page-lake", "/table": "page-table", "/runs": "page-runs"}
 _ANY_METHOD: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -61,10 +61,10 @@ def page_app() -> FastAPI:
 
 
 def _page(name: str) -> Callable[[Request], Response]:
-    """Answers with one of the HTML files: each is a few lines that load a module."""
+    """Answers with the HTML that loads the module of this page."""
 
     def page(request: Request) -> Response:
-        return answer_with(name, request)
+        return answer_with(f"{name}.html", request)
 
     return page
 
