@@ -16,7 +16,7 @@ from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from paimon_core.types.datetimes import local_date_time_text
 from paimon_core.types.decimals import from_unscaled
-from paimon_core.types.text import json_value
+from paimon_core.types.json_values import json_value
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ is left to `read_task`.
 Not left to Spark:
 
 - TIME, and timestamps of more than 6 digits (INT96), whose types Spark does not have;
-- timestamps of files without a source, thus older than Paimon 0.9: up to 0.5 those without a zone
-  are marked as UTC, and Spark refuses them;
+- timestamps of files without a source, that is, older than Paimon 0.9: up to 0.5 those without a
+  zone are marked as UTC, and Spark refuses them;
 - partition columns that the file may lack (tables migrated from Hive): its statistics must show the
   partition's value;
 - columns whose names differ in case only; hidden file names, which Spark leaves out silently; paths
@@ -103,7 +103,7 @@ def split_off_parquet(
 def _unmerged(task: BucketTask) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
     """The files of the task whose rows are read as they are, and the others."""
     table, entries = task.table, task.entries
-    # The JVM finds files at the paths that we do; of other stores it may know nothing.
+    # The JVM finds local files at the same paths; it may not know other stores.
     if "://" in table.root or has_data_evolution(table):
         return [], list(entries)
     merged = {r.data_file for f in task.index_files for r in f.dv_ranges or ()}

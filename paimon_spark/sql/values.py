@@ -76,12 +76,14 @@ def _is_variant(arrow: pa.StructType) -> bool:
 
 
 def sorted_pairs(pairs: list[list[Any]]) -> list[list[Any]]:
-    """Entries of a map in an order that does not depend on the file: that of their JSON text."""
+    """The entries of a map, ordered by their JSON text, so that the order does not depend on the
+    file.
+    """
     return sorted(pairs, key=json.dumps)
 
 
 def timestamp_text(value: datetime) -> str:
-    """As Spark prints a timestamp."""
+    """A timestamp as Spark prints it."""
     text = value.replace(tzinfo=None).isoformat(sep=" ")
     return text.rstrip("0") if "." in text else text
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_TARGET: Final = "default"
-"""The target of tables whose rules name none."""
+"""The target of tables whose rules do not name one."""
 _PATHS: Final = {
     "email": "airflow.providers.smtp.notifications.smtp.SmtpNotifier",
     "webhook": "paimon_airflow.alerts.notifiers.WebhookNotifier",
@@ -123,9 +123,9 @@ def notifier_of(target: AlertTarget) -> BaseNotifier:
 def send_alerts(
     store: AlertStore, targets: Mapping[str, AlertTarget], context: Context, now: int
 ) -> tuple[int, list[str]]:
-    """Send the messages that are due; how many were sent, and why others were not.
+    """Send the messages that are due; returns how many were sent, and why others failed.
 
-    What could not be sent is due again at the next call.
+    A message that could not be sent is due again at the next call.
     """
     from paimon_maintenance.history.alert_store import to_send  # noqa: PLC0415 - when a task runs
 
@@ -144,12 +144,12 @@ def send_alerts(
                 continue
             reached[name] = word
             sent += 1
-        store.told(alert, reached, now)
+        store.record_sent(alert, reached, now)
     return sent, problems
 
 
 def _context(context: Context, alert: StoredAlert, word: Word) -> Any:
-    """The context with what templates of a notifier may use: `alert` with all of its parts."""
+    """The context for templates of a notifier: `alert` has all fields of the alert."""
     shown = {
         "word": str(word),
         "subject": f"[caretaker] {word}: {' '.join(alert.subject.split())}",

@@ -1,4 +1,4 @@
-"""The task that evaluates alerts from the history, and notifies who has to know."""
+"""The task that evaluates alerts from the history, and notifies their targets."""
 
 from __future__ import annotations
 

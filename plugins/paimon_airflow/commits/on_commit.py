@@ -1,4 +1,4 @@
-"""The way from Airflow into maintenance on commit: the watch of a lake, and runs on its commits."""
+"""Calls maintenance on commit: the watch over a lake, and the runs on its commits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def watch_of(
 
 
 def runs_of(request: JobRequest, holder: str) -> OnCommitRun:
-    """What maintains commits under the policy and the engine of this request."""
+    """The object that maintains commits under the policy and the engine of this request."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - when a task runs
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
     from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
@@ -94,10 +94,10 @@ def maintain_until_quiet(
     poll_seconds: float,
     on_result: Callable[[Maintained], None],
 ) -> dict[str, Maintained]:
-    """Maintain the commits to all tables of the request until none came for a while.
+    """Maintain the commits to all tables of the request until no commit arrives for a while.
 
-    Returns the last result of each table, failures first of all.  Staying for a while is much faster
-    than a new task for each commit.
+    Returns the last result of each table; a failure takes precedence.  Waiting for more commits is
+    much faster than a new task for each commit.
     """
     watch = watch_of(
         request.warehouse,
@@ -114,7 +114,7 @@ def maintain_until_quiet(
         pending = watch.look()
         for one in runs.run(pending, on_result):
             known = found.get(one.table)
-            # A result with a run is worth more than a later look that found nothing to do.
+            # Keep a result with a run over a later look that found nothing to do.
             if one.failed or one.report is not None or known is None or known.failed:
                 found[one.table] = one
             if one.report is not None:
@@ -128,7 +128,7 @@ def maintain_until_quiet(
 
 
 def result_of(one: Maintained) -> TableResult:
-    """What became of the commits to a table, as tasks report it."""
+    """The outcome of maintaining the commits to a table, as tasks report it."""
     if one.report is not None:
         return from_report(one.report.to_json())
     if one.failed:

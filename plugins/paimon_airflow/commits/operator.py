@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MaintainCommits(JobTask):
-    """Maintains all commits since the last time, until none came for `linger_seconds`.
+    """Maintains all commits since the last run, until no commit arrives for `linger_seconds`.
 
     In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
     whose asset events started the run.  Several of these tasks may run at once: each table is claimed
@@ -49,7 +49,7 @@ class MaintainCommits(JobTask):
         self.report = ""
 
     def execute(self, context: Context) -> str:
-        """How many tables ended with which outcome."""
+        """The number of tables by outcome."""
         request = self.request(context)
         ti = context["ti"]
         holder = f"{ti.dag_id} {ti.run_id} {ti.try_number} {os.getpid()}"[-64:]
@@ -97,7 +97,7 @@ class MaintainCommits(JobTask):
         )
         failures = [r for r in results if r.outcome == "failed"]
         if failures:
-            # No retry of the task: the position of the table stays, and the next run takes it.
+            # No retry of the task: the position of the table stays, and the next run tries again.
             raise AirflowException(failure_text(failures))
         if not any(r.outcome == "done" for r in results):
             raise AirflowSkipException(self.report.splitlines()[0])

@@ -1,8 +1,8 @@
 """The watcher: fires when tables of a lake have commits that are not maintained yet.
 
 One look reads the newest snapshot id of every table; looks run in a thread, so that the event loop of
-the triggerer stays free.  What is maintained is in the history (`position_store`), so a triggerer that
-was killed forgets nothing: its successor finds the same commits.
+the triggerer stays free.  What is maintained is in the history (`position_store`), so a killed
+triggerer loses nothing: its successor finds the same commits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paimon_maintenance.schedule.commits import Watch
 
 _AGAIN_SECONDS = 60.0
-"""Commits that nobody maintained by then are announced again: an event or a run may be lost."""
+"""Commits that are not maintained by then are announced again: an event or a run may be lost."""
 _MOST_NAMED = 200
 
 
@@ -59,7 +59,7 @@ class CommitTrigger(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """An event whenever there are commits that were there a look before and not announced."""
+        """Yield an event for commits that two looks in a row found and that were not announced."""
         watch: Watch | None = None
         before: dict[str, int] = {}
         announced: dict[str, tuple[int, float]] = {}
@@ -99,7 +99,7 @@ class CommitTrigger(BaseEventTrigger):
 
 
 def _new(pending: Mapping[str, int], announced: Mapping[str, tuple[int, float]]) -> dict[str, int]:
-    """What was not announced, or so long ago that the event must be lost."""
+    """The tables not announced yet, or announced so long ago that the event must be lost."""
     long_ago = time.monotonic() - _AGAIN_SECONDS
     never = (-1, 0.0)
     return {

@@ -1,7 +1,8 @@
 """A person approves a plan before its job runs, by Airflow's approval operator.
 
-Which runs wait says the policy (`approval: [rescale, rollback, force]`); a rescale that the scheduler
-proposes always waits.  Plans are made again after the approval, because the table goes on changing.
+The policy says which runs wait (`approval: [rescale, rollback, force]`); a rescale that the
+scheduler proposes always waits.  Plans are made again after the approval, because the table changes
+in the meantime.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_SHOWN: Final = 20
 
 
 class ApprovePlans(ApprovalOperator):
-    """Waits until somebody approves the plans; ends at once if none of them needs it.
+    """Waits until a person approves the plans; ends at once if no plan needs it.
 
     After a rejection the working tasks are skipped, and so is the report.
     """
@@ -57,8 +58,8 @@ def body_of(plans: Mapping[str, Sequence[str]]) -> str:
 
 
 def is_rejected(answer: object) -> str | None:
-    """Who rejected the plans; None if nobody did."""
+    """The user who rejected the plans; None without a rejection."""
     if not isinstance(answer, Mapping) or answer.get("chosen_options") != [ApprovalOperator.REJECT]:
         return None
     user = answer.get("responded_by_user")
-    return str(user.get("name") if isinstance(user, Mapping) else user or "somebody")
+    return str(user.get("name") if isinstance(user, Mapping) else user or "a user")

@@ -1,4 +1,4 @@
-"""The way from a task into `maintenance`: list tables, plan them, run them in this process.
+"""Calls `maintenance` from a task: list tables, plan them, run them in this process.
 
 `maintenance` and `paimon_core` are imported by the functions, so that parsing a DAG costs nothing.
 """
@@ -25,7 +25,7 @@ _SHOWN_LINES = 12
 """Lines of a plan that a dry run keeps for each table; the whole plan is in the task's log."""
 
 _LONGEST_REASON = 160
-"""Characters of why there is nothing to do; `caretaker plan` prints all of it."""
+"""Maximum length of the reason for nothing to do; `caretaker plan` prints all of it."""
 
 Where = Literal["nowhere", "in_process", "spark"]
 
@@ -108,7 +108,7 @@ def _failed_plan(request: JobRequest, table: str, error: Exception) -> TableResu
 
     try:
         on_refused = request.of_table(table).job(request.job).on_refused
-    except Exception:  # noqa: BLE001 - a policy that cannot be asked skips nothing
+    except Exception:  # noqa: BLE001 - without a readable policy nothing is skipped
         on_refused = OnRefused.FAIL
     return from_error(table, error, on_refused=on_refused)
 
@@ -128,7 +128,7 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 
 
 def run_in_process(request: JobRequest, tables: Sequence[str]) -> Iterator[TableResult]:
-    """What became of each table, as soon as its run in this process ends; several run at once."""
+    """The result of each table as soon as its run in this process ends; several run at once."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - only when a task runs
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
     from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
@@ -144,6 +144,6 @@ def run_in_process(request: JobRequest, tables: Sequence[str]) -> Iterator[Table
 
 
 def result_of(request: JobRequest, report: Mapping[str, object]) -> TableResult:
-    """The result that the report of a table's run makes, as the policy counts refusals."""
+    """The result from the report of a table's run, with the policy's rule for refusals."""
     table = request.of_table(str(report["table"]))
     return from_report(report, on_refused=table.job(request.job).on_refused)

@@ -238,7 +238,7 @@ class ReportRun(BaseOperator):
         raise AirflowFailException(f"planning failed: see the log of task {self.planned_by}")
 
     def _end_if_rejected(self, context: Context) -> None:
-        """Skip the report if somebody rejected the plans: nothing was done."""
+        """Skip the report if a person rejected the plans: nothing was done."""
         from paimon_airflow.runs.approval import is_rejected  # noqa: PLC0415 - the provider
 
         who = is_rejected(context["ti"].xcom_pull(task_ids=self.approved_by))

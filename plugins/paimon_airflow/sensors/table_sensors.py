@@ -1,4 +1,4 @@
-"""Sensors that wait for a table: healthy, watermark reached, tag there, consumer caught up.
+"""Sensors that wait for a table: healthy, watermark reached, tag exists, consumer caught up.
 
 Deferrable by default: while they wait, they take no slot of a worker::
 
@@ -163,7 +163,7 @@ class TagExists(TableSensor):
 
 
 class ConsumerCaughtUp(TableSensor):
-    """Waits until a consumer has read all but so many snapshots."""
+    """Waits until a consumer is at most this many snapshots behind."""
 
     condition = "consumer_caught_up"
     argument_names = ("consumer", "snapshots")

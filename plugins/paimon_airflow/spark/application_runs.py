@@ -1,4 +1,4 @@
-"""The runs of a Spark application: their start, their batch, their reports, and those that got lost.
+"""The runs of a Spark application: their start, their batch, their reports, and lost runs.
 
 `maintenance` and `paimon_core` are imported by the functions, so that parsing a DAG costs nothing.
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun:
-    """A run that an application was asked to make; `snapshot_before` is the newest before it."""
+    """A run that an application has to make; `snapshot_before` is the newest snapshot before it."""
 
     table: str
     run_id: str
@@ -71,7 +71,7 @@ def _start(request: JobRequest, table: str, cluster_name: str | None) -> Started
                 at_millis=env.now_millis(),
                 actor=actor,
             )
-    except Exception as e:  # noqa: BLE001 - the run itself will say what is wrong with the table
+    except Exception as e:  # noqa: BLE001 - the run reports what is wrong with the table
         logger.debug("table=%s cannot be opened before its run: %s", table, e)
     if history is not None:
         entry = entry_of_start(
@@ -112,7 +112,7 @@ def lost_run(request: JobRequest, run: StartedRun, reason: str, *, ended: bool) 
         opened = request.for_table(run.table).open()
         before = run.snapshot_before
         found = find_lost_run(opened, run.run_id, snapshot_before=before, ended=ended)
-    except Exception as e:  # noqa: BLE001 - what became of it stays unknown
+    except Exception as e:  # noqa: BLE001 - the outcome stays unknown
         found = LostRun(outcome=LostOutcome.UNKNOWN, why=str(e))
     services = request.services()
     if services.history is not None:

@@ -141,8 +141,8 @@ class RunOnSpark(TableWork):
     ) -> tuple[str | None, bool]:
         """Why the application failed, if it did, and whether its driver is known to have ended.
 
-        A driver in this worker ends with this task.  One on the cluster goes on, so that another
-        try can find it again; its snapshots show what it committed.
+        A driver in this worker ends with this task.  A driver on the cluster continues, so that
+        another try can find it again; its snapshots show what it committed.
         """
         if not target.driver_is_here:
             return self._submit_application(target, batch, results, None, tables, context), False
@@ -193,7 +193,9 @@ class RunOnSpark(TableWork):
         return None
 
     def _target(self) -> submission.Target:
-        """Where the connection leads; fails the task for good when there is no such connection."""
+        """The target of the connection; fails the task without a retry if the connection does not
+        exist.
+        """
         from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
         try:

@@ -32,7 +32,7 @@ _LONGEST_KEY: Final = 250
 def table_asset(table: str, *, lake: str = LAKE) -> Asset:
     """The asset of a table, "database.table".
 
-    `lake` tells tables of several warehouses apart.
+    `lake` distinguishes tables of several warehouses.
     """
     database, _, name = table.partition(".")
     uri = "/".join(quote(part, safe="") for part in (lake, database, name))
@@ -55,7 +55,7 @@ def partition_key(partition: Mapping[str, str]) -> str | None:
 
 
 def partition_of(key: str) -> dict[str, str]:
-    """The partition that a key names; InvalidArgument for a key of another form."""
+    """The partition that a key names; InvalidArgument for an invalid key."""
     from paimon_core.errors import InvalidArgument
 
     found = {}

@@ -28,15 +28,15 @@ _EXTRA_NAMES = {
 
 
 def are_refused(text: str) -> bool:
-    """Whether an error's text says that the store refused the credentials, or that there are none.
+    """Whether an error's text says that the store refused the credentials, or that they are missing.
 
-    A retry fails in the same way until somebody changes them.
+    A retry fails in the same way until they change.
     """
     return _REFUSED.search(text) is not None
 
 
 def storage_of_connection(connection: str | None) -> dict[str, str]:
-    """The options of the store that an Airflow connection holds; none without a connection.
+    """The options of the store in an Airflow connection; empty without a connection.
 
     Login and password are S3's access key and secret key; extras may hold `aws_session_token`,
     `endpoint_url`, `region_name`, and any option under its own name ("fsspec.token").  A task reads

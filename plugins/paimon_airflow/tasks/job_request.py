@@ -58,7 +58,7 @@ class JobRequest:
     """One job on many tables.
 
     `arguments` and `limits` are what the run was given, raw, under the job's own names; `defaults` and
-    `default_limits` are those of the DAG, `engine` and `default_engine` say likewise where the work
+    `default_limits` are those of the DAG, `engine` and `default_engine` say where the work
     runs.  `paimon_maintenance.policy.resolve` says which of them a table gets.
     `timezone` is the one of the tables' writers; None: the process's own.  With `schedule`, only
     tables take part for which the policy names that schedule.
@@ -179,10 +179,10 @@ def request_from(
     schedule: str | None = None,
     defaults: Mapping[str, object] | None = None,
 ) -> JobRequest:
-    """The request that these params make; InvalidArgument if they make none.
+    """The request of these params; InvalidArgument if they are invalid.
 
     `params` are those of the DAG run, or of a task group.  A param without a value was not given:
-    the form's arguments are empty until somebody fills them in.  `defaults` are those of the DAG.
+    the form's arguments are empty until a user fills them in.  `defaults` are those of the DAG.
 
     Unknown params are refused: Airflow passes on whatever `conf` of the REST API holds, and a
     misspelt `dry_run` must not change a table.
@@ -239,7 +239,7 @@ def request_from(
 
 
 def _arguments(job: Job, params: Mapping[str, object]) -> dict[str, object]:
-    """The job's arguments among the params, under its own names; InvalidArgument for strangers."""
+    """The job's arguments among the params, under its own names; InvalidArgument for unknown ones."""
     from paimon_core.errors import InvalidArgument
     from paimon_maintenance.policy.resolve import is_given  # noqa: PLC0415 - only when a task runs
 

@@ -97,8 +97,8 @@ class TableWork(JobTask):
     def work(
         self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
-        """A result for each table; it raises only what does not concern a single table."""
-        raise NotImplementedError  # here or on Spark: the operators say
+        """A result for each table; only errors that concern no single table are raised."""
+        raise NotImplementedError  # the operators implement it, in the worker or on Spark
 
     def ended(self, results: Sequence[TableResult]) -> None:
         """Called when every table has its result, also if the task then fails."""

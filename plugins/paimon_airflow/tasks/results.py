@@ -18,8 +18,8 @@ OUTCOME_WORDS: dict[Outcome, str] = {
     "planned": "planned",
     "nothing": "nothing to do",
 }
-# Errors that no retry changes: the table, the request, or a defect of ours causes them.  After a lost
-# reply of a commit, a person must look before anything runs again.
+# Errors that no retry changes: the table, the request, or a bug in Caretaker causes them.  After a
+# lost reply of a commit, a person must look before anything runs again.
 _PERMANENT = frozenset(
     {
         "AlreadyExists",
@@ -126,9 +126,9 @@ class TableResult:
 
 
 def lost(table: str, reason: str, *, snapshot: int | None = None) -> TableResult:
-    """The result of a table that its Spark application did not get to, or did not report on.
+    """The result of a table that its Spark application did not reach or did not report.
 
-    `snapshot` is the newest that it had committed all the same.
+    `snapshot` is the newest snapshot that it had committed.
     """
     return TableResult(
         table=table,
