@@ -16,6 +16,7 @@ import pyarrow as pa
 from paimon_core.manifest.entry_columns import Column, binary_array, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 
+Names = pa.Array | pa.ChunkedArray
 _WINDOWS: Final = 20_000
 """The number of texts inside a content that are looked up together."""
 
@@ -25,41 +26,37 @@ class NameSet:
 
     __slots__ = ("_hashes", "_left", "_sizes")
 
-    def __init__(self, names: pa.ChunkedArray) -> None:
+    def __init__(self, names: Names) -> None:
         """`names` are UTF-8 in large binary values; the same name may occur several times."""
-        hashed = [name_hashes(chunk) for chunk in names.chunks]
-        self._hashes = distinct(np.concatenate([np.zeros(0, np.uint64), *hashed]))
+        self._hashes = distinct(name_hashes(names))
         self._left = np.ones(len(self._hashes), bool)
-        sizes = [distinct(_sizes(chunk)) for chunk in names.chunks]
+        chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
+        sizes = [distinct(_sizes(chunk)) for chunk in chunks]
         self._sizes = distinct(np.concatenate([np.zeros(0, np.int64), *sizes]))
 
     @staticmethod
     def of(names: Iterable[str]) -> NameSet:
         """Return the set of these names."""
-        return NameSet(pa.chunked_array([name_array(names)]))
+        return NameSet(name_array(names))
 
     def __contains__(self, name: str) -> bool:
         """Return whether the name is in the set."""
-        return bool(self.left(pa.chunked_array([name_array([name])]))[0])
+        return bool(self.left(name_array([name]))[0])
 
-    def left(self, names: pa.ChunkedArray) -> Column:
+    def left(self, names: Names) -> Column:
         """Return whether each of these names is in the set."""
-        found = [np.zeros(0, bool)]
-        for chunk in names.chunks:
-            at, is_known = self._find(chunk)
-            is_known[is_known] = self._left[at[is_known]]
-            found.append(is_known)
-        return np.concatenate(found)
+        at, is_known = self._find(names)
+        is_known[is_known] = self._left[at[is_known]]
+        return is_known
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove names; those that are not in the set are ignored."""
         self.remove_array(name_array(names))
 
-    def remove_array(self, names: pa.Array | pa.ChunkedArray) -> None:
+    def remove_array(self, names: Names) -> None:
         """Remove names in UTF-8, as `remove`."""
-        for chunk in names.chunks if isinstance(names, pa.ChunkedArray) else [names]:
-            at, is_known = self._find(chunk)
-            self._left[at[is_known]] = False
+        at, is_known = self._find(names)
+        self._left[at[is_known]] = False
 
     def remove_inside(self, content: bytes) -> None:
         """Remove each name that occurs anywhere in the content."""
@@ -72,7 +69,7 @@ class NameSet:
                 here = np.ascontiguousarray(windows[start : start + _WINDOWS])
                 self.remove_array(binary_array(np.full(len(here), size, np.int64), here))
 
-    def _find(self, names: pa.Array) -> tuple[Column, Column]:
+    def _find(self, names: Names) -> tuple[Column, Column]:
         """Return where the hash of each name is, and whether it is there."""
         if not len(self._hashes):
             return np.zeros(len(names), np.int64), np.zeros(len(names), bool)
