@@ -38,6 +38,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 _NUMBERS: Final = ("file_size", "file_source")
+_KEPT: Final = ("file_size",)
 _TOGETHER_BYTES: Final = 8 * 1024**2
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
@@ -73,13 +74,14 @@ class Candidates:
     def stored(self, chosen: Column) -> StoredFiles:
         """Return the chosen files with their extra files."""
         builder = StoredFilesBuilder()
-        entries = self.entries.take(np.flatnonzero(chosen))
+        entries = self.entries if chosen.all() else self.entries.take(np.flatnonzero(chosen))
         special = as_flags(pc.match_substring(entries.names, _SLICE))
         special[list(entries.rare)] = True
         for number, (table, role) in enumerate(self.origins):
             of_origin = entries.manifest == number
             plain = np.flatnonzero(of_origin & ~special)
-            _add_plain(builder, table, role, entries.take(plain))
+            all_plain = len(plain) == len(entries)
+            _add_plain(builder, table, role, entries if all_plain else entries.take(plain))
             for i in np.flatnonzero(of_origin & special).tolist():
                 path, *extra = paths_of(table, entries, i)
                 builder.add(StoredFile(path, role, int(entries.numbers["file_size"][i])))
@@ -193,7 +195,7 @@ class _Collector:
         """Return one candidate for each name, as its last entry says."""
         entries = self._builder.columns()
         if not len(entries):
-            return Candidates(replace(entries, numbers=dict.fromkeys(_NUMBERS, entries.kind)), ())
+            return Candidates(replace(entries, numbers=dict.fromkeys(_KEPT, entries.kind)), ())
         last = _last_of_each(name_hashes(entries.names))
         self._builder.keep(last)
         return Candidates(self._builder.columns(), self._tables)
@@ -253,7 +255,8 @@ class _Collector:
             self._origins[key] = len(self._tables)
             self._tables.append((table, role))
         origin = np.full(len(entries), self._origins[key], np.int32)
-        self._builder.add(replace(entries, manifest=origin))
+        numbers = {name: entries.numbers[name] for name in _KEPT}
+        self._builder.add(replace(entries, manifest=origin, numbers=numbers))
 
     def _readable(
         self, table: FileStoreTable, metas: Sequence[ManifestFileMeta]

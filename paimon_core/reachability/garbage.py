@@ -97,9 +97,10 @@ def find_garbage(
     for anchor in anchors:
         _keep_contents(anchor, metadata, kept)
     left, held = _drop_live(table, anchors, candidates, metadata)
-    files = StoredFiles.joined(
-        candidates.stored(left), StoredFiles.of(_metadata_files(going, kept, metadata))
-    ).distinct()
+    data = candidates.stored(left)
+    del candidates  # they may be as many as the files
+    metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata))
+    files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
     return Garbage(files, held)
 
