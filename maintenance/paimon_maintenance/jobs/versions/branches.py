@@ -10,10 +10,11 @@ from typing import Final, cast
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
@@ -139,7 +140,7 @@ class BranchDeletion:
 
     names: tuple[str, ...] = ()
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
     without_schema: tuple[str, ...] = ()
 
@@ -188,7 +189,7 @@ def make_delete(
         work=BranchDeletion(
             names=tuple(whole),
             going=tuple(going),
-            files=frozenset(garbage.files),
+            files=garbage.files,
             interrupted=interrupted,
             without_schema=tuple(broken),
         ),
