@@ -8,7 +8,7 @@ probability of 1 to 10 million.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_core.manifest.entry_columns import Column, binary_array, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 
-Names = pa.Array | pa.ChunkedArray
+Names: TypeAlias = pa.Array | pa.ChunkedArray
 _WINDOWS: Final = 20_000
 """The number of texts inside a content that are looked up together."""
 

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.manifest.entry_columns import Column, as_flags, index_array, name_array
+from paimon_core.manifest.entry_columns import Column, as_flags, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
+from paimon_core.types.buffers import index_array
 
 _NO_SIZE: Final = -1
 _ROLES: Final = tuple(Role)
