@@ -115,9 +115,11 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     newest = table.snapshots.latest() if later else None
     stale = [v for v in later if newest is None or v > newest.id]
     older = [v for v in versions if v < snapshot.id]
-    replaced = [*(() if draft.built_on_base else older), *stale]
-    replaced += [snapshot.id] if snapshot.id in versions else []
-    before = [m for v in replaced if (m := _readable(store, v)) is not None]
+    # Versions of slower commits, which nobody built on, are of no line either.
+    line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
+    unused = [v for v in older if not draft.built_on_base or v not in line]
+    same = [v for v in versions if v == snapshot.id]
+    before = [m for v in (*unused, *stale, *same) if (m := _readable(store, v)) is not None]
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
