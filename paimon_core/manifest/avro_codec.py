@@ -47,6 +47,8 @@ _CODECS: Final = {
     "snappy": "snappy",
     "bzip2": "bzip2",
 }
+AVRO_CODECS: Final = frozenset(_CODECS)
+"""The values of compression options that Java can write as Avro."""
 
 
 def avro_codec(compression: str) -> str:
