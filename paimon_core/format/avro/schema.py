@@ -80,7 +80,7 @@ def _takes_bytes(schema: Any) -> bool:
             return any(taken)
         case {"type": "array", "items": items}:
             if not _takes_bytes(items):
-                raise CorruptTable("an Avro schema has an array of values that take no bytes")
+                raise CorruptTable("an Avro schema has an array of values without bytes")
             return True
         case {"type": "map", "values": values}:
             _takes_bytes(values)

@@ -103,17 +103,17 @@ class TableWork(JobTask):
     def ended(self, results: Sequence[TableResult]) -> None:
         """Called when every table has its result, also if the task then fails."""
 
-    def settle(self, tables: Sequence[str], context: Context) -> list[TableResult]:
+    def results_of(self, tables: Sequence[str], context: Context) -> list[TableResult]:
         """Every table's result, which is pushed to XCom too; raises if a table failed."""
         request = self.request(context)
-        settled = _kept(context)
-        todo = [table for table in tables if table not in settled]
-        if settled:
-            self.log.info("done by an earlier try: %s", ", ".join(sorted(settled)))
+        done = _kept(context)
+        todo = [table for table in tables if table not in done]
+        if done:
+            self.log.info("done by an earlier try: %s", ", ".join(sorted(done)))
         for result in self.work(request, todo, context):
             self.log.info("%s", result.line())
-            settled[result.table] = result
-        results = [settled[table] for table in tables]
+            done[result.table] = result
+        results = [done[table] for table in tables]
         self.ended(results)
         written = [result.to_json() for result in results]
         context["ti"].xcom_push(key=RESULTS, value=written)
