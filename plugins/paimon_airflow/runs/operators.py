@@ -18,7 +18,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from paimon_airflow.runs import jobs
 from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.batches import Expected, pack
-from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE, JobRequest
+from paimon_airflow.tasks.job_request import (
+    JobRequest,
+)
 from paimon_airflow.tasks.job_task import RESULTS, JobTask, TableWork, without_retry
 from paimon_airflow.tasks.report_text import (
     count,
@@ -34,6 +36,7 @@ from paimon_airflow.tasks.report_text import (
     totals,
 )
 from paimon_airflow.tasks.results import TableResult, lost
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -15,13 +15,13 @@ from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.job_request import JobRequest, request_from
 from paimon_airflow.tasks.report_text import failure_text, refusal_text
 from paimon_airflow.tasks.results import TableResult, retry_helps
+from paimon_maintenance.storage.variables import POLICY_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RESULTS: Final = "results"
 """The XCom key of a task's results, one per table."""
-POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _SCHEDULED: Final = "scheduled"
 """The type of a run that the schedule makes; a person or a program makes all others."""
 
