@@ -28,13 +28,13 @@ from paimon_core.manifest.entry_columns import (
     Partitions,
     Rare,
     columns_of,
-    index_array,
 )
 from paimon_core.manifest.entry_decoding import decode_blocks, rare_of
 from paimon_core.manifest.entry_encoding import zigzag
 from paimon_core.manifest.entry_records import ENTRY_VERSION
 from paimon_core.manifest.entry_walk import EncodedBlocks, Longs, Positions, walk
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
+from paimon_core.types.buffers import index_array
 
 _LAYOUT: Final = file_schema(MANIFEST_ENTRY)
 _VERSION_BYTE: Final = zigzag(ENTRY_VERSION)[0]

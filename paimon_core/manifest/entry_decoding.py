@@ -58,11 +58,13 @@ def decode_entries(container: Container, keep: Keep | None = None) -> list[Manif
     try:
         tail = _Tail(container.schema)
     except ValueError:
-        return [
-            entry_from_record(r, unknown)
-            for r, unknown in known_and_unknown(container, MANIFEST_ENTRY)
-            if keep is None or keep(r["_PARTITION"], r["_BUCKET"], r["_FILE"]["_LEVEL"])
-        ]
+
+        def made(r: dict[str, Any], unknown: UnknownFields) -> ManifestEntry | None:
+            wanted = keep is None or keep(r["_PARTITION"], r["_BUCKET"], r["_FILE"]["_LEVEL"])
+            return entry_from_record(r, unknown) if wanted else None
+
+        found = known_and_unknown(container, MANIFEST_ENTRY, made)
+        return [entry for entry in found if entry is not None]
     return _decode_blocks(metadata_blocks(container), tail, keep)
 
 

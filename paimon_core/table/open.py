@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.settings import iceberg_folder
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
@@ -96,7 +97,9 @@ def open_table_at(
         )
     schema = latest.with_options(dynamic_options or {})
     boundary = Boundary(root, declared_roots(schema.options), schemas.declared_roots)
-    io = ConfinedFileIO(io, boundary)
+    beside = iceberg_folder(root, schema.options)
+    changeable = replace(boundary, declared=(*boundary.declared, beside)) if beside else boundary
+    io = ConfinedFileIO(io, changeable)
     if snapshot_commit is not None and snapshot_commit.owner is not None:
         io = CatalogOwnedFileIO(io, root, snapshot_commit)
     paths = table_paths(root, schema.partition_type, schema.options, branch=chosen, limits=boundary)

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
 
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
@@ -42,6 +42,7 @@ from paimon_core.table.open import open_table_at, split_identifier
 from paimon_core.table.system.audit_log import AUDIT_LOG
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.cast import parse_default
+from paimon_core.types.zones import zone_of
 
 _STORE_PREFIXES: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _OVERWRITE_MODE: Final = "partitionoverwritemode"
@@ -96,7 +97,7 @@ class SourceOptions:
         if name is None:
             return machine_zone()
         try:
-            return ZoneInfo(name)
+            return zone_of(name)
         except (ZoneInfoNotFoundError, ValueError) as e:
             raise InvalidArgument(f"option timezone: unknown time zone {name!r}") from e
 

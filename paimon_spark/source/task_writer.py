@@ -68,7 +68,8 @@ class TaskMessage(WriterCommitMessage):
 class TaskWriter:
     """Writes the rows of a task; sent to the executor with Spark's writer.
 
-    `shuffled`: the rows of each bucket are all in one task.
+    `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the first
+    task, for a second job of one commit.
     """
 
     table: FileStoreTable
@@ -76,11 +77,12 @@ class TaskWriter:
     user: str
     overwrite: bool
     shuffled: bool
+    first_task: int = 0
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows to files; after a failure no file is left."""
         context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
+        task = self.first_task + (0 if context is None else context.partitionId())
         first = next(batches, None)
         if first is None:
             return TaskMessage(task, ())

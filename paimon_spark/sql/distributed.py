@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LARGE_READ: Final = 8 * 1024**2
-"""Bytes of data files, compressed, some of which Python tasks have to read."""
+"""Bytes of data files, compressed, some of which have to be merged."""
 PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
@@ -81,7 +81,7 @@ def _read(
     )
 
     plan = plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
-    if plan.size <= (LARGE_READ if plan.rest else PARQUET_READ):
+    if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
         return plan_dataframe(session.spark, plan)

@@ -38,6 +38,12 @@ class IncompatibleRows(InvalidArgument):
     default_next_step = "select the columns of the table"
 
 
+class WrongArguments(PaimonError):
+    """The arguments of a procedure are not those that it has."""
+
+    default_next_step = "correct the call; docs/sql.md lists the procedures"
+
+
 def error_type(error: BaseException) -> str:
     """The name of the exception that Spark with Java's Paimon raises for such an error."""
     match error:

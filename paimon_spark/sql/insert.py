@@ -55,8 +55,8 @@ class _Insert:
     by_name: bool
 
 
-def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
-    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it."""
+def insert(session: SqlSession, words: Words, *, ctes: str = "", source: str = "") -> Result:
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause."""
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
         words.need("INTO")
@@ -67,14 +67,45 @@ def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
     columns: list[str] | None = None
     by_name = words.eat("BY", "NAME")
+    if words.eat("REPLACE", "WHERE"):
+        condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+        return _replace_where(session, name, condition, words.rest())
     if words.looks_at("(") and not _opens_query(words):
         columns = words.items(words.identifier)
     by_name = words.eat("BY", "NAME") or by_name
-    query = f"{ctes} {words.rest()}" if ctes else words.rest()
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest()
     if not query:
         words.fail("a query")
     parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
     return _run(session, parsed, query)
+
+
+def _replace_where(session: SqlSession, name: TableName, condition: str, query: str) -> Result:
+    """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
+
+    Java: `BaseWriteBuilder.failIfCanNotOverwrite`.  IncompatibleRows for other conditions.
+    """
+    table = session.open(name, to_write=True)
+    words, spec = Words(condition), {}
+    while condition.strip().lower() != "true":
+        column = words.identifier()
+        if not words.eat("=") and not words.eat("<=>"):
+            raise IncompatibleRows(
+                f"Only support Overwrite filters with Equal and EqualNullSafe, but got: {condition}"
+            )
+        if column.lower() not in {k.lower() for k in table.schema.partition_keys}:
+            raise IncompatibleRows(
+                f"Only support Overwrite filters on partition column "
+                f"{', '.join(table.schema.partition_keys)}, but got {condition}."
+            )
+        spec[column] = words.expression("AND")
+        if not words.eat("AND"):
+            words.end()
+            break
+    replaced = spec_values(session, table, spec)
+    frame = query_dataframe(session, query)
+    write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)
+    return NOTHING
 
 
 def _opens_query(words: Words) -> bool:

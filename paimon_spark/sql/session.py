@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -20,6 +19,7 @@ from paimon_core.paths import TablePaths
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.table.system.read import split_system_name
+from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
     CATALOG,
     CatalogRef,
@@ -139,7 +139,7 @@ class SqlSession:
         if name is None and self._spark is not None:
             name = self._spark.conf.get(ZONE_KEY)
         try:
-            return machine_zone() if name is None else ZoneInfo(name)
+            return machine_zone() if name is None else zone_of(name)
         except (ValueError, OSError, LookupError):
             return machine_zone()
 

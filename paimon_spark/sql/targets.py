@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,25 @@ ROW_NUMBER: Final = "__paimon_row"
 NUMBER_FIELD: Final = DataField(id=0, name=ROW_NUMBER, type=AtomicType(kind=TypeRoot.BIGINT))
 _UPDATABLE: Final = ("deduplicate", "partial-update")
 Numbers = npt.NDArray[np.int64]
+
+
+class ChangedTable(Protocol):
+    """The table of an UPDATE, DELETE or MERGE, wherever its rows are."""
+
+    @property
+    def session(self) -> SqlSession:
+        """The session of the statement."""
+
+    @property
+    def name(self) -> TableName:
+        """The name in the statement."""
+
+    @property
+    def table(self) -> FileStoreTable:
+        """The table."""
+
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +277,8 @@ def open_target(
     UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
     table = session.open(name, to_write=True)
-    check_writable(table)
-    rewrites = what == "DELETE" and not _deletes_by_changes(table)
-    if what != "DELETE":
-        _check_engine(table, what)
+    check_target(table, what)
+    rewrites = what == "DELETE" and not deletes_by_changes(table)
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
     if has_data_evolution(table):
@@ -297,6 +314,13 @@ def _placed_target(
         rewrites,
         evolved,
     )
+
+
+def check_target(table: FileStoreTable, what: str) -> None:
+    """UnsupportedFeature for tables that do not allow it."""
+    check_writable(table)
+    if what != "DELETE":
+        _check_engine(table, what)
 
 
 def _evolved_target(
@@ -345,7 +369,7 @@ def _check_engine(table: FileStoreTable, what: str) -> None:
         )
 
 
-def _deletes_by_changes(table: FileStoreTable) -> bool:
+def deletes_by_changes(table: FileStoreTable) -> bool:
     """Whether a delete removes a key."""
     if not table.has_primary_key:
         return True

@@ -86,7 +86,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         pin=latest_pin(table),
         work=ChangelogExpiry(
             going=tuple(going),
-            files=frozenset(garbage.files),
+            files=garbage.files,
             interrupted=interrupted,
             consumers_hold=not everything,
         ),
