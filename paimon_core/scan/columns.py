@@ -52,9 +52,12 @@ def entry_columns(
 ) -> Iterator[EntryColumns]:
     """Yield the entries of the manifests in order, ADD and DELETE, some ten thousand together.
 
+    The first part has no rows, so that the columns are known where there are no entries.
+
     Manifests of a remote store are read side by side.  Errors as in `scan_columns`.
     """
     wanted, metas = tuple(numbers), list(manifests)
+    yield columns_of((), partitions, wanted)
     if _entries(metas) > MOST_OBJECTS:
         for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
             yield decoded.columns
