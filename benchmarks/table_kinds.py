@@ -54,7 +54,7 @@ class Kind:
 
 def _documents(**options: str) -> Kind:
     columns = [{"name": "k", "type": "INT"}, {"name": "v", "type": "VARIANT"}]
-    return Kind(columns=columns, options={"bucket": "-1", **options}, commits=_DOCUMENTS)
+    return Kind(columns=columns, options={"bucket": "-1"} | options, commits=_DOCUMENTS)
 
 
 _SHREDDING = json.dumps(
@@ -99,6 +99,9 @@ KINDS: dict[str, Kind] = {
     "VARIANT": _documents(),
     "VARIANT, shredded": _documents(**{"parquet.variant.shreddingSchema": _SHREDDING}),
     "VARIANT, shredded by inference": _documents(**{"variant.inferShreddingSchema": "true"}),
+    "VARIANT, shredded, in buckets": _documents(
+        **{"bucket": "1", "bucket-key": "k", "parquet.variant.shreddingSchema": _SHREDDING}
+    ),
     "VARIANT by keys": Kind(
         columns=[{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "VARIANT"}],
         keys=["k"],
@@ -108,6 +111,11 @@ KINDS: dict[str, Kind] = {
     "VECTOR": _flink(
         "k INT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2'",
         {"bucket": "-1", "field.e.vector-dim": "2"},
+        "(#, ARRAY[CAST(1.5 AS FLOAT), CAST(# AS FLOAT)])",
+    ),
+    "VECTOR in buckets": _flink(
+        "k INT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2'",
+        {"bucket": "1", "bucket-key": "k", "field.e.vector-dim": "2"},
         "(#, ARRAY[CAST(1.5 AS FLOAT), CAST(# AS FLOAT)])",
     ),
     "BLOB": _flink(
