@@ -34,6 +34,7 @@ from statistics import median
 from typing import Final, Self
 
 import processes
+from figures import Figure, record
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DELAY_MILLIS: Final = 20
@@ -64,6 +65,7 @@ def main() -> int:
             for name, seconds, cpu, peak in _measure(step, Path(folder), args.tables, args.times):
                 target = next((t for start, t in TARGETS.items() if name.startswith(start)), None)
                 missed += target is not None and seconds >= target
+                record([Figure(name=name, value=round(seconds, 2), unit="s", target=target)])
                 shown = "" if target is None else f"{target:g} s"
                 print(
                     f"| {name} | {seconds:.2f} | {cpu:.2f} | {peak:,.0f} MB | {shown} |", flush=True

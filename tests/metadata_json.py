@@ -24,7 +24,7 @@ from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row, row_arity
 from paimon_core.types.data_types import DataType, RowType, TypeRoot
-from paimon_core.types.text import json_value
+from paimon_core.types.json_values import json_value
 
 Json = dict[str, Any]
 

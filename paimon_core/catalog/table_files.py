@@ -171,7 +171,7 @@ class TableFiles:
         check_values(options)
         for key in unknown_options(options):
             near = similar_name(key)
-            hint = "" if near is None else f"; is {near} meant?"
+            hint = "" if near is None else f"; did you mean {near}?"
             log.warning("table=%s option %r is unknown to Paimon%s", self.identifier, key, hint)
 
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -23,11 +23,12 @@ from paimon_core.options import (
     TAG_NUM_RETAINED_MAX,
     TAG_TO_PARTITION,
 )
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import Removed, release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.tag_schedule import (
@@ -156,7 +157,7 @@ class TagDeletion:
     """The tags to delete, the files that only they need, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
 
 
@@ -181,7 +182,7 @@ def plan_tag_deletion(
     going = [tag_reference(table, tag) for tag in tags]
     references = all_references(table)
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return TagDeletion(going=tuple(going), files=frozenset(garbage.files)), garbage, references
+    return TagDeletion(going=tuple(going), files=garbage.files), garbage, references
 
 
 def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
@@ -225,7 +226,7 @@ def free_tags(
     deleting: Deleting,
     change: Callable[[], object],
     *,
-    planned: Collection[StoredFile] | None = None,
+    planned: StoredFiles | None = None,
 ) -> Removed:
     """Run the change that removes the tags, then delete the files that only they need."""
 

@@ -20,8 +20,8 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.decimals import fit
 from paimon_core.types.java_numbers import parse_decimal, parse_float
+from paimon_core.types.partition_text import epoch_to_nanos, is_numeric, parse_boolean, sql_text
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import epoch_to_nanos, is_numeric, parse_boolean, sql_text
 
 _INTEGER_LIMITS: Final = {
     TypeRoot.TINYINT: 2**7,

@@ -38,13 +38,13 @@ _MICRO: Final = timedelta(microseconds=1)
 
 
 class _Untranslated(Exception):
-    """The filter has no equal among predicates."""
+    """No predicate is equal to the filter."""
 
 
 def push(
     filters: Sequence[ds.Filter], row_type: RowType
 ) -> tuple[Predicate | None, list[ds.Filter]]:
-    """What all translated filters together ask of a row, and the filters left to Spark."""
+    """The conjunction of all translated filters, and the filters left to Spark."""
     pushed: list[Predicate] = []
     left: list[ds.Filter] = []
     for f in filters:
@@ -57,7 +57,7 @@ def push(
 
 
 def predicate_of(f: ds.Filter, row_type: RowType) -> Predicate | None:
-    """The predicate that is true for exactly the rows that Spark's filter is; None if none is."""
+    """The predicate that selects exactly the rows of Spark's filter; None without filters."""
     try:
         return _predicate(f, row_type)
     except _Untranslated:
@@ -94,7 +94,7 @@ def _predicate(f: ds.Filter, row_type: RowType) -> Predicate:
 
 
 def _negated(f: ds.Filter, row_type: RowType) -> Predicate:
-    """`NOT f`, which is not true either where `f` is null."""
+    """`NOT f`, which is also not true where `f` is null."""
     if isinstance(f, ds.Not):
         return _predicate(f.child, row_type)
     if isinstance(f, ds.EqualNullSafe) and f.value is not None:
@@ -126,7 +126,7 @@ def _compared(op: Op, name: str, literal: Any) -> Predicate:
 
 
 def _literal(value: Any, t: AtomicType) -> Any:
-    """The value in internal form; _Untranslated for what is not a value of the type."""
+    """The value in internal form; raises _Untranslated if it is not a value of the type."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
     if t.kind in _INTEGERS and is_int:
         return value

@@ -1,4 +1,4 @@
-"""Large reads and writes, which the executors do through the DataFrame source.
+"""Large reads and writes: executors do them through the DataFrame source.
 
 The driver reads small tables itself: it needs no Python worker for that, and is done in
 milliseconds.  Both ways give the same rows.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LARGE_READ: Final = 8 * 1024**2
-"""Bytes of data files, compressed, some of which Python tasks have to read."""
+"""Bytes of data files, compressed, some of which have to be merged."""
 PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
@@ -43,7 +43,7 @@ def distributed_dataframe(
 ) -> DataFrame | None:
     """These columns of the table from the executors, as `arrow_dataframe` gives them.
 
-    None if the driver should read them: little that may match, or no whole snapshot.
+    None if the driver should read them: few rows can match, or the read is not a whole snapshot.
     """
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
@@ -76,7 +76,7 @@ def _read(
     )
 
     plan = plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
-    if plan.size <= (LARGE_READ if plan.rest else PARQUET_READ):
+    if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
         return plan_dataframe(session.spark, plan)
@@ -87,7 +87,7 @@ def _read(
 
 
 def _register(session: SqlSession) -> None:
-    """Make the source known to Spark, once."""
+    """Register the source with Spark, once."""
     if not session.has_source:
         from paimon_spark import register  # noqa: PLC0415 - imports PySpark
 
@@ -131,7 +131,7 @@ def writes_distributed(
     ):
         return False
     if not hasattr(frame, "_jdf"):
-        return False  # Spark Connect tells no size
+        return False  # Spark Connect reports no size
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
     return int(str(plan.stats().sizeInBytes())) > LARGE_WRITE
 

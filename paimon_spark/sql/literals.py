@@ -1,4 +1,4 @@
-"""Rows of literals as columns, without Spark: what most INSERT ... VALUES are."""
+"""Rows of literals as columns, without Spark: enough for most INSERT ... VALUES."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _TYPED = {
 
 
 class NotLiteral(Exception):
-    """Something that Spark has to compute, or to refuse."""
+    """An expression that Spark has to compute or refuse."""
 
 
 def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Table | None:
     """The rows of `VALUES (..), (..)` or of a SELECT of literals, in the types of the fields.
 
-    None if Spark is needed: for expressions, conversions with rules of their own, and whatever it
-    would refuse.
+    None if Spark is needed: for expressions, conversions with rules of their own, and everything
+    that Spark would refuse.
     """
     try:
         tree = parse_one(text, dialect="spark")
@@ -110,7 +110,7 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             if typed is target.root and isinstance(target, AtomicType):
                 return _from_text(str(node.this.this), target, zone)
         case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
-            # 10L and the like; of other casts the rules are Spark's.
+            # 10L and similar; other casts follow Spark's rules.
             if target.kind in _INTEGERS and str(node.this.this).isdecimal():
                 return _from_number(str(node.this.this), target)
         case exp.Array() if isinstance(target, ArrayType):

@@ -1,4 +1,4 @@
-"""Rows with the places where they lie, and the hidden columns that show these places.
+"""Rows with their positions in files, and the hidden columns that show them.
 
 =====================  =========================================================================
 __paimon_file_path     the data file; of a primary-key table only where nothing has to be merged
@@ -64,7 +64,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """The table's rows; of each its file, an index into `entries`, and its position there.
+    """The table's rows; for each, its file (an index into `entries`) and its position in the file.
 
     Positions count all rows of a file, those that a deletion vector hides too; -1 where rows of
     several files were merged, whose first file stands for the bucket.  `row_ids` and `sequences`
@@ -92,13 +92,13 @@ def metadata_columns_in(text: str) -> frozenset[str]:
 def placed_rows(
     table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> PlacedRows:
-    """The rows of an append table, without files that hold no match of the predicate.
+    """The rows of an append table, without files that the predicate excludes.
 
     UnsupportedFeature for tables whose rows are in several files (data evolution).
     """
     check_readable(table)
     if has_data_evolution(table):
-        raise UnsupportedFeature("places of rows under data evolution", table=table.name)
+        raise UnsupportedFeature("positions of rows under data evolution", table=table.name)
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
     entries: list[ManifestEntry] = []
@@ -112,7 +112,7 @@ def placed_rows(
 
 
 class _Collected:
-    """What the files gave so far."""
+    """The rows of the files so far."""
 
     def __init__(self, table: FileStoreTable) -> None:
         self._table = table

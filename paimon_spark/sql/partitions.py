@@ -80,7 +80,7 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
         return parse_text(literal, field.type.with_nullable(True), session.zone)
     except (ValueError, ArithmeticError, pa.ArrowException) as e:
         raise AnalysisError(
-            f"[CAST_INVALID_INPUT] {text} is no value of the partition column {key}"
+            f"[CAST_INVALID_INPUT] {text} is not a value of the partition column {key}"
         ) from e
 
 
@@ -115,7 +115,7 @@ def partition_names(
 def matching(
     partitions: Sequence[Mapping[str, object]], values: Mapping[str, object]
 ) -> list[Mapping[str, object]]:
-    """The partitions that agree with the values."""
+    """The partitions that match the values."""
     return [p for p in partitions if all(p[k] == v for k, v in values.items())]
 
 
@@ -131,7 +131,7 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
 
 
 def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
-    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): checked, and nothing more.
+    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): only checked.
 
     Partitions come with their rows, as in Java, unless a metastore keeps them
     (`metastore.partitioned-table`), which is refused.
@@ -214,7 +214,7 @@ def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Resul
 def remove_partitions(
     session: SqlSession, table: FileStoreTable, chosen: Sequence[Mapping[str, object]]
 ) -> None:
-    """Commit that nothing is left in these partitions."""
+    """Commit an overwrite that empties these partitions."""
     tests = [t for t in (static_partition_test(table, dict(values)) for values in chosen) if t]
 
     def is_going(partition: bytes) -> bool:

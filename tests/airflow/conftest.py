@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from paimon_airflow import jobs, spark, spark_runs
-from paimon_airflow.job_request import JobRequest
-from paimon_airflow.results import TableResult
+from paimon_airflow.runs import jobs
+from paimon_airflow.spark import application_runs, submission
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.results import TableResult
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_CONNECTION = {
@@ -182,7 +183,7 @@ class FakeLake:
             self.ran_in_process.append(table)
             yield TableResult(table=table, outcome="done", snapshot=3)
 
-    def batch_json(self, request: JobRequest, runs: Sequence[spark_runs.StartedRun]) -> str:
+    def batch_json(self, request: JobRequest, runs: Sequence[application_runs.StartedRun]) -> str:
         tables = [run.table for run in runs]
         self.applications.append(tables)
         reports = {table: self._report(table) for table in tables}
@@ -231,14 +232,14 @@ def fake_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     application.write_text(APPLICATION)
     submit.write_text(SUBMIT.format(python=sys.executable))
     submit.chmod(0o755)
-    monkeypatch.setattr(spark, "application", lambda: str(application))
-    monkeypatch.setattr(spark, "spark_submit", lambda: str(submit))
+    monkeypatch.setattr(submission, "application", lambda: str(application))
+    monkeypatch.setattr(submission, "spark_submit", lambda: str(submit))
 
     def install(**parts: Any) -> FakeLake:
         lake = FakeLake(**parts)
         for name in ("list_tables", "plan_tables", "run_in_process"):
             monkeypatch.setattr(jobs, name, getattr(lake, name))
-        monkeypatch.setattr(spark_runs, "batch_json", lake.batch_json)
+        monkeypatch.setattr(application_runs, "batch_json", lake.batch_json)
         return lake
 
     return install

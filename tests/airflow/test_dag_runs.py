@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_airflow.results import TableResult
+from paimon_airflow.tasks.results import TableResult
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

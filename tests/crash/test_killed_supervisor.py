@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.airflow, pytest.
 TASK = """\
 import json, sys
 from types import SimpleNamespace
-from paimon_airflow.job_request import request_from
-from paimon_airflow.spark_operator import RunOnSpark
+from paimon_airflow.tasks.job_request import request_from
+from paimon_airflow.spark.operator import RunOnSpark
 
 batch = {"label": "db.t", "tables": ["db.t"]}
 step = RunOnSpark(task_id="on_spark", job="compact", batch=batch)

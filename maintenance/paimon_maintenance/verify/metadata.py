@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest
@@ -32,6 +33,7 @@ class Metadata:
     collector: Collector
     inventory: Inventory
     _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
+    _seen: SeenRecords[ManifestFileMeta] = field(default_factory=SeenRecords)
     _manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _schemas: set[str] = field(default_factory=set)
     _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
@@ -52,7 +54,9 @@ class Metadata:
             )
             if name is not None
         ]
-        self._lists.update(self._fetched(paths, lambda p: read_manifest_list(self.io, p)))
+        self._lists.update(
+            self._fetched(paths, lambda p: read_manifest_list(self.io, p, self._seen))
+        )
         changed = [
             r.table.paths.manifest(meta.file_name)
             for r in references
@@ -122,7 +126,9 @@ class Metadata:
             return None
         known = self._lists.get(path)
         if known is None:
-            known = self._read(reference, path, lambda: read_manifest_list(self.io, path))
+            known = self._read(
+                reference, path, lambda: read_manifest_list(self.io, path, self._seen)
+            )
             if known is not None:
                 self._lists[path] = known
         return known

@@ -39,7 +39,7 @@ def send(store: AlertStore, now: int, *, only: str | None = None) -> list[tuple[
     for alert, words in to_send(store.take(now), now, default="ops"):
         reached = {t: w for t, w in words.items() if only in (None, t)}
         sent += [(alert.table, t, w) for t, w in reached.items()]
-        store.told(alert, reached, now)
+        store.record_sent(alert, reached, now)
     return sent
 
 

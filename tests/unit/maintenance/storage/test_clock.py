@@ -191,7 +191,7 @@ def test_what_a_killed_probe_leaves_is_an_orphan(lake: Lake) -> None:
     (left,) = (Path(table.root) / "caretaker").iterdir()
     context: Any = None  # so few folders are listed here, not on an engine
     tomorrow = _clock(DAY)
-    assert str(left) in find_candidates(table, tomorrow, context).candidates
+    assert str(left) in {f.path for f in find_candidates(table, tomorrow, context).files}
 
 
 @dataclass(frozen=True, slots=True)
