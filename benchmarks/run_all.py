@@ -95,8 +95,8 @@ PARTS: Final = (
         title="Small tables",
         about="The start of the command line, one table on a slow store, and 200 tables in one run.",
         script="small_tables",
-        long=("--times", "5"),
-        short=("--tables", "20", "--times", "2"),
+        long=("--times", "5", "--spark"),
+        short=("--tables", "20", "--times", "2", "--spark"),
     ),
     Part(
         name="million_files",

@@ -20,6 +20,11 @@ def newest(folder: Path) -> Path:
     return folder / f"v{version}.metadata.json"
 
 
+def local(path: str) -> Path:
+    """The file of a path in metadata, which may be a URL."""
+    return Path(path.removeprefix("file:"))
+
+
 def metadata(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(newest(folder).read_text())
     return found
@@ -55,12 +60,12 @@ def manifests(folder: Path) -> list[dict[str, Any]]:
     current = next(
         s for s in found["snapshots"] if s["snapshot-id"] == found["current-snapshot-id"]
     )
-    return records(Path(current["manifest-list"]))
+    return records(local(current["manifest-list"]))
 
 
 def entries(folder: Path, *, content: int = 0) -> list[dict[str, Any]]:
     """The live entries of the current manifests: of data files (0), or deletion vectors (1)."""
-    paths = [Path(m["manifest_path"]) for m in manifests(folder) if m["content"] == content]
+    paths = [local(m["manifest_path"]) for m in manifests(folder) if m["content"] == content]
     return [e for path in paths for e in records(path) if e["status"] != 2]
 
 
@@ -68,6 +73,6 @@ def unreferenced(folder: Path) -> set[str]:
     """The Avro files that no snapshot of the newest version needs."""
     needed: set[str] = set()
     for snapshot in metadata(folder)["snapshots"]:
-        path = Path(snapshot["manifest-list"])
+        path = local(snapshot["manifest-list"])
         needed |= {path.name, *(Path(m["manifest_path"]).name for m in records(path))}
     return {p.name for p in folder.glob("*.avro")} - needed

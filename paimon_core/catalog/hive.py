@@ -280,6 +280,7 @@ class HiveCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             partition_registry=HivePartitions(self._client, *name),
+            location=self._location(found),
         )
 
     def create_table(

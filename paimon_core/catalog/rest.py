@@ -226,6 +226,7 @@ class RestCatalog:
             dynamic_options=dynamic_options,
             snapshot_commit=None if external else commit,
             versions=None if external else RestVersions(self.client, identifier, branch),
+            location=path,
         )
 
     def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:

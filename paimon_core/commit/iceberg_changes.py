@@ -41,7 +41,7 @@ class Content:
 
 def content_from_scratch(table: FileStoreTable, snapshot: Snapshot, new: NewManifests) -> Content:
     """Write manifests of all files of the snapshot."""
-    records = FileRecords(table)
+    records = FileRecords(table, new.store.spelled)
     files = published_files(table, snapshot)
     entries = [added(snapshot.id, records.data(e)) for e in files]
     vectors = _vector_manifests(table, snapshot, files, new) if has_iceberg_vectors(table) else []
@@ -77,7 +77,7 @@ def content_on_base(
     vectors = [m for m in known if m.content is ManifestContent.DELETES]
     changed = _FileChanges.of(table, changes.files)
     touched = _rewrite(store, data, changed, snapshot.id, new) if changed.removes else _Kept(data)
-    records = FileRecords(table)
+    records = FileRecords(table, store.spelled)
     coming = [
         added(snapshot.id, records.data(e))
         for name, e in changed.added.items()
@@ -219,7 +219,7 @@ def _totals_of(store: IcebergStore, manifests: Iterable[IcebergManifest]) -> Fil
 def _vector_manifests(
     table: FileStoreTable, snapshot: Snapshot, files: Iterable[ManifestEntry], new: NewManifests
 ) -> list[IcebergManifest]:
-    records = FileRecords(table).vectors(snapshot, files)
+    records = FileRecords(table, new.store.spelled).vectors(snapshot, files)
     return new.write((added(snapshot.id, r) for r in records), ManifestContent.DELETES)
 
 

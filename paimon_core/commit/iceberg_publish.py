@@ -106,6 +106,10 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
         store.delete_all()  # metadata outside of the table outlives a dropped table
     versions = store.versions()
     base = _base(work) if changes is not None and snapshot.id - 1 in versions else None
+    like = base or (_readable(store, versions[-1]) if versions else None)
+    if like is not None and location(like.location) == location(table.root):
+        store = store.spelled_like(like.location)
+        work = replace(work, store=store)
     draft = None
     if base is not None and changes is not None:
         draft = _on_base(work, base, changes)
@@ -203,7 +207,7 @@ def _from_scratch(work: _Work) -> _Draft:
         IcebergMetadata(
             format_version=work.store.settings.format_version,
             table_uuid=work.env.new_uuid(),
-            location=table.root,
+            location=work.store.spelled(table.root),
             updated_millis=made.time_millis,
             last_column_id=highest_field_id(table.schema_of(schema_id)),
             schemas=tuple(iceberg_schema(table.schema_of(i)) for i in range(schema_id + 1)),

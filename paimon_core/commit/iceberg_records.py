@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,16 +46,17 @@ def is_published(table: FileStoreTable, entry: ManifestEntry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """Makes the records of a table's files."""
+    """Makes the records of a table's files; `spelled` gives their paths as the metadata has them."""
 
     table: FileStoreTable
+    spelled: Callable[[str], str]
     _partitions: dict[bytes, dict[str, Any]] = field(default_factory=dict)
 
     def data(self, entry: ManifestEntry) -> dict[str, Any]:
         """Return the record of a data file."""
         file = entry.file
         return data_record(
-            self.table.paths.data_file(entry.partition, entry.bucket, file),
+            self.spelled(self.table.paths.data_file(entry.partition, entry.bucket, file)),
             self._partition(entry.partition),
             row_count=file.row_count,
             size=file.file_size,
@@ -70,8 +71,8 @@ class FileRecords:
         CorruptTable if a vector's number of rows is unknown, which Iceberg checks.
         """
         paths = {
-            (e.partition, e.bucket, e.file.file_name): self.table.paths.data_file(
-                e.partition, e.bucket, e.file
+            (e.partition, e.bucket, e.file.file_name): self.spelled(
+                self.table.paths.data_file(e.partition, e.bucket, e.file)
             )
             for e in files
         }
@@ -95,7 +96,7 @@ class FileRecords:
                 path = self.table.paths.index_file(entry.partition, entry.bucket, index)
                 found.append(
                     vector_record(
-                        path,
+                        self.spelled(path),
                         self._partition(entry.partition),
                         size=index.file_size,
                         data_file=target,

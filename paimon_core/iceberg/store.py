@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Final, TypeVar
 
@@ -23,6 +23,7 @@ from paimon_core.iceberg.metadata import IcebergMetadata, metadata_from_json, me
 from paimon_core.iceberg.settings import IcebergSettings, iceberg_settings
 from paimon_core.io.file_io import FileIO, delete_abandoned, delete_files
 from paimon_core.io.read_retry import read_whole, read_with_retries
+from paimon_core.names import location
 from paimon_core.options import MANIFEST_TARGET_SIZE
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.types.data_types import RowType
@@ -34,13 +35,18 @@ _VERSION: Final = re.compile(r"v(\d{1,18})\.metadata\.json")
 _FILE: Final = re.compile(
     r"v\d+\.metadata\.json|version-hint\.text|snap-\d+-[^/]+\.avro|[^/]+-m\d+\.avro"
 )
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _ROLL_CHECK: Final = 1000
 """The number of entries after which Java checks the file's size."""
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergStore:
-    """The metadata folder of one table; `prefix` is in the names of all files of one commit."""
+    """The metadata folder of one table; `prefix` is in the names of all files of one commit.
+
+    `scheme` is how paths in the metadata begin ("file:", "s3:", or nothing).  Java compares them as
+    texts, so they have to be spelled as it spells them.
+    """
 
     io: FileIO
     settings: IcebergSettings
@@ -48,6 +54,17 @@ class IcebergStore:
     target_size: int
     table: str
     prefix: str
+    scheme: str
+
+    def spelled(self, path: str) -> str:
+        """Return the path as the metadata spells it; one of another store as it is."""
+        own = scheme_of(path)
+        spelled = f"{self.scheme}{path.removeprefix(own)}"
+        return spelled if location(spelled) == location(path) else path
+
+    def spelled_like(self, other: str) -> IcebergStore:
+        """Return the store with paths that begin as another path of the table does."""
+        return replace(self, scheme=scheme_of(other))
 
     # --- versions ---
 
@@ -106,7 +123,7 @@ class IcebergStore:
             manifests, compression=settings.compression, legacy_names=settings.legacy_names
         )
         self.io.write_bytes(path, data)
-        return path
+        return self.spelled(path)
 
     # --- deleting ---
 
@@ -159,7 +176,7 @@ class NewManifests:
         data = writer.finish()
         self.store.io.write_bytes(path, data)
         return describe(
-            path,
+            self.store.spelled(path),
             len(data),
             entries,
             snapshot_id=self.snapshot_id,
@@ -174,6 +191,12 @@ class NewManifests:
         """Delete what was written so far, after a failure."""
         names = [self._name(i) for i in range(1, self.count + 1)]
         delete_abandoned(self.store.io, [self.store.path(n) for n in names])
+
+
+def scheme_of(path: str) -> str:
+    """Return the scheme of a path with its colon; "" for a plain path."""
+    found = _SCHEME.match(path)
+    return found[0] if found else ""
 
 
 def is_iceberg_file(name: str) -> bool:
@@ -196,4 +219,5 @@ def iceberg_store(table: FileStoreTable, new_uuid: Callable[[], str]) -> Iceberg
         target_size=table.options.value(MANIFEST_TARGET_SIZE),
         table=table.name,
         prefix=new_uuid(),
+        scheme=scheme_of(table.location or table.root),
     )

@@ -64,6 +64,7 @@ def open_table(
         identifier,
         branch=branch,
         dynamic_options=dynamic_options,
+        location=f"{warehouse.rstrip('/')}/{database}.db/{name}",
     )
 
 
@@ -77,12 +78,13 @@ def open_table_at(
     snapshot_commit: SnapshotCommit | None = None,
     partition_registry: PartitionRegistry | None = None,
     versions: VersionManagement | None = None,
+    location: str | None = None,
 ) -> FileStoreTable:
     """The table whose folder is `root`; errors as in `open_table`.
 
     `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one;
     `partition_registry` its partitions for other engines, if it keeps them; `versions` its part in
-    changes of the history.
+    changes of the history; `location` the root as the catalog spells it.
     """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
@@ -118,6 +120,7 @@ def open_table_at(
         consumers=ConsumerStore(io, paths, name),
         partition_registry=partition_registry,
         versions=versions,
+        location=location,
         dynamic_options=dict(dynamic_options or {}),
     )
     return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))

@@ -171,6 +171,7 @@ class SourceOptions:
             name,
             branch=branch or named,
             dynamic_options={**table_options, **(dynamic or {})},
+            location=url,
         )
         check_dynamic_options(table.schemas.get(table.schema.id), table_options)
         return table

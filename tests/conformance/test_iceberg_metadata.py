@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +383,23 @@ def test_a_moved_table_is_described_anew(shared: Shared) -> None:
     shutil.move(shared.root, moved.root)
     moved.ours("write", rows=[[2, "b", "x"]])
     moved.check()
+
+
+def test_both_at_once(shared: Shared) -> None:
+    made(shared, bucket="-1")
+    shared.java("write", rows=[[0, "java", "x"]])
+
+    def java() -> None:
+        for k in range(1, 9):
+            shared.java("write", rows=[[k, "java", "x"]])
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(java)
+        for k in range(100, 112):
+            shared.ours("write", rows=[[k, "ours", "y"]])
+        writing.result()
+    shared.ours("write", rows=[[200, "ours", "y"]])
+    assert iceberg_rows(shared.folder) == shared.rows()
+    shared.java("write", rows=[[201, "java", "x"]])
+    assert iceberg_rows(shared.folder) == shared.rows()
+    assert len(shared.rows()) == 23

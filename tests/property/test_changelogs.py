@@ -10,6 +10,7 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import ENV
+from small_pages import small_pages
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
@@ -159,6 +161,7 @@ def expected_changes(
     st.sampled_from([1 << 40, 2000, 700]),
     st.sampled_from([64, 2]),
     st.sampled_from(["1", "-99"]),
+    st.sampled_from([2, 20_000]),
 )
 def test_the_changelog_of_a_compaction_has_what_changed(
     producer: str,
@@ -168,6 +171,7 @@ def test_the_changelog_of_a_compaction_has_what_changed(
     slice_bytes: int,
     fan_in: int,
     size_ratio: str,
+    page_rows: int,
 ) -> None:
     options, merge, kinds = ENGINES[engine]
     if engine == "first-row" and producer == "full-compaction":
@@ -186,6 +190,7 @@ def test_the_changelog_of_a_compaction_has_what_changed(
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(section_module, "MAX_FAN_IN", fan_in),
+        small_pages(page_rows) if page_rows < 100 else nullcontext(),
     ):
         bucket = Bucket(folder, options | table_options)
         for step in [*done, "full"]:
