@@ -226,9 +226,9 @@ def write_kept(
 
 
 def _messages(frame: DataFrame) -> list[TaskMessage]:
-    """What the tasks wrote.
+    """The files that the tasks wrote.
 
-    If one of them fails for good, the files of the others stay until `remove_orphan_files` finds
-    them: no snapshot knows them.
+    If one of them fails in all attempts, the files of the others stay until `remove_orphan_files`
+    finds them: no snapshot knows them.
     """
     return [pickle.loads(bytes(row[0])) for row in frame.collect()]  # noqa: S301 - our own tasks
