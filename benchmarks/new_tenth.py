@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from cases import COLUMNS, TABLE
 from compaction import STEPS
+from figures import Figure, record
 from generated import _rows
 from processes import run_step
 
@@ -83,7 +85,12 @@ def main() -> None:
     try:
         for name, stretches, target in SHAPES:
             source = folder / "source"
-            make(source, arguments.rows, stretches, target)
+            # In a process of its own: the peak of a process is at least that of its parent.
+            made = get_context("spawn").Process(
+                target=make, args=(source, arguments.rows, stretches, target)
+            )
+            made.start()
+            made.join()
             ours, floor, size, peak = [], [], 0, 0.0
             for _ in range(arguments.times):
                 copy = folder / "copy"
@@ -96,9 +103,11 @@ def main() -> None:
                 peak = max(peak, measured.peak_mb)
                 shutil.rmtree(copy)
             shutil.rmtree(source)
+            ratio = min(ours) / min(floor)
+            record([Figure(name=f"a tenth is new: {name}", value=round(ratio, 2), target=0.3)])
             print(
                 f"| {name} | {size / 1e6:.0f} | {min(ours):.2f} | {size / 1e6 / min(ours):.0f} "
-                f"| {min(floor):.2f} | {min(ours) / min(floor):.2f} | {peak:.0f} |",
+                f"| {min(floor):.2f} | {ratio:.2f} | {peak:.0f} |",
                 flush=True,
             )
     finally:

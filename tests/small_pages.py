@@ -18,6 +18,7 @@ def small_pages(rows: int, *, leading_bytes: int = 1_000_000) -> Iterator[None]:
         patch.object(writer, "PAGE_ROWS", rows),
         patch.object(reader, "PAGES_FROM", 1),
         patch.object(alone, "LEAST_FILE", 1),
+        patch.object(alone, "LEAST_CHUNK", 1),
         patch.object(alone, "LEAST_BYTES", 1),
         patch.object(page_copy, "LEAST_BYTES", 1),
         patch.object(page_splice, "LEADING_BYTES", leading_bytes),

@@ -48,6 +48,9 @@ from paimon_core.write.splice_writer import copied_codec
 
 LEAST_FILE: Final = WHOLE_BELOW
 """Smaller files are decoded."""
+LEAST_CHUNK: Final = 128 * 1024
+"""Files with fewer bytes for a column are decoded, too: looking through their footers, which list each
+column, would cost more than it can save."""
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _INTEGERS: Final = (
     TypeRoot.TINYINT,
@@ -131,12 +134,13 @@ class PageKeys:
             or unit.expired_before is not None
             or not (is_plain or newest_file_wins(options))
             or not all(map(_has_order, table.schema.key_type.fields))
-            or all(f.file_size < LEAST_FILE for f in unit.rewritten_files)
         ):
             return None
         columns = file_row_type(
             table.schema.key_type, table.schema.row_type, thin=options.value(DATA_FILE_THIN_MODE)
         )
+        if all(f.file_size < _least_size(columns) for f in unit.rewritten_files):
+            return None
         like = layout_like(columns, compression)
         codec = COPIED_CODECS[compression]
         return PageKeys(table, unit, vectors, is_plain, columns, like, codec)
@@ -207,7 +211,7 @@ class PageKeys:
     def _may_be_copied(self, file: DataFileMeta) -> bool:
         unit = self.unit
         if (
-            file.file_size < LEAST_FILE
+            file.file_size < _least_size(self.columns)
             or file.delete_row_count != 0
             or format_of(file.file_name) != "parquet"
             or not has_current_columns(self.table, file)
@@ -320,6 +324,10 @@ class _Walk:
                 if len(windows[f.file_name]) < f.row_count
             }
             self.steps.append(MergedRange(tuple(filter(None, sections)), partial))
+
+
+def _least_size(columns: RowType) -> int:
+    return max(LEAST_FILE, LEAST_CHUNK * len(columns))
 
 
 def _has_order(field: DataField) -> bool:
