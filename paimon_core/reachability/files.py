@@ -189,8 +189,8 @@ class Metadata:
 
     def _decoded_list(self, name: str) -> list[ManifestFileMeta]:
         table = self.table
-        path = table.paths.manifest(name)
-        return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
+        cache, path = table.manifests, table.paths.manifest(name)
+        return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
 
 
 def _missing(table: FileStoreTable, path: str) -> CorruptTable:

@@ -77,9 +77,9 @@ def insert_long_values(session: SqlSession, statement: str) -> Result | None:
 def insert(
     session: SqlSession, words: Words, *, ctes: str = "", source: str = "", values: str = ""
 ) -> Result:
-    """INSERT INTO | OVERWRITE; `ctes` is the WITH that stands before it, `source` the FROM.
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause.
 
-    `values` are rows to go behind the last of the words.
+    `values` are the rows that follow the last of the words.
     """
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
@@ -204,7 +204,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
 def _in_order_of(
     frame: DataFrame, fields: Sequence[DataField], spec: Mapping[str, str | None]
 ) -> Sequence[DataField]:
-    """The fields in Hive's order, partition columns last, if that is how the query names them."""
+    """The fields in Hive's order, partition columns last, if the query names them in this order."""
     by_name = {f.name.lower(): f for f in fields}
     last = [c.lower() for c in spec]
     hive = [*(n for n in by_name if n not in last), *last]
@@ -305,7 +305,7 @@ def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, obj
 
 
 def _without_default(query: str) -> str:
-    """The query with NULL for DEFAULT: what is null gets the default when it is written."""
+    """The query with NULL for DEFAULT: a null gets the default when it is written."""
     words = Words(query)
     pieces, done = [], 1
     for i, token in enumerate(words.tokens):
@@ -328,7 +328,7 @@ def write(
     overwrite: Mapping[str, object] | None = None,
     tasks: int = 1,
 ) -> None:
-    """Commit the rows; with `overwrite`, in place of the partitions that agree with it.
+    """Commit the rows; with `overwrite`, they replace the partitions that match it.
 
     `tasks` are those of the query, for tables that choose their buckets by it.
 
@@ -383,7 +383,7 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        rows = frame.toArrow()  # before the table that it may read is empty
+        rows = frame.toArrow()  # before the table is emptied, because the query may read it
         replace_with(session, name, columns, clauses)
         frame = session.spark.createDataFrame(rows, schema=frame.schema)
     else:

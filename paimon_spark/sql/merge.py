@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from paimon_spark.sql.by_name import (
     shaped,
 )
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
-from paimon_spark.sql.evolution import check_merge
 from paimon_spark.sql.insert import fetched, null_checked
 from paimon_spark.sql.large_changes import (
     DELETED,
@@ -35,6 +33,7 @@ from paimon_spark.sql.large_changes import (
     check_matched_once,
     open_large,
 )
+from paimon_spark.sql.merge_clauses import Case, Clause, check_data_evolution, read_clauses
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
@@ -45,7 +44,6 @@ from paimon_spark.sql.row_level import (
     cast_text,
     check_assignments,
     read_alias,
-    read_assignments,
     unqualified,
 )
 from paimon_spark.sql.session import SqlSession
@@ -69,27 +67,9 @@ _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.
 _UPDATE_AFTER = 2
 
 
-class Case(Enum):
-    """Which rows a WHEN clause is about."""
-
-    MATCHED = "MATCHED"
-    NOT_MATCHED = "NOT MATCHED"
-    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
-    """One WHEN: `assignments` None for a DELETE; `star` for UPDATE SET * and INSERT *."""
-
-    case: Case
-    condition: str
-    assignments: Assignments | None = None
-    star: bool = False
-
-
 @dataclass(slots=True)
 class _Changes:
-    """What all clauses together do."""
+    """The changes of all clauses."""
 
     removed: list[Numbers] = field(default_factory=list)
     updated: list[pa.Table] = field(default_factory=list)
@@ -126,7 +106,7 @@ def merge(session: SqlSession, words: Words) -> Result:
         source_alias = read_alias(words, "ON") or parts[-1]
     words.need("ON")
     condition = words.expression("WHEN")
-    clauses = _clauses(words)
+    clauses = read_clauses(words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
     star = any(c.star for c in clauses)
@@ -145,7 +125,7 @@ def merge(session: SqlSession, words: Words) -> Result:
         target, view, target_alias, source, source_alias, condition, source_columns, merges
     )
     if isinstance(target, Target) and target.evolved is not None:
-        check_merge(target.table, clauses)
+        check_data_evolution(target.table, clauses)
     clauses = [_checked(target, clause, target_alias) for clause in clauses]
     by_case = {case: [c for c in clauses if c.case is case] for case in Case}
     if isinstance(target, LargeTarget):
@@ -219,48 +199,6 @@ def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
     bare = unqualified(target, clause.assignments, alias)
     check_assignments(target, bare)
     return replace(clause, assignments=bare)
-
-
-def _clauses(words: Words) -> list[Clause]:
-    found: list[Clause] = []
-    while words.eat("WHEN"):
-        case = Case.MATCHED
-        if words.eat("NOT"):
-            case = Case.NOT_MATCHED
-        words.need("MATCHED")
-        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
-            case = Case.NOT_MATCHED_BY_SOURCE
-        condition = words.expression("THEN") if words.eat("AND") else "true"
-        words.need("THEN")
-        found.append(_clause(words, case, condition))
-    words.end()
-    if not found:
-        words.fail("WHEN")
-    return found
-
-
-def _clause(words: Words, case: Case, condition: str) -> Clause:
-    if words.eat("INSERT") and case is Case.NOT_MATCHED:
-        if words.eat("*"):
-            return Clause(case=case, condition=condition, assignments=(), star=True)
-        columns = words.items(words.name)
-        words.need("VALUES")
-        values = words.items(lambda: words.expression(","))
-        if len(columns) != len(values):
-            words.fail("as many values as columns")
-        pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
-        return Clause(case=case, condition=condition, assignments=pairs)
-    if case is not Case.NOT_MATCHED:
-        if words.eat("DELETE"):
-            return Clause(case=case, condition=condition)
-        if words.eat("UPDATE"):
-            words.need("SET")
-            if words.eat("*"):
-                return Clause(case=case, condition=condition, assignments=(), star=True)
-            return Clause(
-                case=case, condition=condition, assignments=read_assignments(words, "WHEN")
-            )
-    return words.fail("UPDATE, DELETE or INSERT")
 
 
 def _changed_rows(

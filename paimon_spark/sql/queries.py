@@ -260,7 +260,7 @@ def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Na
         return
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Dot):
-            session.table_name([p.name for p in node.parts])  # says what is wrong
+            session.table_name([p.name for p in node.parts])  # it reports the error
         if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
             continue
         parts = [p.name for p in node.parts]
@@ -277,7 +277,7 @@ def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Na
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a query needs of a table; as the arguments of `table_dataframe`."""
+    """The part of a table that a query needs, as arguments of `table_dataframe`."""
 
     metadata: Collection[str] = ()
     lenient: bool = False
@@ -370,7 +370,7 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
 
 
 def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
-    """Take the database (and catalog) off a column's name: views have neither."""
+    """Remove the database (and catalog) from a column's name: views have neither."""
     database = column.args.get("db")
     table = column.args.get("table")
     if database is None or table is None or "start" not in table.meta:
@@ -382,7 +382,7 @@ def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edi
 
 
 def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
-    """`*` means the table's own columns, not the hidden ones; input_file_name() is such a one."""
+    """`*` means the table's own columns, not the hidden ones; input_file_name() is a hidden one."""
     words = Words(text)
     hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
     for i, token in enumerate(words.tokens):
@@ -472,7 +472,7 @@ def _millis(session: SqlSession, value: str | None, source: str) -> int:
         nanos = parse_sql_timestamp(value, 3)
     except ValueError as e:
         raise AnalysisError(
-            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is no timestamp"
+            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is not a timestamp"
         ) from e
     return local_to_utc(nanos, session.zone) // 1_000_000
 

@@ -126,7 +126,7 @@ def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str
 
 
 def read_alias(words: Words, *stops: str) -> str | None:
-    """[AS] alias, unless one of these words comes."""
+    """[AS] alias, unless one of these words follows."""
     if words.eat("AS"):
         return words.identifier()
     if words.done or words.word() in stops:
@@ -150,7 +150,7 @@ def read_assignments(words: Words, *stops: str) -> list[tuple[list[str], str]]:
 
 
 def _mask(target: Target, condition: str) -> Numbers | None:
-    """The numbers of the rows for which a plain condition holds; None if Spark is needed."""
+    """The numbers of the rows that match a plain condition; None if Spark is needed."""
     if condition == "true":
         return np.arange(target.rows.num_rows, dtype=np.int64)
     predicate = plain_condition(target.table, condition)
@@ -232,7 +232,7 @@ def unqualified(
 
 
 def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
-    """AnalysisError for a column that is not there, UnsupportedFeature for one assigned twice."""
+    """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
     names = {n.lower() for n in target.table.schema.names}
     for path, _ in assignments:
         if path[0].lower() not in names:
@@ -257,7 +257,7 @@ def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
 
 
 def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:
-    """The SQL of each column's new value: what is assigned, else the column itself."""
+    """The SQL of each column's new value: the assigned one, else the column itself."""
     return {
         field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
         for field in target.table.schema.fields

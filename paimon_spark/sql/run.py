@@ -1,4 +1,4 @@
-"""Statements to the modules that run them."""
+"""Passes each statement to the module that runs it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
 
 
 def execute(session: SqlSession, statement: str) -> Result:
-    """Run one statement.  PaimonError for what is refused here, Spark's errors from Spark."""
+    """Run one statement.  Raises PaimonError, or Spark's errors."""
     before = session.registered
     try:
         own = _own_result(session, statement)

@@ -77,7 +77,7 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
             newline = text.find("\n", at)
             end, is_code = (len(text) if newline < 0 else newline), False
         elif text.startswith("/*", at):
-            # A hint is part of its statement, and never stands alone.
+            # A hint is part of a statement, never a statement of its own.
             end, is_code = _end_of_comment(text, at), False
         else:
             end, is_code = at + 1, True

@@ -1,4 +1,4 @@
-"""What stands in place of a table name or beside it: table functions, dynamic options, sys functions.
+"""Table functions, dynamic options and sys functions, in place of or after a table name.
 
 ::
 
@@ -166,7 +166,7 @@ def blank_options(text: str) -> tuple[str, Options, dict[int, Options]]:
 
 
 def _name_before(words: Words, at: int) -> int:
-    """Where the name begins that ends before this token."""
+    """The start of the name that ends before this token."""
     first = at - 1
     while first >= 2 and words.tokens[first - 1].text == ".":
         first -= 2

@@ -98,7 +98,9 @@ def _is_variant(arrow: pa.StructType) -> bool:
 
 
 def sorted_pairs(pairs: list[list[Any]]) -> list[list[Any]]:
-    """Entries of a map in an order that does not depend on the file: that of their JSON text."""
+    """The entries of a map, ordered by their JSON text, so that the order does not depend on the
+    file.
+    """
     return sorted(pairs, key=json.dumps)
 
 

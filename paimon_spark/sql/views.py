@@ -19,7 +19,7 @@ from paimon_spark.sql.types import read_type, simple_text
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     """CREATE [OR REPLACE] [TEMPORARY] VIEW name [(columns)] AS query.
 
-    The session keeps the text of a temporary view: each use reads its tables as they are then.
+    The session keeps the text of a temporary view: each use reads the current tables.
     """
     is_global = words.eat("GLOBAL")
     temporary = words.eat_any("TEMPORARY", "TEMP")

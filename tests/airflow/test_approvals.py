@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from paimon_airflow.approval import PROPOSED, body_of
-from paimon_airflow.scheduler_operator import proposals_of
+from paimon_airflow.runs.approval import PROPOSED, body_of
+from paimon_airflow.runs.scheduler_operator import proposals_of
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.schedule.candidates import Candidate
