@@ -7,6 +7,7 @@ A query that calls one gets a temporary function of the Spark session with the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from paimon_core.catalog.rest import RestCatalog
@@ -96,8 +97,6 @@ def _parameter(words: Words) -> DataField:
 
 
 def _numbered(fields: Sequence[DataField]) -> list[DataField]:
-    from dataclasses import replace  # noqa: PLC0415 - one use
-
     return [replace(f, id=i) for i, f in enumerate(fields)]
 
 
@@ -131,24 +130,32 @@ def replace_catalog_functions(
     `rewritten` gives the body of a function that is a query.  UnsupportedFeature for functions in
     Java.
     """
-    functions = functions_of(session, session.current_catalog)
-    if functions is None or "(" not in text:
+    if "(" not in text:
         return text
     words = Words(text)
-    known: dict[str, list[str]] = {}
+    catalogs: dict[str, RestFunctions | None] = {}
+    known: dict[tuple[str, str], list[str]] = {}
     pieces: list[str] = []
     done = len(START)
     while not words.done:
         first = words.at
         name = _function_at(session, words)
-        if name is not None:
-            there = known.setdefault(name.database, functions.names(name.database))
-            if name.table in there:
-                view = _temporary(session, functions, name, rewritten)
-                pieces += [words.text[done : words.tokens[first].start], view]
-                done = words.tokens[words.at - 1].end + 1
-                continue
         words.at = max(words.at, first + 1)
+        if name is None:
+            continue
+        if name.catalog not in catalogs:
+            catalogs[name.catalog] = functions_of(session, name.catalog)
+        functions = catalogs[name.catalog]
+        if functions is None:
+            continue
+        place = name.catalog, name.database
+        if place not in known:
+            there = session.has_database(*place)
+            known[place] = functions.names(name.database) if there else []
+        if name.table in known[place]:
+            view = _temporary(session, functions, name, rewritten)
+            pieces += [words.text[done : words.tokens[first].start], view]
+            done = words.tokens[words.at - 1].end + 1
     return "".join([*pieces, words.text[done:]])
 
 
@@ -164,12 +171,14 @@ def _function_at(session: SqlSession, words: Words) -> TableName | None:
         parts.append(words.identifier())
     if words.word() != "(" or len(parts) > 3:
         return None
-    if len(parts) == 3 and parts[0].lower() != session.current_catalog.lower():
-        return None
-    if len(parts) > 1 and not session.has_database(session.current_catalog, parts[-2]):
-        return None
+    catalog = session.current_catalog
+    if len(parts) == 3:
+        ref = session.find(parts[0])
+        if ref is None:
+            return None
+        catalog = ref.name
     database = parts[-2] if len(parts) > 1 else session.database
-    return TableName(database, parts[-1], catalog=session.current_catalog)
+    return TableName(database, parts[-1], catalog=catalog)
 
 
 def _temporary(

@@ -25,40 +25,6 @@ def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
     return made
 
 
-def test_functions_of_a_rest_catalog(sql: Sql) -> None:
-    sql("CREATE FUNCTION area(w DOUBLE, h DOUBLE COMMENT 'up') RETURNS DOUBLE RETURN w * h")
-    sql("CREATE FUNCTION IF NOT EXISTS area(w INT) RETURNS INT RETURN w")
-    with pytest.raises(AnalysisError, match="already exists"):
-        sql("CREATE FUNCTION area(w INT) RETURNS INT RETURN w")
-    sql(
-        "CREATE OR REPLACE FUNCTION views.above(x INT, y INT DEFAULT 1) RETURNS BIGINT COMMENT 'c' "
-        "RETURN SELECT count(*) FROM t WHERE id > x + y - 1"
-    )
-    assert sql("SHOW USER FUNCTIONS") == [["rest.views.above"], ["rest.views.area"]]
-    sql("USE rest.default")
-    assert sql("SELECT views.area(2, 3), rest.views.above(1), upper('a')") == [[6.0, 2, "A"]]
-    sql("USE rest.views")
-    assert sql.columns("SELECT area(id, 2) FROM t") == ["area(id, 2)"]
-    assert sql("DESCRIBE FUNCTION area") == [
-        ["Function: views.area"],
-        ["Type:     SCALAR"],
-        ["Input:    w DOUBLE"],
-        ["          h DOUBLE"],
-        ["Returns:  DOUBLE"],
-    ]
-    sql(
-        'CALL sys.create_function(\'f\', \'[{"id": 0, "name": "x", "type": "INT"}]\', '
-        '\'[{"id": 0, "name": "y", "type": "BIGINT"}]\', true, \'made\', \'k=v\')'
-    )
-    with pytest.raises(UnsupportedFeature, match="not defined in SQL"):
-        sql("SELECT f(1)")
-    change = '{"action": "addDefinition", "name": "spark", "definition": {"type": "sql", "definition": "x * 3L"}}'
-    sql(f"CALL sys.alter_function(`function` => 'views.f', `change` => '{change}')")
-    assert sql("SELECT f(2) AS six") == [[6]]
-    sql("CALL sys.drop_function('f'); DROP FUNCTION area; DROP FUNCTION IF EXISTS area")
-    assert sql("SHOW USER FUNCTIONS IN views") == [["rest.views.above"]]
-
-
 def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
     sql(
         "CREATE VIEW v COMMENT 'large ones' TBLPROPERTIES ('k' = 'x') AS SELECT * FROM t WHERE id > 1"
