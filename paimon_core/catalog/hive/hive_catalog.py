@@ -16,8 +16,8 @@ from typing import Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path
-from paimon_core.catalog.hive.client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.catalog.hive.thrift_calls import Database as HiveDatabase
