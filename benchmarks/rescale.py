@@ -6,7 +6,7 @@
 Each job runs from planning to verification on one thread, in a process of its own, in turns.  The
 ways differ in what has to be done beside merging:
 
-    5 -> 10    each bucket is split while it is merged; likewise 4 -> 8
+    5 -> 10    each bucket is split while it is merged; also 4 -> 8
     8 -> 4     pairs of buckets are merged
     4 -> 7     every bucket goes to all others: with a primary key through runs on local disk, for
                more files than one merge may have open go in
@@ -111,7 +111,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--long", action="store_true", help="5 million rows instead of half a one")
-    parser.add_argument("--rows", type=int, help="so many rows")
+    parser.add_argument("--rows", type=int, help="number of rows")
     parser.add_argument("--repetitions", type=int, help="default: 3 with --long, else 1")
     arguments = parser.parse_args()
     rows = arguments.rows or (5_000_000 if arguments.long else 500_000)

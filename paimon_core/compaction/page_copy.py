@@ -59,7 +59,11 @@ class PageCopy:
         if compression is None or indexed_columns(table.options):
             return None
         files = unit.append_files
-        copied = [f for f in files if format_of(f.file_name) == "parquet" and _is_current(table, f)]
+        copied = [
+            f
+            for f in files
+            if format_of(f.file_name) == "parquet" and has_current_columns(table, f)
+        ]
         size, rows = sum(f.file_size for f in copied), sum(f.row_count for f in copied)
         columns = len(copied) * len(table.schema.fields)
         if 2 * size < unit.rewritten_bytes or not are_large(
@@ -159,7 +163,7 @@ class _Waiting:
             file.close()
 
 
-def _is_current(table: FileStoreTable, file: DataFileMeta) -> bool:
+def has_current_columns(table: FileStoreTable, file: DataFileMeta) -> bool:
     """Return whether the file has the table's current columns."""
     return file.schema_id == table.schema.id or _columns(
         table.schema_of(file.schema_id).row_type

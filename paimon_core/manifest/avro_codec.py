@@ -2,7 +2,7 @@
 
 The writer's schema decides how a file is read: fields that an older Java lacks are absent, and
 fields that a newer one adds are found by `known_and_unknown`. (Manifests hold many entries and use
-the faster `entry_codec`.)
+the faster `entry_decoding` and `entry_encoding`.)
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ _CODECS: Final = {
     "snappy": "snappy",
     "bzip2": "bzip2",
 }
+AVRO_CODECS: Final = frozenset(_CODECS)
+"""The values of compression options that Java can write as Avro."""
 
 
 def avro_codec(compression: str) -> str:

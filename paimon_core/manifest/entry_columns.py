@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
+from paimon_core.types.buffers import bool_values, index_array
 
 Column = npt.NDArray[Any]
 NULL: Final = -(2**63)
@@ -183,12 +184,6 @@ def _moved(values: Mapping[int, Any], places: Column) -> dict[int, Any]:
     }
 
 
-def index_array(places: Column) -> pa.Array:
-    """Return positions as an Arrow array; `pa.array` would import pandas."""
-    places = np.ascontiguousarray(places, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])
-
-
 def binary_array(sizes: Column, content: Any) -> pa.Array:
     """Return binary values of these sizes, which follow each other in `content`."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
@@ -200,7 +195,7 @@ def binary_array(sizes: Column, content: Any) -> pa.Array:
 def as_flags(found: Any) -> Column:
     """Return an Arrow array of booleans, in chunks or not, for numpy."""
     chunks = found.chunks if _is_chunked(found) else [found]
-    return np.concatenate([np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)])
+    return np.concatenate([np.zeros(0, bool), *(bool_values(c) for c in chunks)])
 
 
 def name_array(names: Iterable[str]) -> pa.Array:

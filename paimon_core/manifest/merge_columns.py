@@ -23,8 +23,8 @@ from paimon_core.manifest.entry_columns import (
     EntryColumns,
     Partitions,
     as_flags,
-    index_array,
 )
+from paimon_core.types.buffers import index_array
 
 _Hashes = npt.NDArray[np.uint64]
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)

@@ -35,7 +35,6 @@ from paimon_core.manifest.entry_columns import (
     ColumnsBuilder,
     EntryColumns,
     Partitions,
-    index_array,
     name_array,
 )
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions
@@ -53,6 +52,7 @@ from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind
+from paimon_core.types.buffers import index_array
 
 MOST_PARTITIONS_PRUNED: Final = 64
 """With more partitions, checking each manifest for each of them costs more than it saves."""

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.manifest.entry_columns import Column, as_flags, index_array, name_array
+from paimon_core.manifest.entry_columns import Column, as_flags, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
+from paimon_core.types.buffers import index_array
 
 _NO_SIZE: Final = -1
 _ROLES: Final = tuple(Role)
@@ -23,7 +24,7 @@ _TOGETHER: Final = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFiles(Sequence[StoredFile]):
-    """A list of stored files.  An item is made when somebody looks at it.
+    """A list of stored files.  An item is created on access.
 
     `folder` is a number in `folders`, `sizes` are bytes, `roles` positions in `Role`.
     """

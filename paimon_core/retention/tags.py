@@ -13,6 +13,7 @@ from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.tags import synchronise_tags
 from paimon_core.options import (
     SINK_PROCESS_TIME_ZONE,
     SINK_WATERMARK_TIME_ZONE,
@@ -245,8 +246,8 @@ def free_tags(
 
 # --- announcing ---------------------------------------------------------------------------------
 #
-# A tag is announced by its success file (Java: `SuccessFileTagCallback`), and by a partition in the
-# catalog (Java: `AddPartitionTagCallback`), each if the table has it enabled.
+# A tag is announced by its success file (Java: `SuccessFileTagCallback`), by a partition in the
+# catalog (Java: `AddPartitionTagCallback`), and in Iceberg's metadata, each if the table has it.
 
 
 def _success_file(table: FileStoreTable, name: str) -> str:
@@ -254,13 +255,14 @@ def _success_file(table: FileStoreTable, name: str) -> str:
 
 
 def announce_tag(table: FileStoreTable, name: str, now_millis: int) -> None:
-    """Write the success file of the tag, and add its partition."""
+    """Write the success file of the tag, add its partition, and publish it for Iceberg."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         content = {"creationTime": now_millis, "modificationTime": now_millis}
         table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
     key = table.options.value(TAG_TO_PARTITION)
     if key is not None and table.partition_registry is not None:
         table.partition_registry.add([{key: name}])
+    synchronise_tags(table)
 
 
 def is_unannounced(table: FileStoreTable, name: str) -> bool:
@@ -277,9 +279,10 @@ def is_unannounced(table: FileStoreTable, name: str) -> bool:
 
 
 def withdraw_tag(table: FileStoreTable, name: str) -> None:
-    """Delete the success file, and drop the partition; before the tag, which they announce."""
+    """Undo `announce_tag`; before the tag is deleted."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         table.io.delete(_success_file(table, name))
     key = table.options.value(TAG_TO_PARTITION)
     if key is not None and table.partition_registry is not None:
         table.partition_registry.drop([{key: name}])
+    synchronise_tags(table, without=(name,))

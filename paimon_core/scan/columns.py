@@ -25,7 +25,7 @@ from paimon_core.scan.manifests import (
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_OBJECTS: Final = 5_000
-"""Up to so many entries, manifests are decoded into objects, which other readers of them share."""
+"""Up to this many entries, manifests are decoded into objects, which other readers share."""
 _MOST_EXPECTED: Final = 10_000_000
 """Room for more entries is made only as they come."""
 

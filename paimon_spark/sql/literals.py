@@ -1,4 +1,4 @@
-"""Rows of literals as columns, without Spark: what most INSERT ... VALUES are."""
+"""Rows of literals as columns, without Spark: enough for most INSERT ... VALUES."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from sqlglot.errors import SqlglotError
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.cast_text import parse_text
 from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    INTEGER_BOUNDS,
     ArrayType,
     AtomicType,
     DataField,
@@ -23,14 +26,6 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 
-_INTEGERS = {
-    TypeRoot.TINYINT: 2**7,
-    TypeRoot.SMALLINT: 2**15,
-    TypeRoot.INT: 2**31,
-    TypeRoot.BIGINT: 2**63,
-}
-_STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _TYPED = {
     "DATE": TypeRoot.DATE,
@@ -42,14 +37,14 @@ _TYPED = {
 
 
 class NotLiteral(Exception):
-    """Something that Spark has to compute, or to refuse."""
+    """An expression that Spark has to compute or refuse."""
 
 
 def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Table | None:
     """The rows of `VALUES (..), (..)` or of a SELECT of literals, in the types of the fields.
 
-    None if Spark is needed: for expressions, conversions with rules of their own, and whatever it
-    would refuse.
+    None if Spark is needed: for expressions, conversions with rules of their own, and everything
+    that Spark would refuse.
     """
     try:
         tree = parse_one(text, dialect="spark")
@@ -102,7 +97,7 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
             if isinstance(target, AtomicType):
                 return _from_number("-" + str(node.this.this), target)
-        case exp.HexString() if target.root in _BINARIES:
+        case exp.HexString() if target.root in BINARY_TYPES:
             digits = f"{int(node.this):x}" if node.args.get("is_integer") else str(node.this)
             return bytes.fromhex(digits)
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
@@ -110,8 +105,8 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             if typed is target.root and isinstance(target, AtomicType):
                 return _from_text(str(node.this.this), target, zone)
         case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
-            # 10L and the like; of other casts the rules are Spark's.
-            if target.kind in _INTEGERS and str(node.this.this).isdecimal():
+            # 10L and similar; other casts follow Spark's rules.
+            if target.kind in INTEGER_BOUNDS and str(node.this.this).isdecimal():
                 return _from_number(str(node.this.this), target)
         case exp.Array() if isinstance(target, ArrayType):
             return [_value(e, target.element, zone) for e in node.expressions]
@@ -129,11 +124,11 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
 
 
 def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
-    if target.kind in _STRINGS:
+    if target.kind in CHARACTER_TYPES:
         if len(text) > (target.length or 0):
             raise NotLiteral
         return text.ljust(target.length or 0) if target.kind is TypeRoot.CHAR else text
-    if target.kind in _BINARIES:
+    if target.kind in BINARY_TYPES:
         return text.encode()
     if target.kind in _TIMES and not text.strip().isdigit():
         return parse_text(text, target, zone)
@@ -141,8 +136,8 @@ def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
 
 
 def _from_number(text: str, target: AtomicType) -> Any:
-    if target.kind in _INTEGERS:
-        number, limit = int(text), _INTEGERS[target.kind]
+    if target.kind in INTEGER_BOUNDS:
+        number, limit = int(text), INTEGER_BOUNDS[target.kind]
         if not -limit <= number < limit:
             raise NotLiteral
         return number
@@ -154,6 +149,6 @@ def _from_number(text: str, target: AtomicType) -> Any:
         return value
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
         return float(text)
-    if target.kind in _STRINGS and text.lstrip("-").isdecimal() and text == str(int(text)):
+    if target.kind in CHARACTER_TYPES and text.lstrip("-").isdecimal() and text == str(int(text)):
         return _from_text(text, target, UTC)
     raise NotLiteral

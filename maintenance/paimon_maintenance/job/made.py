@@ -1,4 +1,4 @@
-"""Long lists whose items are made when somebody looks at them, and their JSON."""
+"""Long lists that make their items on access, and their JSON."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class CompactPlan:
             )
         yield from shortened(self.units, self._unit_line, noun="units")
         if self.goes_on:
-            yield "  then, by a plan of its own, what is due in the real buckets"
+            yield "  then, with a new plan, what is due in the real buckets"
         for kept in self.kept:
             yield f"  {kept.line()}"
 
@@ -289,7 +289,7 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
 
 
 def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]], more: tuple[int, int]) -> Retained:
-    """These buckets, and others of which only the number and the bytes are known."""
+    """These buckets, and the number and the bytes of others."""
     return Retained(
         what="buckets",
         why=why,

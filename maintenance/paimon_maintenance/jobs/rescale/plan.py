@@ -189,7 +189,7 @@ def plan(
     chosen = [p for p in state.partitions if p.row in state.chosen]
     if not chosen and (arguments["partitions"] or arguments["where"]):
         raise InvalidArgument(
-            f"no partition of table {table.name} that holds files is meant", table=table.name
+            f"no partition of table {table.name} with files is selected", table=table.name
         )
     first = context.first_plan
     if isinstance(first, RescalePlan):
@@ -292,7 +292,7 @@ def wanted_buckets(
 def _restored(table: FileStoreTable, state: RescaleState) -> int:
     """The number before the last change; the present one if that change itself went back.
 
-    So an interrupted run goes on when it is started again, and one that is done is not undone.
+    So a second run continues an interrupted one and does not undo a finished one.
     """
     numbers: list[int] = []  # the present one last; a rescale can restore the others
     back = False

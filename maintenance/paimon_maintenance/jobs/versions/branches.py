@@ -19,21 +19,23 @@ from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
+from paimon_maintenance.job.arguments import Argument
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Loss, LossKind, Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.definition import BRANCH, BRANCHES, FROM_BRANCH, NEW_NAME
 from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
 
 
-def _name(arguments: Arguments, argument: str) -> str:
-    name = cast("str | None", arguments.get(argument))
+def _name(arguments: Arguments, argument: Argument) -> str:
+    name = cast("str | None", arguments.get(argument.name))
     if not name:
-        raise InvalidArgument(f"argument {argument} is required")
+        raise InvalidArgument(f"argument {argument.option} is required")
     return name
 
 
@@ -49,7 +51,7 @@ def make_create(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[NewBranch]:
     """The branch, and the tag that it starts from."""
-    name = _name(arguments, "branch_name")
+    name = _name(arguments, BRANCH)
     tag = cast("str | None", arguments.get("tag"))
     source: Tag | None = None
     kept: list[Retained] = []
@@ -100,7 +102,7 @@ def make_rename(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[tuple[str, str]]:
     """The old and the new name."""
-    name, target = _name(arguments, "branch_name"), _name(arguments, "target_branch")
+    name, target = _name(arguments, FROM_BRANCH), _name(arguments, NEW_NAME)
     _check_exists(table, name)
     check_branch_name(target)
     if table.branches.exists(target):
@@ -152,7 +154,7 @@ def make_delete(
     """
     wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
     if not wanted:
-        raise InvalidArgument("argument branch_name is required")
+        raise InvalidArgument(f"argument {BRANCHES.option} is required")
     interrupted = tuple(journals(table))
     # An interrupted run may have deleted a branch, but not all of its files.
     there = set(table.branches.names()) if interrupted else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from paimon_core.commit.iceberg_publish import republish
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -271,6 +272,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     )
     unbroken_ids(table.snapshots)
     synchronise_partitions(table)
+    republish(table, context.env)
     return Committed(details={**details, **removed.to_json()})
 
 
