@@ -1,7 +1,7 @@
 """A set of file names from which names are removed, for tables of any size.
 
-Names are compared by 64-bit hashes.  Two names with the same hash go together, so that a name which
-somebody removed is never left; in a set of a million names, one that nobody removed is lost with a
+Names are compared by 64-bit hashes.  Two names with the same hash go together, so that a removed
+name never remains; in a set of a million names, one that nobody removed is lost with a
 probability of 1 to 10 million.
 """
 
