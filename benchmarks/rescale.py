@@ -64,7 +64,7 @@ def step_job(request: dict[str, Any]) -> dict[str, Any]:
     if request["encode"]:
         from paimon_core.compaction.page_copy import PageCopy  # noqa: PLC0415
 
-        setattr(PageCopy, "of", lambda _table, _unit: None)  # noqa: B010 - for this process
+        setattr(PageCopy, "of", lambda *_: None)  # noqa: B010 - for this process
     job = job_named(request["job"])
     wall, cpu = time.perf_counter(), time.process_time()
     report = run_table(

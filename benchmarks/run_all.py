@@ -74,6 +74,15 @@ PARTS: Final = (
         short=("--one-core", "--flink"),
     ),
     Part(
+        name="new_tenth",
+        title="Compaction where a tenth of the keys is new",
+        about="CPU seconds of a full compaction to those of decoding and encoding all rows. Commits wrote "
+        "half the keys of a tenth again, in one stretch or in ten, over one file or files of 128 MB.",
+        script="new_tenth",
+        long=("--rows", "5000000"),
+        short=("--rows", "500000", "--times", "1"),
+    ),
+    Part(
         name="slices",
         title="One huge bucket in slices",
         about="CPU seconds of all slices of a bucket to those of the bucket as a whole.",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from paimon_core.compaction import alone
+from paimon_core.compaction import alone, page_copy
 from paimon_core.format.parquet import reader, writer
-from paimon_core.write import splice_writer
+from paimon_core.write import page_splice
 
 
 @contextmanager
@@ -18,7 +18,9 @@ def small_pages(rows: int, *, leading_bytes: int = 1_000_000) -> Iterator[None]:
         patch.object(writer, "PAGE_ROWS", rows),
         patch.object(reader, "PAGES_FROM", 1),
         patch.object(alone, "LEAST_FILE", 1),
+        patch.object(alone, "LEAST_CHUNK", 1),
         patch.object(alone, "LEAST_BYTES", 1),
-        patch.object(splice_writer, "LEADING_BYTES", leading_bytes),
+        patch.object(page_copy, "LEAST_BYTES", 1),
+        patch.object(page_splice, "LEADING_BYTES", leading_bytes),
     ):
         yield

@@ -14,18 +14,18 @@ rows of files with other columns, and rows whose changes go into a changelog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
 import pyarrow.parquet as pq
 
-from paimon_core.compaction.page_copy import has_current_columns
+from paimon_core.compaction.page_copy import LEAST_BYTES, MOST_BYTES, has_current_columns
 from paimon_core.compaction.unit import CompactUnit, KeyRange, Rewrite
+from paimon_core.compaction.untouched import NOTHING_DELETED, untouched
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.format.data_format import format_of, open_data_file
+from paimon_core.format.data_format import format_of
 from paimon_core.format.parquet.assembler import COPIED_CODECS, layout_like
 from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, stored_number
 from paimon_core.format.parquet.stored_page import Raw, value_of_bound
@@ -46,12 +46,11 @@ from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.page_splice import StoredRange, leaf_ranges
 from paimon_core.write.splice_writer import copied_codec
 
-LEAST_BYTES: Final = 4 * 1024 * 1024
-"""Fewer bytes of a file in a row are decoded: each copy costs pages that are encoded again."""
-MOST_BYTES: Final = 128 * 1024 * 1024
-"""The uncompressed bytes of a row group of copied pages; larger ones are divided."""
 LEAST_FILE: Final = WHOLE_BELOW
 """Smaller files are decoded."""
+LEAST_CHUNK: Final = 128 * 1024
+"""Files with fewer bytes for a column are decoded, too: looking through their footers, which list each
+column, would cost more than it can save."""
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _INTEGERS: Final = (
     TypeRoot.TINYINT,
@@ -69,13 +68,12 @@ class CopiedRows:
     """Rows of one row group of a file, as rows of the file."""
 
     file: DataFileMeta
-    groups: tuple[StoredGroup, ...]
     group: int
     rows: range
 
     def of(self, opened: StoredFile) -> StoredRange:
         """Return the rows in the opened file."""
-        return StoredRange(opened, self.groups[self.group], self.rows)
+        return StoredRange(opened, opened.groups[self.group], self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +134,13 @@ class PageKeys:
             or unit.expired_before is not None
             or not (is_plain or newest_file_wins(options))
             or not all(map(_has_order, table.schema.key_type.fields))
-            or all(f.file_size < LEAST_FILE for f in unit.rewritten_files)
         ):
             return None
         columns = file_row_type(
             table.schema.key_type, table.schema.row_type, thin=options.value(DATA_FILE_THIN_MODE)
         )
+        if all(f.file_size < _least_size(columns) for f in unit.rewritten_files):
+            return None
         like = layout_like(columns, compression)
         codec = COPIED_CODECS[compression]
         return PageKeys(table, unit, vectors, is_plain, columns, like, codec)
@@ -151,9 +150,12 @@ class PageKeys:
         files = [f for section in group for run in section for f in run.files]
         blocks: list[_Block] = []
         groups: dict[int, tuple[StoredGroup, ...]] = {}
+        leaves = leaf_ranges(self.columns)
+        names = self.table.schema.key_type.names
+        places = [leaves[self.columns.names.index(name)].start for name in names]
         for number, file in enumerate(files):
-            groups[number] = self._groups(file)
-            blocks += self._blocks(number, file, groups[number])
+            groups[number] = self._groups(file, places)
+            blocks += self._blocks(number, file, groups[number], places)
         blocks.sort(key=lambda b: (b.low, b.file, b.rows.start))
         key_range = self.unit.key_range
         windows = {} if key_range is None else key_range.rows
@@ -166,26 +168,23 @@ class PageKeys:
                 for before in blocks[walk.passed : first]:
                     walk.reached[before.file] = before.rows.stop
                 walk.passed = max(walk.passed, first)
-                walk.copy(CopiedRows(files[number], groups[number], place, rows), number)
+                walk.copy(CopiedRows(files[number], place, rows), number)
         walk.end()
         return walk.steps if any(isinstance(s, CopiedRows) for s in walk.steps) else None
 
-    def open(self, rows: CopiedRows) -> StoredFile:
-        """Open the file of rows to copy.  Callers close it."""
-        path = self.table.paths.data_file(self.unit.partition, self.unit.bucket, rows.file)
-        try:
-            source = open_data_file(self.table.io, path, rows.file.file_size)
-        except FileNotFoundError as e:
-            raise missing_data_file(path) from e
-        return StoredFile(path, rows.groups, dict, source)
+    def open(self, file: DataFileMeta) -> StoredFile:
+        """Open a file of which rows are copied.  Callers close it."""
+        opened = self._opened(file)
+        assert opened is not None  # for its pages can be copied
+        return opened
 
-    def _groups(self, file: DataFileMeta) -> tuple[StoredGroup, ...]:
-        """Return the row groups of a file whose pages may be copied; empty for others."""
-        if not self._may_be_copied(file):
-            return ()
+    def _opened(
+        self, file: DataFileMeta, with_pages: Collection[int] | None = None
+    ) -> StoredFile | None:
+        """Open a file; None if its pages cannot be copied."""
         path = self.table.paths.data_file(self.unit.partition, self.unit.bucket, file)
         try:
-            opened = open_stored_file(
+            return open_stored_file(
                 self.table.io,
                 path,
                 size=file.file_size,
@@ -193,9 +192,17 @@ class PageKeys:
                 like=self.like,
                 codec=self.codec,
                 bounds=dict,
+                with_pages=with_pages,
             )
         except FileNotFoundError as e:
             raise missing_data_file(path) from e
+
+    def _groups(self, file: DataFileMeta, key_leaves: Sequence[int]) -> tuple[StoredGroup, ...]:
+        """Return the row groups of a file whose pages may be copied; empty for others.
+
+        Only those of the key are known: files that overlap everywhere are opened for nothing.
+        """
+        opened = self._opened(file, key_leaves) if self._may_be_copied(file) else None
         if opened is None:
             return ()
         opened.close()
@@ -204,7 +211,7 @@ class PageKeys:
     def _may_be_copied(self, file: DataFileMeta) -> bool:
         unit = self.unit
         if (
-            file.file_size < LEAST_FILE
+            file.file_size < _least_size(self.columns)
             or file.delete_row_count != 0
             or format_of(file.file_name) != "parquet"
             or not has_current_columns(self.table, file)
@@ -219,14 +226,16 @@ class PageKeys:
         return file.level > 0
 
     def _blocks(
-        self, number: int, file: DataFileMeta, groups: Sequence[StoredGroup]
+        self,
+        number: int,
+        file: DataFileMeta,
+        groups: Sequence[StoredGroup],
+        places: Sequence[int],
     ) -> list[_Block]:
         """Return all rows of a file in blocks whose keys are known as well as possible."""
         key = self.table.schema.key_type
         low, high = stored_key(file.min_key, key), stored_key(file.max_key, key)
         one = [_Block(number, range(file.row_count), low, high)]
-        leaves = leaf_ranges(self.columns)
-        places = [leaves[self.columns.names.index(f.name)].start for f in key.fields]
         found: list[_Block] = []
         for place, group in enumerate(groups):
             bounds = _bounds([group.columns[p] for p in places], key)
@@ -259,22 +268,12 @@ class PageKeys:
         self, file: DataFileMeta, group: StoredGroup, span: Sequence[_Block]
     ) -> Iterator[range]:
         """Yield the rows of a span to copy: without deleted ones, and not too few or too many."""
-        width = max(1, group.size // group.rows)
-        most = max(1, group.rows * MOST_BYTES // max(1, group.uncompressed))
-        deleted = self.vectors.get(file.file_name, np.empty(0, np.int64))
-        borders = [span[0].rows.start, *(b.rows.stop for b in span)]
-        begin, end = borders[0], borders[-1]
-        inside = deleted[np.searchsorted(deleted, begin) : np.searchsorted(deleted, end)].tolist()
-        for left, right in pairwise((begin - 1, *inside, end)):
-            # From border to border, as most columns have their pages there.
-            start = next((b for b in borders if b > left), end)
-            last = max((b for b in borders if b <= right), default=begin)
-            while start < last:
-                aim = start + -(-(last - start) // -(-(last - start) // most))
-                stop = next(b for b in borders if b >= aim)
-                if (stop - start) * width >= LEAST_BYTES:
-                    yield range(start, stop)
-                start = stop
+        return untouched(
+            [span[0].rows.start, *(b.rows.stop for b in span)],
+            self.vectors.get(file.file_name, NOTHING_DELETED),
+            least=LEAST_BYTES * group.rows // max(1, group.size),
+            most=max(1, MOST_BYTES * group.rows // max(1, group.uncompressed)),
+        )
 
 
 class _Walk:
@@ -325,6 +324,10 @@ class _Walk:
                 if len(windows[f.file_name]) < f.row_count
             }
             self.steps.append(MergedRange(tuple(filter(None, sections)), partial))
+
+
+def _least_size(columns: RowType) -> int:
+    return max(LEAST_FILE, LEAST_CHUNK * len(columns))
 
 
 def _has_order(field: DataField) -> bool:

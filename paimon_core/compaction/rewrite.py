@@ -193,7 +193,7 @@ class _Work:
         """Write the rows of append files one file after the other."""
         table, unit = self._table, self._unit
         tracked = table.options.value(ROW_TRACKING_ENABLED)
-        pages = PageCopy.of(table, unit) if not self._vectors and not tracked else None
+        pages = None if tracked else PageCopy.of(table, unit, self._vectors)
         make = RollingAppendWriter if pages is None else RollingPageWriter
         schema = table.schema
         if tracked:
@@ -228,10 +228,13 @@ class _Work:
             ],
         )
 
-    def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+    def _append_rows(
+        self, file: DataFileMeta, rows: range | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, or some of them, without the deleted ones."""
         table, unit = self._table, self._unit
         tracked = table.options.value(ROW_TRACKING_ENABLED)
-        read = read_tracked_rows if tracked else partial(read_data_file, key_value=False)
+        read = read_tracked_rows if tracked else partial(read_data_file, key_value=False, rows=rows)
         batches = read(
             table.io,
             table.paths.data_file(unit.partition, unit.bucket, file),
@@ -242,7 +245,9 @@ class _Work:
             partition=unit.partition,
         )
         deleted = self._vectors.get(file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
+        if deleted is None:
+            return batches
+        return without_deleted(batches, deleted, 0 if rows is None else rows.start)
 
     def _write(
         self, writer: RollingAppendWriter | RollingKeyValueWriter, batches: Iterator[pa.RecordBatch]

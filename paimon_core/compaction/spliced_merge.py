@@ -33,7 +33,7 @@ class SplicedMerge:
                 if step.file.file_name != name or opened is None:
                     if opened is not None:
                         opened.close()
-                    opened, name = self.pages.open(step), step.file.file_name
+                    opened, name = self.pages.open(step.file), step.file.file_name
                 yield step.of(opened)
         finally:
             if opened is not None:

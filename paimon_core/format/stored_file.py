@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -79,10 +79,12 @@ def open_stored_file(
     like: pq.FileMetaData,
     codec: str,
     bounds: Bounds,
+    with_pages: Collection[int] | None = None,
 ) -> StoredFile | None:
     """Open the file of `size` bytes; None if its chunks cannot be copied to such a file (`stored_groups`).
 
-    Raises FileNotFoundError if it is missing, CorruptTable if its footer is unreadable or has
+    With `with_pages`, only the page indexes of these leaf columns are read.  Raises
+    FileNotFoundError if the file is missing, CorruptTable if its footer is unreadable or has
     another row count.
     """
     with decoding(path):
@@ -97,7 +99,7 @@ def open_stored_file(
                     f"a data file holds {metadata.num_rows} rows where its metadata says {rows}"
                 )
             rows_of = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-            pages = group_pages(source, list(zip(rows_of, chunks, strict=True)))
+            pages = group_pages(source, list(zip(rows_of, chunks, strict=True)), with_pages)
             groups = stored_groups(metadata, like, codec, pages)
         except BaseException:
             source.close()

@@ -19,19 +19,27 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from paimon_core.format.column_stats import StatsCollector
 from paimon_core.format.dictionary_choice import leaves
 from paimon_core.format.parquet.assembler import ChunkSource, encoded
-from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup
+from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, value_of
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 
 _MIXED: Final = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 """The encodings of pages that new ones, which are PLAIN, are placed beside."""
+
+
+LEADING_BYTES: Final = ROW_GROUP_BYTES // 2
+"""Rows that wait with more bytes become a row group of their own before pages are copied."""
+SHORTENED: Final = 64
+"""Writers may cut bounds of this number of bytes, or more, in their page indexes."""
 
 
 class ColumnSink(Protocol):
@@ -60,8 +68,10 @@ class StoredRange:
         return self.group.size * len(self.rows) // max(1, self.group.rows)
 
     @property
-    def has_dictionaries(self) -> bool:
-        return any(c.has_dictionary for c in self.group.columns)
+    def leading_bytes(self) -> int:
+        """Return the limit for new rows that precede these in their row group."""
+        # Such rows would keep the pages of columns with dictionaries from being copied.
+        return 0 if any(c.has_dictionary for c in self.group.columns) else LEADING_BYTES
 
     @property
     def in_group(self) -> range:
@@ -144,6 +154,27 @@ class PageSplice:
             zstd_level=self.zstd_level,
             dictionaries=dictionaries,
         )
+
+
+def takes_known(
+    collector: StatsCollector, place: int, field: DataField, pages: StoredColumn
+) -> bool:
+    """Add the statistics of copied pages of a column; return False if its values are needed."""
+    if not collector.wants_counts(place):
+        return True
+    if pages.nulls is None:
+        return False
+    bounds: Sequence[Any] = ()
+    if collector.wants_bounds(place) and pages.nulls != pages.values:
+        assert isinstance(field.type, AtomicType)  # other types have no bounds
+        stored = (pages.minimum, pages.maximum)
+        if any(isinstance(v, bytes) and len(v) >= SHORTENED for v in stored):
+            return False
+        bounds = [None if v is None else value_of(v, field.type) for v in stored]
+        if None in bounds:
+            return False
+    collector.add_known(place, pages.nulls, bounds)
+    return True
 
 
 def leaf_ranges(columns: RowType) -> list[range]:

@@ -28,7 +28,13 @@ from paimon_core.options import Options
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_core.write.file_layout import append_layout, small_file_size
-from paimon_core.write.page_splice import is_better_ended, leaf_ranges
+from paimon_core.write.page_splice import (
+    PageSplice,
+    StoredRange,
+    is_better_ended,
+    leaf_ranges,
+    takes_known,
+)
 from paimon_core.write.splice_writer import copied_codec
 
 DECODED_BYTES: Final = 4 * ROW_GROUP_BYTES
@@ -97,6 +103,36 @@ class RollingPageWriter(RollingAppendWriter):
         self._next += rows
         if writer.bytes_written() >= self._target:
             self._finish()
+
+    def take_rows(self, stored: StoredRange) -> None:
+        """Add some rows of a row group, most of them as its pages.
+
+        Raises CorruptTable as `take_over` does.
+        """
+        if self._writer is not None and self._is_better_ended(stored.size):
+            self._finish()
+        writer = self._writer or self._open()
+        assert isinstance(writer, ParquetAssembler)
+        leading = writer.held(stored.leading_bytes)
+        splice = PageSplice(
+            self._schema.row_type, self._compression, parquet_zstd_level(self._schema.options)
+        )
+        chunks = splice.chunks(leading, stored, self)
+        rows = len(stored.rows)
+        writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
+        self._rows += rows
+        self._next += rows
+        if writer.bytes_written() >= self._target:
+            self._finish()
+
+    def knows(self, number: int, pages: StoredColumn) -> bool:
+        """Take the statistics of copied pages of a column (`ColumnSink`)."""
+        field = self._schema.row_type.fields[number]
+        return takes_known(self._stats.collector, number, field, pages)
+
+    def sees(self, number: int, values: pa.Array) -> None:
+        """Take decoded values of a column (`ColumnSink`)."""
+        self._stats.collector.update_column(number, values)
 
     @cached_property
     def _leaves(self) -> list[range]:

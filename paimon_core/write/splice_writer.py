@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,19 +10,20 @@ from paimon_core.format.data_format import compression_of, open_assembler, parqu
 from paimon_core.format.parquet.assembler import COPIED_CODECS, ParquetAssembler
 from paimon_core.format.parquet.chunks import StoredColumn, value_of
 from paimon_core.format.parquet.stored_page import value_of_bound
-from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_core.write.data_file_writer import RollingKeyValueWriter
 from paimon_core.write.file_layout import FileLayout, small_file_size
-from paimon_core.write.page_splice import PageSplice, StoredRange, is_better_ended, leaf_ranges
-
-LEADING_BYTES: Final = ROW_GROUP_BYTES // 2
-"""Merged rows with more bytes become a row group of their own before pages are copied."""
-_SHORTENED: Final = 64
-"""Writers may cut bounds of this number of bytes, or more, in their page indexes."""
+from paimon_core.write.page_splice import (
+    SHORTENED,
+    PageSplice,
+    StoredRange,
+    is_better_ended,
+    leaf_ranges,
+    takes_known,
+)
 
 
 def copied_codec(layout: FileLayout, options: Options) -> str | None:
@@ -56,7 +56,7 @@ class RollingSpliceWriter(RollingKeyValueWriter):
             self._finish()
         writer = self._writer or self._open()
         assert isinstance(writer, ParquetAssembler)
-        leading = writer.held(0 if stored.has_dictionaries else LEADING_BYTES)
+        leading = writer.held(stored.leading_bytes)
         rows = len(stored.rows)
         chunks = self._splice.chunks(leading, stored, self)
         writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
@@ -75,23 +75,10 @@ class RollingSpliceWriter(RollingKeyValueWriter):
             self._widen_sequence(pages.minimum, pages.maximum)
             return True
         place = number - self._first_value
-        collector = self._stats.collector
-        if place < 0 or not collector.wants_counts(place):
+        if place < 0:
             return True
-        bounds: Sequence[Any] = ()
-        if pages.nulls is None:
-            return False
-        if collector.wants_bounds(place) and pages.nulls != pages.values:
-            field = self._schema.row_type.fields[place]
-            assert isinstance(field.type, AtomicType)  # other types have no bounds
-            stored = (pages.minimum, pages.maximum)
-            if any(isinstance(v, bytes) and len(v) >= _SHORTENED for v in stored):
-                return False
-            bounds = [None if v is None else value_of(v, field.type) for v in stored]
-            if None in bounds:
-                return False
-        collector.add_known(place, pages.nulls, bounds)
-        return True
+        field = self._schema.row_type.fields[place]
+        return takes_known(self._stats.collector, place, field, pages)
 
     def sees(self, number: int, values: pa.Array) -> None:
         """Take decoded values of a column of the file (`ColumnSink`)."""
@@ -149,7 +136,7 @@ def _end_value(stored: StoredRange, place: int, field: DataField, *, first: bool
     for page in column.pages or ():
         bound = page.minimum if first else page.maximum
         begins = page.first_row == rows.start if first else page.end_row == rows.stop
-        if begins and bound is not None and len(bound) < _SHORTENED:
+        if begins and bound is not None and len(bound) < SHORTENED:
             value = value_of_bound(column.physical_type, bound)
             assert isinstance(field.type, AtomicType)  # a key
             return None if value is None else value_of(value, field.type)

@@ -148,7 +148,7 @@ def stored_groups(
     metadata: pq.FileMetaData,
     like: pq.FileMetaData,
     codec: str,
-    pages: Sequence[Sequence[tuple[StoredPage, ...]] | None] | None = None,
+    pages: Sequence[Sequence[tuple[StoredPage, ...] | None] | None] | None = None,
 ) -> list[StoredGroup] | None:
     """Return the row groups of a file if its chunks can be copied to a file with schema `like`.
 

@@ -8,7 +8,7 @@ it is still below or above all values of its page.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -83,16 +83,23 @@ def value_of_bound(physical_type: int, bound: bytes) -> Raw | None:
 
 
 def group_pages(
-    source: Any, groups: Sequence[tuple[int, Sequence[Struct]]]
-) -> list[list[tuple[StoredPage, ...]] | None]:
+    source: Any,
+    groups: Sequence[tuple[int, Sequence[Struct]]],
+    only: Collection[int] | None = None,
+) -> list[list[tuple[StoredPage, ...] | None] | None]:
     """Return the pages of each chunk of some row groups, given as (rows, chunks of the footer).
 
-    None for a group in which a chunk has no offset index, or one that contradicts it.
+    None for a group in which a chunk has no offset index, or one that contradicts it.  With `only`,
+    the pages of other leaf columns are not looked for.
     """
+    wanted = [
+        [(i, chunk) for i, chunk in enumerate(chunks) if only is None or i in only]
+        for _, chunks in groups
+    ]
     places = [
         place
-        for _, chunks in groups
-        for chunk in chunks
+        for chunks in wanted
+        for _, chunk in chunks
         for fields in _PLACES
         if (place := _place(chunk, fields)) is not None
     ]
@@ -102,13 +109,16 @@ def group_pages(
     if end - begin > _LONGEST_INDEXES or end > source.size():
         return [None] * len(groups)
     region = _Region(bytes(source.read_at(end - begin, begin)), begin)
-    found: list[list[tuple[StoredPage, ...]] | None] = []
-    for rows, chunks in groups:
-        located = chunk_pages(region, chunks, rows)
+    found: list[list[tuple[StoredPage, ...] | None] | None] = []
+    for (rows, all_chunks), chunks in zip(groups, wanted, strict=True):
+        located = chunk_pages(region, [chunk for _, chunk in chunks], rows)
         if located is None:
             found.append(None)
             continue
-        found.append([_pages(region, c, pages) for c, pages in zip(chunks, located, strict=True)])
+        pages_of: list[tuple[StoredPage, ...] | None] = [None] * len(all_chunks)
+        for (i, chunk), pages in zip(chunks, located, strict=True):
+            pages_of[i] = _pages(region, chunk, pages)
+        found.append(pages_of)
     return found
 
 
