@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(slots=True)
 class Done:
-    """What one part gave."""
+    """The result of one part."""
 
     part: Part
     command: tuple[str, ...]
@@ -211,7 +211,7 @@ def page(done: list[Done], facts: dict[str, object], *, short: bool) -> str:
         ),
     ]
     if short:
-        lines += ["", "This was a short run on small tables: the figures say little."]
+        lines += ["", "This was a short run on small tables: the figures are not representative."]
     for each in done:
         lines += ["", *_part_lines(each)]
     return "\n".join(lines) + "\n"

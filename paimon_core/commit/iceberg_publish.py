@@ -119,7 +119,7 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     newest = table.snapshots.latest() if later else None
     stale = [v for v in later if newest is None or v > newest.id]
     older = [v for v in versions if v < snapshot.id]
-    # Versions of slower commits, which nobody built on, are of no line either.
+    # Versions of slower commits, without a successor, are not part of the line either.
     line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
     unused = [v for v in older if not draft.built_on_base or v not in line]
     same = [v for v in versions if v == snapshot.id]

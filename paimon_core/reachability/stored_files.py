@@ -24,7 +24,7 @@ _TOGETHER: Final = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFiles(Sequence[StoredFile]):
-    """A list of stored files.  An item is made when somebody looks at it.
+    """A list of stored files.  An item is created on access.
 
     `folder` is a number in `folders`, `sizes` are bytes, `roles` positions in `Role`.
     """

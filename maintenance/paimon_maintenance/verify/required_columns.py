@@ -18,6 +18,9 @@ from paimon_maintenance.verify.required_file import RequiredFile
 
 _TOGETHER: Final = 20_000
 _UNKNOWN: Final = -1
+_ROW: Final = np.dtype(
+    [("place", "i4"), ("size", "i8"), ("rows", "i8"), ("reference", "i4"), ("problem", "i1")]
+)
 _PROBLEMS: Final = tuple(Problem)
 _CODES: Final = {problem: code for code, problem in enumerate(_PROBLEMS)}
 
@@ -65,7 +68,7 @@ class RequiredColumns:
         places = list(self._places)
         folders = {folder: i for i, folder in enumerate(sorted(set(self._folders)))}
         folder_of = np.array([folders[folder] for folder in self._folders], np.int64)
-        of_file = folder_of[numbers[:, 0]]
+        of_file = folder_of[numbers["place"]]
         order = np.argsort(of_file, kind="stable")
         ordered = of_file[order]
         start = 0
@@ -105,6 +108,5 @@ class RequiredColumns:
             at[at == len(self._known)] = 0
             new = first[self._known[at] != hashes[first]]
         self._known = np.sort(np.concatenate([self._known, hashes[new]]))
-        columns = np.array([place, *numbers], np.int64).T
-        self._numbers.append(np.ascontiguousarray(columns[new]))
+        self._numbers.append(np.array(list(zip(place, *numbers, strict=True)), _ROW)[new])
         self._names.append(array.take(index_array(new)))

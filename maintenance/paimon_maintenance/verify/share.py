@@ -10,7 +10,7 @@ import numpy as np
 
 from paimon_core.manifest.entry_columns import Column, EntryColumns
 
-MOST_ENTRIES: Final = 150_000
+MOST_ENTRIES: Final = 100_000
 """Number of entries that are objects at a time."""
 
 
