@@ -7,8 +7,8 @@ column is in the file with its current type, or was added after it.  Everything 
 Not left to Spark:
 
 - TIME, and timestamps of more than 6 digits (INT96), whose types Spark does not have;
-- timestamps of files without a source, thus older than Paimon 0.9: up to 0.5 those without a zone
-  are marked as UTC, and Spark refuses them;
+- timestamps of files without a source, that is, older than Paimon 0.9: up to 0.5 those without a
+  zone are marked as UTC, and Spark refuses them;
 - partition columns that the file may lack (tables migrated from Hive): its statistics must show the
   partition's value;
 - columns whose names differ in case only; hidden file names, which Spark leaves out silently; paths
@@ -43,6 +43,7 @@ from paimon_core.schema.table_schema import (
 from paimon_core.table.batch_tasks import BatchTask, BucketTask
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
     ArrayType,
     DataField,
     DataType,
@@ -52,7 +53,6 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MICROS: Final = 6
 _HIDDEN: Final = ("_", ".")
 _PATTERN: Final = frozenset("{}[]*?\\")
@@ -146,7 +146,7 @@ def readers_of(
 def _by_hidden_rows(task: BucketTask) -> tuple[list[ManifestEntry], list[list[ManifestEntry]]]:
     """The files of the task whose rows are all shown, and the others: what merges is together."""
     table, entries = task.table, task.entries
-    # The JVM finds files at the paths that we do; of other stores it may know nothing.
+    # The JVM finds local files at the same paths; it may not know other stores.
     if "://" in table.root or has_data_evolution(table):
         return [], [list(entries)]
     together: list[list[ManifestEntry]] = []
@@ -246,7 +246,7 @@ def _is_spark_s(data_type: DataType, *, is_old: bool) -> bool:
             )
         case MultisetType():
             return _is_spark_s(data_type.element, is_old=is_old)
-    if data_type.root in _TIMESTAMPS:
+    if data_type.root in TIMESTAMP_TYPES:
         return not is_old and (getattr(data_type, "precision", None) or 0) <= _MICROS
     return data_type.root is not TypeRoot.TIME
 

@@ -1,6 +1,6 @@
 """Batch reads as DataFrames that Spark's own Parquet reader feeds where it can.
 
-A source of Spark's Python API hands over rows that Python has read, tells Spark no size and never
+A source of Spark's Python API returns rows that Python has read, reports no size and never
 learns which columns are wanted.  Here Spark reads all files that it can itself
 (`parquet_files`): in its JVM, the columns and row groups that it needs, and with a size that it can
 plan joins by.  Of files that merge with others, or have deleted rows, it skips the rows that the table
@@ -61,7 +61,7 @@ def read(
     """The rows that `format("paimon")` reads with these options, much faster.
 
     `columns` are all that merged reads decode (default: all).  Files without rows that meet `where`
-    are left out; other rows that do not meet it may be there, so filter as well.  The snapshot is that
+    are left out; other rows that do not match may remain, so filter as well.  The snapshot is that
     of this call.  All columns are nullable.  System tables and Spark Connect read as
     `format("paimon")` does.
     """
@@ -101,7 +101,9 @@ class ScanPlan:
 
     @property
     def rest_size(self) -> int:
-        """Bytes of the files that Python reads; of changes, which are not known, a split's."""
+        """Bytes of the files that Python reads; the size of a split for changes, whose size is
+        unknown.
+        """
         return sum(_bytes(t) for t in self.rest)
 
     @property
@@ -114,7 +116,9 @@ class ScanPlan:
 def plan_scan(
     scan: BatchScan, *, columns: Sequence[str], predicate: Predicate | None, zone: tzinfo
 ) -> ScanPlan:
-    """Who reads what of these columns; files without rows that meet the predicate are left out."""
+    """Which files Spark and Python read for these columns, without files that the predicate
+    excludes.
+    """
     tasks = plan_batch(scan, predicate=predicate, zone=zone)
     readers = readers_of(tasks, columns, predicate)
     return ScanPlan(
@@ -129,7 +133,7 @@ def plan_scan(
 
 
 def plan_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The rows of the plan; some that do not meet its predicate may be there.
+    """The rows of the plan, possibly with some that do not match its predicate.
 
     For classic Spark, whose driver is this process.
     """
@@ -142,7 +146,8 @@ def plan_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     frame: DataFrame = reduce(lambda a, b: a.unionAll(b), frames)
     size = plan.size * _row_size(wanted) // _row_size(row_type)
     if plan.rest and size <= _broadcast_limit(spark):
-        # Of rows that Python reads Spark knows no size, and would shuffle those that they join.
+        # Spark does not know the size of rows that Python reads, and would shuffle the other side
+        # of a join.
         return frame.hint("broadcast")
     return frame
 
@@ -211,7 +216,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the tasks of a Spark task; travels to it."""
+    """Reads the splits of a Spark task; sent to the executor."""
 
     columns: tuple[str, ...]
     predicate: Predicate | None
@@ -239,7 +244,7 @@ def _by_python(spark: SparkSession, plan: ScanPlan, schema: StructType) -> DataF
     context = spark.sparkContext
     packs = pack_tasks(plan.rest, parallelism=context.defaultParallelism)
     rows: Any = [(bytearray(pickle.dumps(pack)),) for pack in packs]
-    # An RDD, as Spark would take the size of a list of tasks for that of their rows.
+    # An RDD, because Spark would take the size of a list of tasks for the size of their rows.
     frame = spark.createDataFrame(
         context.parallelize(rows, max(1, len(rows))), "tasks BINARY", verifySchema=False
     )
