@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--slice-mb", type=int, default=128)
-    parser.add_argument("--folder", type=Path, help="where the table is made; it goes in the end")
+    parser.add_argument("--folder", type=Path, help="folder of the table (deleted at the end)")
     wanted = parser.parse_args()
     sys.path[:0] = [str(ROOT / "tests")]
     from spark_cluster import standalone_cluster  # noqa: PLC0415 - a part of the tests
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _run(folder: Path, master: str, executors: int, slice_mb: int) -> dict[str, Any]:
-    """The report of one application with so many executors, and the peak memory of its tasks."""
+    """The report of one application with this many executors, and the peak memory of its tasks."""
     warehouse = copy_table(folder / "made", folder / "copy")
     conf = {
         "spark.cores.max": executors,
@@ -105,7 +105,7 @@ def _peak_of_workers() -> Iterator[list[float]]:
                         pages = int((folder / "statm").read_text().split()[1])
                         peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 1024**2)
                 except (OSError, IndexError, ValueError):
-                    continue  # it has ended, or is no process
+                    continue  # it has ended, or is not a process
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

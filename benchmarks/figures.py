@@ -1,4 +1,4 @@
-"""What a benchmark measured and what it is to reach, for `run_all.py`.
+"""The figures of a benchmark and their targets, for `run_all.py`.
 
 A script calls `record` for each figure of docs/performance.md.  On its own it only prints its tables;
 under `run_all.py`, `$CARETAKER_FIGURES` names the file that collects the figures.
@@ -19,7 +19,7 @@ _WHOLE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A measured value; `target` is the most it may be, or the least with `at_least`."""
+    """A measured value; `target` is its maximum, or its minimum with `at_least`."""
 
     name: str
     value: float

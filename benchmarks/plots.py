@@ -19,7 +19,7 @@ _STYLE: Final = (
 
 
 def bars(title: str, figures: Sequence[Figure]) -> str:
-    """A bar for each figure, as long as its part of what may be; a line marks the target.
+    """A bar for each figure, in proportion to its target; a line marks the target.
 
     Figures of different units share the chart, so each bar is drawn in proportion to its own
     target, or to the largest value of its unit if it has none.

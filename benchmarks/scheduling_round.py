@@ -1,4 +1,4 @@
-"""How long one round of the scheduler takes on many tables of which few changed.
+"""The duration of one round of the scheduler over many tables with few changes.
 
     ./caretaker python benchmarks/scheduling_round.py --tables 2000 --changed 0.02
     ./caretaker python benchmarks/scheduling_round.py --tables 10000

@@ -75,9 +75,9 @@ _SHREDDING = json.dumps(
 
 
 def _flink(columns: str, options: dict[str, str], values: str) -> Kind:
-    told = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+    clause = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
     inserts = "".join(f"INSERT INTO t VALUES {values.replace('#', str(i))};\n" for i in range(3))
-    sql = f"CREATE TABLE t ({columns}) WITH ({told});\n{inserts}"
+    sql = f"CREATE TABLE t ({columns}) WITH ({clause});\n{inserts}"
     return Kind(sql=sql, projection=["k"])
 
 

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster of one's own on the loopback: a master and workers from the pyspark package.
+"""A Spark standalone cluster, or a Spark Connect server, of one's own on the loopback.
 
 Executors know nothing of the checkout: the packages are shipped to them.  They reach a store with what
 they find in their environment, as the containers of docker/compose.yaml do.
@@ -10,6 +10,9 @@ import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -116,3 +119,42 @@ def _wait_until(ready: Callable[[], bool], log: Path) -> None:
             pass  # not there yet, or its page is still empty
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
+
+
+@contextmanager
+def connect_server() -> Iterator[str]:
+    """The URL of a Spark Connect server on two cores while the block runs."""
+    port = free_port()
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
+    for key, value in (
+        ("spark.connect.grpc.binding.port", port),
+        ("spark.connect.grpc.binding.address", "127.0.0.1"),
+        ("spark.ui.enabled", "false"),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+    ):
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    # Its workers know nothing of our packages: the client has to bring them along.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment.pop("PYTHONPATH", None)
+    server = subprocess.Popen(
+        [*command, "spark-internal"],
+        cwd="/",
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 600
+        while True:
+            assert server.poll() is None, "the server ended"
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(120)

@@ -65,9 +65,10 @@ from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.catalogs import catalogs_from
 from paimon_maintenance.storage.config_file import CONFIG_VARIABLE
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
-
-WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
-POLICY_VARIABLE = "CARETAKER_POLICY"
+from paimon_maintenance.storage.variables import (
+    POLICY_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
 
 
 class SettingsError(ValueError):

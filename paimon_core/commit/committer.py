@@ -322,7 +322,7 @@ def _find_own(
                 continue
             raise CommitStateUnknown(
                 f"cannot tell whether a commit to table {table.name} happened: snapshot "
-                f"{snapshot_id} expired before it could be looked at",
+                f"{snapshot_id} expired before it was checked",
                 table=table.name,
                 snapshot=snapshot_id,
             ) from e
@@ -360,7 +360,7 @@ def _give_up(
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
-        f"won every time",
+        f"were first in every attempt",
         table=table.name,
         snapshot=tried.id,
         next_step="raise commit.max-retries or commit less often, then run again",

@@ -23,6 +23,8 @@ from paimon_core.io.local import local_path
 from paimon_core.names import Boundary, lies_under, location
 
 _LOCAL_STORE: Final = "file://"
+_MOST_KNOWN: Final = 10_000
+"""Number of resolved folders that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ def check_all_inside(boundary: Boundary, paths: Iterable[str]) -> None:
             roots = [
                 os.path.realpath(local_path(r)) for r in boundary.known_roots() if _is_local(r)
             ]
+        if len(known) > _MOST_KNOWN:
+            known.clear()
         real = _resolved(local_path(folder), known)
         if not any(_same_or_under(real, root) for root in roots):
             check_inside(boundary, path)

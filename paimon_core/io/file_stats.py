@@ -21,7 +21,7 @@ _DIR, _LINK = 1, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileStats(Sequence[FileStat]):
-    """A list of files.  An item is made when somebody looks at it.
+    """A list of files.  An item is created on access.
 
     `folder` is a number in `folders`.  `names` are UTF-8.  Sizes are bytes, times milliseconds.
     """

@@ -76,7 +76,7 @@ class LocalFileIO:
     def deletes_at_once(self) -> int:
         return 1
 
-    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - opening tells it
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - as in FileIO
         target = local_path(path)
         _refuse_other_than_file(os.stat(target), target)
         return pa.OSFile(target, "rb")

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
@@ -121,10 +120,6 @@ class EntryColumns:
         """Return the file name of one entry."""
         return str(self.names[position].as_py().decode())
 
-    def name_list(self) -> list[str]:
-        """Return all file names as texts."""
-        return [name.decode() for name in self.names.to_pylist()]
-
     def identity(self, position: int) -> FileIdentity:
         """Return the identity of one entry's file."""
         return FileIdentity(
@@ -145,10 +140,6 @@ class EntryColumns:
             rare.external_path,
             rare.extra_files,
         )
-
-    def named(self, names: pa.Array) -> Column:
-        """Return whether each entry's file name is one of these (`name_array`)."""
-        return as_flags(pc.is_in(self.names, value_set=names))
 
     def take(self, positions: Column) -> EntryColumns:
         """Return the entries at these positions (ascending)."""

@@ -34,7 +34,17 @@ from paimon_core.predicate.nodes import (
     negate,
 )
 from paimon_core.types import datetimes
-from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    INTEGER_TYPES,
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataField,
+    DataType,
+    RowType,
+    TypeRoot,
+)
 from paimon_core.types.decimals import pad_to_scale
 from paimon_core.types.partition_text import parse_boolean
 from paimon_core.types.sql import type_to_sql
@@ -60,10 +70,6 @@ _COMPARISONS: Final = {
     ">=": Op.GE,
 }
 _FLIPPED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BINARIES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _LITERAL_WORDS: Final = ("TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X")
 
 
@@ -195,7 +201,7 @@ class _Parser:
             high = self.literal()
             return conjunction(
                 [self.compare(field, Op.GE, low), self.compare(field, Op.LE, high)]
-                if field.type.root in _INTEGERS or "null" in (low.kind, high.kind)
+                if field.type.root in INTEGER_TYPES or "null" in (low.kind, high.kind)
                 else [
                     Leaf(Op.BETWEEN, field.name, (self.value(field, low), self.value(field, high)))
                 ]
@@ -274,7 +280,7 @@ class _Parser:
         return Leaf(Op.IN, field.name, (*values, *nulls))
 
     def like(self, field: DataField) -> Predicate:
-        if field.type.root not in _STRINGS:
+        if field.type.root not in CHARACTER_TYPES:
             self.fail(f"LIKE needs a text column, {field.name} is {type_to_sql(field.type)}")
         literal = self.literal()
         if literal.kind not in ("string", "null"):
@@ -354,7 +360,7 @@ class _Parser:
         if literal.kind == "null":
             return Leaf(op, field.name, (None,))
         value = self.value(field, literal)
-        if isinstance(value, Decimal) and field.type.root in _INTEGERS:
+        if isinstance(value, Decimal) and field.type.root in INTEGER_TYPES:
             if op in (Op.EQ, Op.NE):
                 # Equal to no integer: `IN ()` is false, but unlike FALSE, its NOT excludes nulls.
                 return Leaf(Op.IN if op is Op.EQ else Op.NOT_IN, field.name)
@@ -396,13 +402,13 @@ def _internal(literal: _Literal, data_type: DataType) -> Any:
     if not isinstance(data_type, AtomicType):
         return None
     root = data_type.root
-    if root in _STRINGS:
+    if root in CHARACTER_TYPES:
         return value if kind == "string" else None
-    if root in _BINARIES:
+    if root in BINARY_TYPES:
         return value if kind == "bytes" else None
     if root is TypeRoot.BOOLEAN:
         return value if kind == "boolean" else parse_boolean(value) if kind == "string" else None
-    if root in _INTEGERS or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
+    if root in INTEGER_TYPES or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
         return _number(kind, value, data_type)
     if root is TypeRoot.DATE:
         if kind == "string":
@@ -418,7 +424,7 @@ def _internal(literal: _Literal, data_type: DataType) -> Any:
             if kind == "string"
             else None
         )
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMP_TYPES:
         if kind == "date":
             return value * datetimes.NANOS_OF_DAY
         return value if kind == "timestamp" else _timestamp(value) if kind == "string" else None

@@ -102,6 +102,7 @@ def find_garbage(
     metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata))
     files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
+    pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
     return Garbage(files, held)
 
 

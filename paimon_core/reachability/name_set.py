@@ -1,14 +1,14 @@
 """A set of file names from which names are removed, for tables of any size.
 
-Names are compared by 64-bit hashes.  Two names with the same hash go together, so that a name which
-somebody removed is never left; in a set of a million names, one that nobody removed is lost with a
+Names are compared by 64-bit hashes.  Two names with the same hash go together, so that a removed
+name never remains; in a set of a million names, one that nobody removed is lost with a
 probability of 1 to 10 million.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow as pa
 from paimon_core.manifest.entry_columns import Column, binary_array, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 
-Names: TypeAlias = pa.Array | pa.ChunkedArray
 _WINDOWS: Final = 20_000
 """The number of texts inside a content that are looked up together."""
 
@@ -26,7 +25,7 @@ class NameSet:
 
     __slots__ = ("_hashes", "_left", "_sizes")
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: pa.Array | pa.ChunkedArray) -> None:
         """`names` are UTF-8 in large binary values; the same name may occur several times."""
         self._hashes = distinct(name_hashes(names))
         self._left = np.ones(len(self._hashes), bool)
@@ -43,7 +42,7 @@ class NameSet:
         """Return whether the name is in the set."""
         return bool(self.left(name_array([name]))[0])
 
-    def left(self, names: Names) -> Column:
+    def left(self, names: pa.Array | pa.ChunkedArray) -> Column:
         """Return whether each of these names is in the set."""
         at, is_known = self._find(names)
         is_known[is_known] = self._left[at[is_known]]
@@ -53,7 +52,7 @@ class NameSet:
         """Remove names; those that are not in the set are ignored."""
         self.remove_array(name_array(names))
 
-    def remove_array(self, names: Names) -> None:
+    def remove_array(self, names: pa.Array | pa.ChunkedArray) -> None:
         """Remove names in UTF-8, as `remove`."""
         at, is_known = self._find(names)
         self._left[at[is_known]] = False
@@ -69,7 +68,7 @@ class NameSet:
                 here = np.ascontiguousarray(windows[start : start + _WINDOWS])
                 self.remove_array(binary_array(np.full(len(here), size, np.int64), here))
 
-    def _find(self, names: Names) -> tuple[Column, Column]:
+    def _find(self, names: pa.Array | pa.ChunkedArray) -> tuple[Column, Column]:
         """Return where the hash of each name is, and whether it is there."""
         if not len(self._hashes):
             return np.zeros(len(names), np.int64), np.zeros(len(names), bool)

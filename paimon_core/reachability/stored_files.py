@@ -24,7 +24,7 @@ _TOGETHER: Final = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFiles(Sequence[StoredFile]):
-    """A list of stored files.  An item is made when somebody looks at it.
+    """A list of stored files.  An item is created on access.
 
     `folder` is a number in `folders`, `sizes` are bytes, `roles` positions in `Role`.
     """
@@ -108,7 +108,15 @@ class StoredFiles(Sequence[StoredFile]):
 
     def of_roles(self, *roles: Role) -> StoredFiles:
         """Return the files of these roles."""
-        return self.take(np.flatnonzero(np.isin(self.roles, [_CODES[role] for role in roles])))
+        return self.take(np.flatnonzero(self._has_role(*roles)))
+
+    def total(self, *roles: Role) -> tuple[int, int]:
+        """Return the number of the files of these roles, and their bytes."""
+        chosen = self._has_role(*roles)
+        return int(chosen.sum()), int(self.sizes[chosen & (self.sizes != _NO_SIZE)].sum())
+
+    def _has_role(self, *roles: Role) -> Column:
+        return np.isin(self.roles, [_CODES[role] for role in roles])
 
     def one_of_each_folder(self) -> StoredFiles:
         """Return the first file of each folder."""

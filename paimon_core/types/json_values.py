@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
+    INTEGER_BOUNDS,
     ArrayType,
     AtomicType,
     DataType,
@@ -37,14 +38,6 @@ from paimon_core.types.java_numbers import (
 from paimon_core.types.sql import type_to_sql
 from paimon_core.types.variant import variant_json
 from paimon_core.types.variant_building import variant_of_json
-
-INTEGER_BOUNDS: Final = {
-    TypeRoot.TINYINT: 2**7,
-    TypeRoot.SMALLINT: 2**15,
-    TypeRoot.INT: 2**31,
-    TypeRoot.BIGINT: 2**63,
-}
-"""Integers of a type are at least the negative bound and below the bound."""
 
 
 def json_value(value: Any, data_type: DataType) -> Any:

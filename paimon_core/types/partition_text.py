@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types import datetimes
 from paimon_core.types.data_types import (
+    INTEGER_BOUNDS,
     MAX_LENGTH,
     AtomicType,
     DataType,
@@ -26,7 +27,6 @@ from paimon_core.types.java_numbers import (
     parse_float,
     parse_integer,
 )
-from paimon_core.types.json_values import INTEGER_BOUNDS
 from paimon_core.types.sql import type_to_sql
 
 

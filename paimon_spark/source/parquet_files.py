@@ -43,6 +43,7 @@ from paimon_core.schema.table_schema import (
 from paimon_core.table.batch_tasks import BatchTask, BucketTask
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
     ArrayType,
     DataField,
     DataType,
@@ -52,7 +53,6 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MICROS: Final = 6
 _HIDDEN: Final = ("_", ".")
 _PATTERN: Final = frozenset("{}[]*?\\")
@@ -246,7 +246,7 @@ def _is_spark_s(data_type: DataType, *, is_old: bool) -> bool:
             )
         case MultisetType():
             return _is_spark_s(data_type.element, is_old=is_old)
-    if data_type.root in _TIMESTAMPS:
+    if data_type.root in TIMESTAMP_TYPES:
         return not is_old and (getattr(data_type, "precision", None) or 0) <= _MICROS
     return data_type.root is not TypeRoot.TIME
 

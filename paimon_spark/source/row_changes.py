@@ -177,16 +177,17 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Keeper:
+    """Rewrites pairs of a file and the positions that go."""
+
     writer: TaskWriter
-    gone: Mapping[int, bytes]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _packed(self.writer.write(self._kept(batches)))
 
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = self.writer.table
-        for file in _files(batches):
-            gone = positions_of(BitMap.deserialize(self.gone[file.number]))
+        for file, bitmap in _files(batches):
+            gone = positions_of(BitMap.deserialize(bitmap))
             for positions, rows in file.batches(table, table.schema.row_type):
                 kept = rows.filter(pa.array(np.isin(positions, gone, invert=True)))
                 if kept.num_rows:
@@ -220,15 +221,14 @@ def write_kept(
     writer = TaskWriter(
         table=table, env=env, user=user, overwrite=False, shuffled=False, first_task=_SECOND_JOB
     )
-    keeper = _Keeper(writer, {number: bitmap.serialize() for number, bitmap in gone.items()})
-    touched = [f for f in files if f.number in gone]
-    return _messages(_frame_of(spark, touched).mapInArrow(keeper, "message BINARY"))
+    touched = [(f, gone[f.number].serialize()) for f in files if f.number in gone]
+    return _messages(_frame_of(spark, touched).mapInArrow(_Keeper(writer), "message BINARY"))
 
 
 def _messages(frame: DataFrame) -> list[TaskMessage]:
-    """What the tasks wrote.
+    """The files that the tasks wrote.
 
-    If one of them fails for good, the files of the others stay until `remove_orphan_files` finds
-    them: no snapshot knows them.
+    If one of them fails in all attempts, the files of the others stay until `remove_orphan_files`
+    finds them: no snapshot knows them.
     """
     return [pickle.loads(bytes(row[0])) for row in frame.collect()]  # noqa: S301 - our own tasks

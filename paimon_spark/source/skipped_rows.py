@@ -111,7 +111,7 @@ def without_hidden(
 
 
 def forget_hidden_rows() -> None:
-    """Forget what earlier reads found, as after a restart of the driver."""
+    """Drop the results of earlier reads, as after a restart of the driver."""
     _kept.clear()
 
 
@@ -149,7 +149,7 @@ def _key(task: BucketTask) -> bytes:
 
 @dataclass(slots=True)
 class _Kept:
-    """What the last reads found, up to `KEPT_BYTES`."""
+    """The results of the last reads, up to `KEPT_BYTES`."""
 
     size: int = 0
     _found: OrderedDict[bytes, OfFiles] = field(default_factory=OrderedDict)

@@ -32,7 +32,12 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.cast_rules import can_cast
-from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    DataType,
+    TypeRoot,
+)
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.row_writer import RowWriter, delete_new_files
@@ -172,13 +177,11 @@ def _fits(given: DataType, own: DataType) -> bool:
     return given.root is own.root or can_cast(given, own.with_nullable(True), explicit=False)
 
 
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _MAPS: Final = (TypeRoot.MAP, TypeRoot.MULTISET)
 _FAMILIES: Final = {
-    TypeRoot.VARCHAR: _STRINGS,
-    TypeRoot.CHAR: _STRINGS,
-    TypeRoot.VARBINARY: _BYTES,
+    TypeRoot.VARCHAR: CHARACTER_TYPES,
+    TypeRoot.CHAR: CHARACTER_TYPES,
+    TypeRoot.VARBINARY: BINARY_TYPES,
     TypeRoot.MAP: _MAPS,
     TypeRoot.ARRAY: (TypeRoot.ARRAY,),
     TypeRoot.ROW: (TypeRoot.ROW,),

@@ -261,8 +261,8 @@ def drop_table(session: SqlSession, words: Words) -> Result:
     parts = words.name()
     words.eat("PURGE")
     words.end()
-    if len(parts) == 1 and parts[0].lower() in session.views:
-        del session.views[parts[0].lower()]
+    if session.view_key(parts):
+        del session.views[session.view_key(parts)]
         return NOTHING
     name = session.table_name(parts)
     if name.system is not None:

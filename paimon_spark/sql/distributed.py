@@ -13,7 +13,13 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import MAX_LENGTH, DataField, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
+    MAX_LENGTH,
+    DataField,
+    RowType,
+    TypeRoot,
+)
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.names import quoted
@@ -29,7 +35,6 @@ PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
 """Bytes of rows, as Spark estimates them."""
-_CHARACTERS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _STORE: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _QUOTES: Final = "'\""
 
@@ -119,7 +124,8 @@ def writes_distributed(
     written by executors.
     """
     limited = any(
-        f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
+        f.type.root in CHARACTER_TYPES and getattr(f.type, "length", None) != MAX_LENGTH
+        for f in fields
     )
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
     documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))

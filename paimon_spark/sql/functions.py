@@ -1,15 +1,21 @@
 """SHOW, DESCRIBE, CREATE and DROP FUNCTION.
 
-The database `sys` has Paimon's own functions, the Spark session temporary ones.  No catalog keeps
-others: Java does so in REST catalogs only.
+The database `sys` has Paimon's own functions, the Spark session temporary ones, REST catalogs those
+in SQL (`catalog_functions`).
 """
 
 from __future__ import annotations
 
+from paimon_core.catalog.rest_functions import Function
 from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.catalog_functions import (
+    create_sql_function,
+    describe_catalog_function,
+    functions_of,
+)
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.queries import collected
-from paimon_spark.sql.result import Result
+from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
 from paimon_spark.sql.show import matches
 from paimon_spark.sql.sys_functions import FUNCTIONS, PREFIX
@@ -18,10 +24,15 @@ from paimon_spark.sql.tokens import Words
 
 def show_functions(session: SqlSession, words: Words, scope: str) -> Result:
     """SHOW [USER | SYSTEM | ALL] FUNCTIONS [IN database] [LIKE] 'pattern', after FUNCTIONS."""
-    if not words.eat_any("IN", "FROM"):
+    kept = functions_of(session, session.current_catalog)
+    if kept is not None and words.word() not in ("IN", "FROM"):
+        catalog, database = session.current_catalog, session.database
+    elif not words.eat_any("IN", "FROM"):
         found = _by_spark(session, f"SHOW {scope} FUNCTIONS {words.rest()}")
         return Result(found.columns, [r for r in found.rows if not str(r[0]).startswith(PREFIX)])
-    catalog, database = session.database_name(words.name())
+    else:
+        catalog, database = session.database_name(words.name())
+        kept = functions_of(session, catalog)
     words.eat("LIKE")
     pattern = words.string() if words.is_string() else None
     words.end()
@@ -29,6 +40,9 @@ def show_functions(session: SqlSession, words: Words, scope: str) -> Result:
     names: list[str] = []
     if scope != "SYSTEM" and database == SYSTEM_DATABASE:
         names += [f"{catalog}.{database}.{n}" for n in FUNCTIONS if matches(pattern, n)]
+    elif scope != "SYSTEM" and kept is not None:
+        found_names = kept.names(database)
+        names += [f"{catalog}.{database}.{n}" for n in found_names if matches(pattern, n)]
     if scope != "USER":
         builtin = session.spark.sql("SHOW SYSTEM FUNCTIONS").collect()
         names += [str(row[0]) for row in builtin if matches(pattern, str(row[0]))]
@@ -46,6 +60,9 @@ def describe_function(session: SqlSession, words: Words) -> Result:
                 f"[ROUTINE_NOT_FOUND] The routine {'.'.join(parts)} cannot be found"
             )
         raise _no_ability(session, "functions")
+    function = _find(session, parts)
+    if function is not None:
+        return describe_catalog_function(function, extended=bool(extended))
     words.at = at
     return _by_spark(session, f"DESCRIBE FUNCTION {extended}{words.rest()}")
 
@@ -59,8 +76,9 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
     text = words.text[words.tokens[words.at].start :]
     temporary = words.eat_any("TEMPORARY", "TEMP")
     words.need("FUNCTION")
-    words.eat("IF", "NOT", "EXISTS")
-    name = ".".join(_parts(words))
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    parts = _parts(words)
+    name = ".".join(parts)
     if words.eat("AS") and words.is_string():
         raise UnsupportedFeature(
             "functions in jars",
@@ -68,15 +86,39 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
             next_step="define it with RETURN, or register it in Python with spark.udf.register",
         )
     if not temporary:
-        raise _no_ability(session, "CREATE FUNCTION")
+        place = session.table_name(parts)
+        kept = functions_of(session, place.catalog)
+        if kept is None:
+            raise _no_ability(session, "CREATE FUNCTION")
+        return create_sql_function(kept, place, words, replace=replace, if_not_exists=if_not_exists)
     start = "CREATE OR REPLACE " if replace else "CREATE "
     return _by_spark(session, start + text)
 
 
 def drop_function(session: SqlSession, words: Words) -> Result:
     """DROP [TEMPORARY] FUNCTION [IF EXISTS] name, from TEMPORARY or FUNCTION on."""
-    text = words.rest()
-    return _by_spark(session, f"DROP {text}")
+    at, temporary = words.at, words.eat_any("TEMPORARY", "TEMP")
+    words.need("FUNCTION")
+    words.eat("IF", "EXISTS")
+    parts = _parts(words)
+    function = None if temporary else _find(session, parts)
+    if function is not None:
+        name = session.table_name(parts)
+        kept = functions_of(session, name.catalog)
+        if kept is not None:
+            kept.drop(name.identifier)
+        return NOTHING
+    words.at = at
+    return _by_spark(session, f"DROP {words.rest()}")
+
+
+def _find(session: SqlSession, parts: list[str]) -> Function | None:
+    """The function of a catalog, None if there is none of this name."""
+    if len(parts) > 3 or not parts[-1].replace("_", "a").isalnum():
+        return None
+    name = session.table_name(parts)
+    kept = functions_of(session, name.catalog)
+    return None if kept is None else kept.find(name.identifier)
 
 
 def _parts(words: Words) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -30,10 +31,10 @@ from paimon_spark.sql.errors import (
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.partitions import read_spec, spec_values
 from paimon_spark.sql.postpone import write_to_buckets, writes_to_buckets
-from paimon_spark.sql.queries import query_dataframe
+from paimon_spark.sql.queries import query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
-from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.tokens import Words, with_quoted_names
 from paimon_spark.sql.types import read_schema_text, read_type
 from paimon_spark.sql.upsert import upsert, upsert_keys
 
@@ -55,11 +56,36 @@ class _Insert:
     by_name: bool
 
 
-def insert(session: SqlSession, words: Words, *, ctes: str = "", source: str = "") -> Result:
-    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause."""
+_LONG: Final = 64 * 1024
+_HEAD: Final = re.compile(r"\s*INSERT\s[^;]{0,4000}?\bVALUES(?=\s*\()", re.IGNORECASE)
+_IN_HEAD: Final = re.compile(r"--|/\*|\b(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+
+
+def insert_long_values(session: SqlSession, statement: str) -> Result | None:
+    """Run a long INSERT ... VALUES, whose rows no tokenizer has to go through.
+
+    None for other statements.
+    """
+    head = _HEAD.match(statement) if len(statement) > _LONG else None
+    if head is None or _IN_HEAD.search(head[0]) or any(head[0].count(q) % 2 for q in "'\"`"):
+        return None
+    words = Words(with_quoted_names(head[0]))
+    words.at += 1
+    return insert(session, words, values=statement[head.end() :])
+
+
+def insert(
+    session: SqlSession, words: Words, *, ctes: str = "", source: str = "", values: str = ""
+) -> Result:
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause.
+
+    `values` are the rows that follow the last of the words.
+    """
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
         words.need("INTO")
+    if overwrite and _names_directory(words):
+        return _to_directory(session, words)
     words.eat("TABLE")
     name = session.table_name(words.name())
     spec = read_spec(words) if words.eat("PARTITION") else {}
@@ -73,11 +99,25 @@ def insert(session: SqlSession, words: Words, *, ctes: str = "", source: str = "
     if words.looks_at("(") and not _opens_query(words):
         columns = words.items(words.identifier)
     by_name = words.eat("BY", "NAME") or by_name
-    query = f"{ctes} {words.rest()}" if ctes else source + words.rest()
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if not query:
         words.fail("a query")
     parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
     return _run(session, parsed, query)
+
+
+def _names_directory(words: Words) -> bool:
+    at = int(words.word() == "LOCAL")
+    following = words.word(at + 1)
+    return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
+
+
+def _to_directory(session: SqlSession, words: Words) -> Result:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes."""
+    target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+    query = rewritten(session, words.rest())
+    session.spark.sql(f"INSERT OVERWRITE {target} {query}")
+    return NOTHING
 
 
 def _replace_where(session: SqlSession, name: TableName, condition: str, query: str) -> Result:

@@ -36,7 +36,11 @@ from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import never_merges
 from paimon_core.scan.vectors import vector_files
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.schema.table_schema import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+)
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.batch_tasks import BucketTask, plan_batch, read_task
@@ -48,8 +52,6 @@ FILE_PATH: Final = "__paimon_file_path"
 ROW_INDEX: Final = "__paimon_row_index"
 PARTITION: Final = "__paimon_partition"
 BUCKET: Final = "__paimon_bucket"
-ROW_ID: Final = "_ROW_ID"
-SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET, ROW_ID, SEQUENCE_NUMBER)
 _OF_FILES: Final = frozenset({FILE_PATH, ROW_INDEX, ROW_ID, SEQUENCE_NUMBER})
 _BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)

@@ -16,7 +16,9 @@ from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast_text import java_to_string, parse_text
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+)
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
@@ -27,7 +29,6 @@ Spec = Mapping[str, str | None]
 
 
 _IN_METASTORE: Final = "metastore.partitioned-table"
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def read_spec(words: Words) -> dict[str, str | None]:
@@ -106,7 +107,7 @@ def partition_names(
         shown = "null"
         if value is not None:
             shown = java_to_string(value, field.type, session.zone)
-            if field.type.root in _TIMESTAMPS and "." in shown:
+            if field.type.root in TIMESTAMP_TYPES and "." in shown:
                 shown = shown.rstrip("0").rstrip(".")
         parts.append(f"{escape_path_name(field.name)}={escape_path_name(shown)}")
     return "/".join(parts)

@@ -18,9 +18,9 @@ from sqlglot.tokenizer_core import TokenType
 from paimon_core.catalog.rest_views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
+from paimon_spark.sql.catalog_functions import CALLED, replace_catalog_functions
 from paimon_spark.sql.catalog_views import find_view, place_of
 from paimon_spark.sql.dataframes import arrow_of, table_dataframe
-from paimon_spark.sql.described import replace_described
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.names import quoted
@@ -62,7 +62,8 @@ _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 def query_dataframe(session: SqlSession, text: str) -> DataFrame:
     """The query as a DataFrame, not yet run."""
-    return session.spark.sql(rewritten(session, text))
+    plain = rewritten(session, text)  # first: what it refuses needs no Spark
+    return session.spark.sql(plain)
 
 
 def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
@@ -78,7 +79,7 @@ def run_query(session: SqlSession, text: str) -> Result:
 
 def collected(frame: DataFrame) -> Result:
     """The columns and rows of a DataFrame."""
-    columns = [plain_name(c) for c in frame.columns]
+    columns = [plain_name(c).replace(CALLED, "") for c in frame.columns]
     plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
     shown = plain.selectExpr(*(_shown(f) for f in plain.schema.fields))
     zone = zone_of(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
@@ -177,7 +178,7 @@ def rewritten(
     text, for_all, for_one = blank_options(text)
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
     text = replace_sys_functions(session, text)
-    text = replace_described(session, text, lambda found: _view_of_result(session, found))
+    text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
     if Words(text).looks_at("TABLE"):
         text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
     tree = _parsed(text)
@@ -190,8 +191,9 @@ def rewritten(
     lenient = FILE_PATH not in hidden
     for one in _named(session, text, tree):
         start, end, parts = one.start, one.end, list(one.parts)
-        if len(parts) == 1 and parts[0].lower() in session.views:
-            inner = rewritten(session, session.views[parts[0].lower()], options)
+        key = session.view_key(parts)
+        if key:
+            inner = rewritten_view(session, key, options)
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         name = _paimon_table(session, parts)
@@ -217,10 +219,11 @@ def rewritten(
     return edits.applied()
 
 
-def _view_of_result(session: SqlSession, found: Result) -> str:
-    """A view of an answer whose columns are texts."""
-    schema = ", ".join(f"{quoted(c)} STRING" for c in found.columns)
-    return register(session, session.spark.createDataFrame([tuple(r) for r in found.rows], schema))
+def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
+    """The query of a temporary view, whose tables are those of the place where it was made."""
+    view = session.views[key]
+    with place_of(session, TableName(view.database, "", catalog=view.catalog)):
+        return rewritten(session, view.query, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,17 +424,11 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
     if kind is None or not words.eat("AS", "OF"):
         return {}, end
     first = words.at
-    value: str | None = None
-    if words.is_string():
-        value = words.string()
-    elif words.word().isdecimal():
-        value = str(words.integer())
-    else:
-        words.identifier()
-        if words.is_string():
-            words.string()
-        elif words.looks_at("("):
-            words.parenthesized()
+    value = _operand(words)
+    while "VERSION" not in kind and words.word() in ("+", "-"):
+        words.at += 1
+        _operand(words)
+        value = None
     last = words.tokens[words.at - 1].end + 1
     end = last - len(START)
     if "VERSION" in kind:
@@ -440,6 +437,27 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
         return {"scan.version": value}, end
     source = words.text[words.tokens[first].start : last]
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _operand(words: Words) -> str | None:
+    """Pass over a literal, a function call, an interval or what is in parentheses; the literal."""
+    if words.is_string():
+        return words.string()
+    if words.word().isdecimal():
+        return str(words.integer())
+    if words.looks_at("("):
+        words.parenthesized()
+        return None
+    name = words.identifier()
+    if words.is_string():
+        words.string()
+    elif words.looks_at("("):
+        words.parenthesized()
+    if name.upper() == "INTERVAL":
+        if words.word()[:1].isdecimal():
+            words.integer()
+        words.identifier()
+    return None
 
 
 def _millis(session: SqlSession, value: str | None, source: str) -> int:

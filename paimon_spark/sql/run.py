@@ -27,7 +27,13 @@ from paimon_spark.sql.comments import comment_on
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.multi_insert import multi_insert
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
+from paimon_spark.sql.queries import (
+    drop_registered,
+    query_dataframe,
+    rewritten,
+    rewritten_view,
+    run_query,
+)
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.splitter import split_statements
@@ -59,17 +65,21 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
 
 def execute(session: SqlSession, statement: str) -> Result:
     """Run one statement.  Raises PaimonError, or Spark's errors."""
-    words = Words(with_quoted_names(statement))
     before = session.registered
     try:
-        own = _own(session, words)
+        own = _own_result(session, statement)
         return run_query(session, statement) if own is None else own
     finally:
         drop_registered(session, before)
 
 
-def _own(session: SqlSession, words: Words) -> Result | None:
+def _own_result(session: SqlSession, statement: str) -> Result | None:
     """The result of a statement that is not a query, None for a query."""
+    long = insert.insert_long_values(session, statement)
+    return _own(session, Words(with_quoted_names(statement))) if long is None else long
+
+
+def _own(session: SqlSession, words: Words) -> Result | None:
     match words.word():
         case "USE":
             return ddl.use(session, _after(words, 1))
@@ -155,11 +165,12 @@ def _describe(session: SqlSession, words: Words) -> Result:
             return functions.describe_function(session, words)
         return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, words.rest()))
     words.eat("TABLE")
-    if words.word(1) and words.word(1).lower() in session.views and words.word(2) == "":
-        words.eat_any("EXTENDED", "FORMATTED")  # of a temporary view Spark shows the columns only
-    if words.word() and words.word().lower() in session.views and words.word(1) == "":
-        text = rewritten(session, session.views[words.word().lower()])
-        return _by_spark(session, "DESCRIBE QUERY " + text)
+    at = words.at
+    words.eat_any("EXTENDED", "FORMATTED")  # of a temporary view Spark shows the columns only
+    key = session.view_key(words.name())
+    if key and words.done:
+        return _by_spark(session, "DESCRIBE QUERY " + rewritten_view(session, key))
+    words.at = at
     return show.describe_table(session, words)
 
 
@@ -256,8 +267,7 @@ def sql(
         )
     frame: DataFrame | None = None
     for statement in split_statements(text):
-        words = Words(with_quoted_names(statement))
-        own = _own(session, words)
+        own = _own_result(session, statement)
         if own is None:
             frame = query_dataframe(session, statement)
         elif own.rows:

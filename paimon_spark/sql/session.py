@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final
@@ -61,14 +61,27 @@ class TableName:
         return f"`{self.catalog}`.`{self.database}`.`{self.table}`"
 
 
+@dataclass(frozen=True, slots=True)
+class TempView:
+    """A temporary view: its query, and the catalog and database in which it names tables."""
+
+    query: str
+    catalog: str
+    database: str
+
+
+GLOBAL_TEMP: Final = "global_temp"
+"""The database of global temporary views."""
+
+
 @dataclass(slots=True)
 class SqlSession:
     """The state between statements.
 
     `start_spark` makes the Spark session; it is called once, by the first statement that needs it.
-    `conf` holds the values of SET, `views` the text of each temporary view by its name in lower
-    case. `warehouse` is a folder, or `catalog:NAME` for one of the `defined` catalogs, which
-    `open_catalog` then opens.
+    `conf` holds the values of SET, `views` the temporary views by their names in lower case, with
+    their database for global ones.  `warehouse` is a folder, or `catalog:NAME` for one of the
+    `defined` catalogs, which `open_catalog` then opens.
     """
 
     warehouse: str
@@ -81,7 +94,7 @@ class SqlSession:
     current_catalog: str = CATALOG
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
-    views: dict[str, str] = field(default_factory=dict)
+    views: dict[str, TempView] = field(default_factory=dict)
     registered: int = 0
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
@@ -170,6 +183,18 @@ class SqlSession:
             raise AnalysisError(f"[TABLE_OR_VIEW_NOT_FOUND] {e.message}") from e
         database, _, table = identifier.partition(".")
         return TableName(database, table, branch, system, catalog)
+
+    def view_key(self, parts: Sequence[str]) -> str:
+        """The key under which `views` has a temporary view of this name, "" for none."""
+        lowered = [p.lower() for p in parts]
+        if len(lowered) == 1 or (len(lowered) == 2 and lowered[0] == GLOBAL_TEMP):
+            key = ".".join(lowered)
+            return key if key in self.views else ""
+        return ""
+
+    def new_view(self, query: str) -> TempView:
+        """A view of a query that names tables as the session does now."""
+        return TempView(query, self.current_catalog, self.database)
 
     def database_name(self, parts: list[str]) -> tuple[str, str]:
         """Catalog and database of `db` or `catalog.db`."""

@@ -78,7 +78,7 @@ def show_tables(session: SqlSession, words: Words) -> Result:
     if database != SYSTEM_DATABASE:
         names = session.catalog_named(catalog).list_tables(database)
     tables = [t for t in names if matches(pattern, t)]
-    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
         [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
@@ -98,7 +98,7 @@ def show_views(session: SqlSession, words: Words) -> Result:
     pattern = _like(words)
     kept = views_of(session, catalog)
     names = [] if kept is None else kept.names(database)
-    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "viewName", "isTemporary"),
         [

@@ -15,14 +15,11 @@ of Paimon 2.0 are refused.
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_core.api.schema import paimon_type
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.types.row_hash import assign_buckets
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
@@ -34,9 +31,6 @@ _DESCRIPTORS: Final = ("path_to_descriptor", "descriptor_to_string")
 FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS)))
 _REFUSED: Final = ("blob_view", "descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
 PREFIX: Final = "__paimon_"
-_VERSION: Final = 2
-_MAGIC: Final = 0x424C4F4244455343
-"""BLOBDESC"""
 
 
 def replace_sys_functions(session: SqlSession, text: str) -> str:
@@ -89,6 +83,12 @@ def _registered(session: SqlSession, name: str) -> str:
     """The name of the session's function that does the work."""
     from pyspark.sql import functions  # noqa: PLC0415 - only with a session
 
+    from paimon_spark.source.functions import (  # noqa: PLC0415 - imports PySpark
+        buckets,
+        descriptor_of,
+        descriptor_text,
+    )
+
     spark: Any = functions  # whose stubs lack arrow_udf
     if name in _REFUSED:
         raise UnsupportedFeature(f"the function sys.{name}")
@@ -97,7 +97,7 @@ def _registered(session: SqlSession, name: str) -> str:
         kind = _BUCKETS[name]
 
         def bucket(count: pa.Array, *keys: pa.Array) -> pa.Array:
-            return _buckets(kind, count, keys)
+            return buckets(kind, count, keys)
 
         made = spark.arrow_udf(bucket, "int")
     elif name == "path_to_descriptor":
@@ -118,51 +118,3 @@ def plain_name(column: str) -> str:
     for name in (*_BUCKETS, *_DESCRIPTORS):
         column = column.replace(f"{PREFIX}{name}(", f"{name}(")
     return column
-
-
-def _buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
-    """The bucket of each row; one number of buckets for all."""
-    if not len(count):
-        return pa.array([], pa.int32())
-    types = [paimon_type(k.type) for k in keys]
-    numbers = set(count.to_pylist())
-    if len(numbers) == 1:
-        return pa.array(assign_buckets(keys, types, int(numbers.pop()), kind), pa.int32())
-    rows = [
-        assign_buckets([k.slice(i, 1) for k in keys], types, int(n), kind)[0]
-        for i, n in enumerate(count.to_pylist())
-    ]
-    return pa.array(rows, pa.int32())
-
-
-def descriptor_of(path: str | None) -> bytes | None:
-    """The descriptor of a whole file, None for no path."""
-    if path is None:
-        return None
-    uri = path.encode()
-    return struct.pack(f"<Bqi{len(uri)}sqq", _VERSION, _MAGIC, len(uri), uri, 0, -1)
-
-
-def descriptor_text(data: bytes | None) -> str | None:
-    """The text of a descriptor.  ValueError for bytes that are none."""
-    if data is None:
-        return None
-    try:
-        version = data[0]
-        if version > _VERSION:
-            raise ValueError(
-                f"Expecting BlobDescriptor version to be less than or equal to {_VERSION}, but "
-                f"found {version}."
-            )
-        at = 1
-        if version > 1:
-            (magic,) = struct.unpack_from("<q", data, at)
-            at += 8
-            if magic != _MAGIC:
-                raise ValueError("Invalid BlobDescriptor: missing magic header")
-        (length,) = struct.unpack_from("<i", data, at)
-        uri = struct.unpack_from(f"<{length}s", data, at + 4)[0].decode()
-        offset, size = struct.unpack_from("<qq", data, at + 4 + length)
-    except (struct.error, IndexError, UnicodeDecodeError) as e:
-        raise ValueError("Invalid BlobDescriptor data") from e
-    return f"BlobDescriptor{{version={version}, uri='{uri}', offset={offset}, length={size}}}"

@@ -30,6 +30,8 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
@@ -46,8 +48,6 @@ from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.evolution import EvolvedRows, commit_columns, evolved_rows
 from paimon_spark.sql.metadata_columns import (
     FILE_PATH,
-    ROW_ID,
-    SEQUENCE_NUMBER,
     PlacedRows,
     metadata_columns_in,
     metadata_of,

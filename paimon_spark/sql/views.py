@@ -11,7 +11,7 @@ from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, not_found
+from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_type, simple_text
 
@@ -21,7 +21,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
 
     The session keeps the text of a temporary view: each use reads the current tables.
     """
-    words.eat("GLOBAL")
+    is_global = words.eat("GLOBAL")
     temporary = words.eat_any("TEMPORARY", "TEMP")
     words.need("VIEW")
     if not temporary:
@@ -40,7 +40,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         words.string()
     words.need("AS")
     query = words.rest()
-    key = parts[0].lower()
+    key = f"{GLOBAL_TEMP}." * is_global + parts[0].lower()
     if key in session.views and not replace:
         if if_not_exists:
             return NOTHING
@@ -54,7 +54,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
             )
         names = ", ".join("`" + c.replace("`", "``") + "`" for c in columns)
         query = f"SELECT * FROM ({query}) AS __view({names})"
-    session.views[key] = query
+    session.views[key] = session.new_view(query)
     return NOTHING
 
 
@@ -64,8 +64,8 @@ def alter_view(session: SqlSession, words: Words) -> Result:
     AnalysisError for views of a catalog, which Spark cannot alter in catalogs of its own kind.
     """
     parts = words.name()
-    key = parts[0].lower()
-    if len(parts) > 1 or key not in session.views:
+    key = session.view_key(parts)
+    if not key:
         name = session.table_name(parts)
         if find_view(session, name) is None:
             raise not_found(name)
@@ -88,7 +88,7 @@ def alter_view(session: SqlSession, words: Words) -> Result:
     words.eat("AS")
     query = words.rest()
     query_dataframe(session, query)
-    session.views[key] = query
+    session.views[key] = session.new_view(query)
     return NOTHING
 
 
@@ -97,7 +97,7 @@ def refresh(session: SqlSession, words: Words) -> Result:
     if words.eat("TABLE"):
         parts = words.name()
         name = session.table_name(parts)
-        if parts[0].lower() not in session.views and not session.has_table(name):
+        if not session.view_key(parts) and not session.has_table(name):
             raise not_found(name)
     return NOTHING
 
@@ -115,13 +115,13 @@ def cache(session: SqlSession, words: Words) -> Result:
     query = words.rest()
     if not query:
         name = session.table_name(parts)
-        if parts[0].lower() not in session.views and not session.has_table(name):
+        if not session.view_key(parts) and not session.has_table(name):
             raise not_found(name)
         return NOTHING
-    if parts[0].lower() in session.views:
+    if session.view_key(parts):
         raise _already_there(parts[0])
     query_dataframe(session, query)
-    session.views[parts[0].lower()] = query
+    session.views[parts[0].lower()] = session.new_view(query)
     return NOTHING
 
 
@@ -153,14 +153,16 @@ def drop_view(session: SqlSession, words: Words) -> Result:
     if_exists = words.eat("IF", "EXISTS")
     parts = words.name()
     words.end()
-    if len(parts) == 1 and session.views.pop(parts[0].lower(), None) is not None:
+    if session.views.pop(session.view_key(parts), None) is not None:
         return NOTHING
     return drop_catalog_view(session, session.table_name(parts), if_exists=if_exists)
 
 
 def explain(session: SqlSession, words: Words) -> Result:
-    """EXPLAIN of a query."""
+    """EXPLAIN of a query.  UnsupportedFeature for commands, which Spark does not run."""
     mode = words.eat_any("EXTENDED", "CODEGEN", "COST", "FORMATTED") or ""
+    if words.word() not in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("):
+        raise UnsupportedFeature(f"EXPLAIN {words.word()}", next_step="explain its query")
     return collected(session.spark.sql(f"EXPLAIN {mode} {rewritten(session, words.rest())}"))
 
 

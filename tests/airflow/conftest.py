@@ -162,16 +162,16 @@ class FakeLake:
 
     spark: Mapping[str, int] = field(default_factory=dict)
     in_process: Sequence[str] = ()
-    settled: Sequence[TableResult] = ()
+    without_run: Sequence[TableResult] = ()
     ends: Mapping[str, str | list[str]] = field(default_factory=dict)
     applications: list[list[str]] = field(default_factory=list)
     ran_in_process: list[str] = field(default_factory=list)
 
     def list_tables(self, request: JobRequest) -> list[str]:
-        return sorted([*self.spark, *self.in_process, *(r.table for r in self.settled)])
+        return sorted([*self.spark, *self.in_process, *(r.table for r in self.without_run)])
 
     def plan_tables(self, request: JobRequest, tables: Sequence[str]) -> Iterator[jobs.Planned]:
-        for result in self.settled:
+        for result in self.without_run:
             yield jobs.Planned(table=result.table, where="nowhere", result=result)
         for table in self.in_process:
             yield jobs.Planned(table=table, where="in_process")

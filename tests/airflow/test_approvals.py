@@ -63,7 +63,7 @@ def answer(dag_id: str, option: str) -> None:
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 1200
     while time.monotonic() < deadline:
         with create_session() as session:
             query = select(TaskInstance).where(

@@ -85,6 +85,7 @@ def rounds() -> Iterator[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600 + float(SECONDS or 0))
 def test_every_command_ends_with_an_error_of_its_own(tmp_path: Path) -> None:
     failed, codes = [], set()
     for number in rounds():

@@ -38,6 +38,7 @@ def test_columns_are_a_list(
     assert list(found.counts()) == list(Counter(str(f.role) for f in files))
     roles = (Role.DATA, Role.MANIFEST)
     assert list(found.of_roles(*roles)) == [f for f in files if f.role in roles]
+    assert found.total(*roles) == (len(found.of_roles(*roles)), found.of_roles(*roles).bytes)
     first = {f.path.rpartition("/")[0]: f for f in reversed(files)}
     assert set(found.one_of_each_folder()) == set(first.values())
     distinct = {f.path: f for f in reversed(files)}

@@ -152,7 +152,7 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 
 
-@pytest.mark.parametrize("package", ["paimon_core", "paimon_maintenance"])
+@pytest.mark.parametrize("package", ["paimon_core", "paimon_maintenance", "paimon_airflow"])
 def test_the_picture_of_a_package_has_the_layers_of_its_contract(package: str) -> None:
     layers = next(
         contract["layers"]

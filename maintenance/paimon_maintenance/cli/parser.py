@@ -12,7 +12,6 @@ from paimon_maintenance.cli.job_parser import job_command
 from paimon_maintenance.cli.options import (
     EXIT_CODES,
     MASTER_VARIABLE,
-    WAREHOUSE_VARIABLE,
     Commands,
     Formatter,
     Parser,
@@ -35,6 +34,7 @@ from paimon_maintenance.cli.schedule_parser import (
     report_command,
     schedule_command,
 )
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",

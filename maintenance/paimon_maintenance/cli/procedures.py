@@ -54,8 +54,6 @@ _RETAIN: Final = _same("retain_max", "retain_min", "older_than", "max_deletes", 
 _NO_SAFETY_TAG: Final[Mapping[str, object]] = {"safety_tag": "0 s"}
 """A runbook for Java finds exactly the tags that it made."""
 
-_NO_FUNCTIONS: Final = "this catalog does not support functions"
-
 PROCEDURES: Final[Mapping[str, Procedure]] = {
     "compact": Procedure(
         job="compact",
@@ -252,14 +250,12 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             _needed("returnParams"),
             *_same("deterministic", "comment", "options"),
         ),
-        refused=_NO_FUNCTIONS,
     ),
     "alter_function": Procedure(
         job=None,
         parameters=(_needed("function"), _needed("change")),
-        refused=_NO_FUNCTIONS,
     ),
-    "drop_function": Procedure(job=None, parameters=(_needed("function"),), refused=_NO_FUNCTIONS),
+    "drop_function": Procedure(job=None, parameters=(_needed("function"),)),
     "create_global_index": Procedure(
         job=None,
         parameters=(

@@ -21,6 +21,7 @@ from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
 from paimon_maintenance.cli.sql_copy_table import copy_table
 from paimon_maintenance.cli.sql_direct import (
     alter_view_dialect,
+    change_function,
     repair_earliest_snapshot,
     rewrite_file_index,
 )
@@ -79,6 +80,9 @@ class JobProcedures:
                 f"the procedure sys.{name}",
                 f"the procedure sys.{name} is not supported: {procedure.refused}",
             )
+        if name in ("create_function", "alter_function", "drop_function"):
+            change_function(name, _opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
         if name == "alter_view_dialect":
             alter_view_dialect(_opener(site)(), values, site.database)
             return Result(procedure.columns, [[True]])
@@ -275,6 +279,7 @@ def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
                 "error."
             )
         seen.add(parameter.name)
+        _check_type(parameter.name, value)
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
         if value is not None and (applies or parameter.name == "table"):
@@ -286,6 +291,46 @@ def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
     if missing:
         raise WrongArguments(f"Required parameters [{','.join(missing)}] is missed.")
     return bound
+
+
+_INTEGERS: Final = frozenset(
+    {"bucket_num", "max_deletes", "max_expires", "parallelism", "retain_max", "retain_min"}
+)
+_LONGS: Final = frozenset({"nextSnapshotId", "snapshot", "snapshot_id", "timestamp", "watermark"})
+_BOOLEANS: Final = frozenset(
+    {"all_columns", "delete_all", "delete_origin", "deterministic", "dry_run", "ignoreIfExists"}
+    | {"overwrite"}
+)
+
+
+def _check_type(name: str, value: object) -> None:
+    """WrongArguments for a value that Spark does not cast up to the type of the argument.
+
+    Java: `PaimonProcedureResolver`.  Texts take everything but maps.
+    """
+    match value:
+        case None:
+            return
+        case bool():
+            given = "BooleanType"
+        case int():
+            given = "IntegerType" if -(2**31) <= value < 2**31 else "LongType"
+        case float():
+            given = "DecimalType"
+        case str():
+            given = "StringType"
+        case _:
+            given = "MapType"
+    if name in _BOOLEANS:
+        wanted, fits = "BooleanType", given == "BooleanType"
+    elif name in _INTEGERS:
+        wanted, fits = "IntegerType", given == "IntegerType"
+    elif name in _LONGS:
+        wanted, fits = "LongType", given in ("IntegerType", "LongType")
+    else:
+        return
+    if not fits:
+        raise WrongArguments(f"Cannot cast {given} to {wanted} of {name}.")
 
 
 def _condition(key: str, value: object) -> object:

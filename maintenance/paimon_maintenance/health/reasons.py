@@ -249,7 +249,7 @@ def _metadata(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]:
     yield Finding(
         criterion="unknown_options",
         value=len(table.unknown_options),
-        text=f"Paimon ignores the option {named(table.unknown_options)}, which it does not have",
+        text=f"Paimon does not know the option {named(table.unknown_options)} and ignores it",
     )
     yield Finding(
         criterion="invalid_options",

@@ -92,7 +92,7 @@ class StoredAlert:
 class AlertStore(ScopedStore):
     """The alerts of one warehouse and branch."""
 
-    def settle(self, found: Iterable[Found], now: int) -> None:
+    def update(self, found: Iterable[Found], now: int) -> None:
         """Open, keep or end alerts, as these conditions hold now."""
         by_key = {(a.table, str(a.kind)): a for a in found}
         with self._alone() as connection:

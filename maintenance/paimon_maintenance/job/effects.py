@@ -123,9 +123,9 @@ def version_losses(going: Iterable[Reference], references: Iterable[Reference]) 
 
 def _stored(garbage: StoredFiles) -> tuple[Loss, ...]:
     """The stored files, without a total: only absolute limits apply to them."""
-    data = garbage.of_roles(*_DATA)
+    count, size = garbage.total(*_DATA)
     return (
-        Loss(LossKind.FILES, len(data)),
-        Loss(LossKind.BYTES, data.bytes),
-        Loss(LossKind.METADATA, len(garbage) - len(data)),
+        Loss(LossKind.FILES, count),
+        Loss(LossKind.BYTES, size),
+        Loss(LossKind.METADATA, len(garbage) - count),
     )

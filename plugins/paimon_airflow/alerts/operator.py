@@ -10,8 +10,13 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.alerts.notifiers import problem_text, send_alerts
-from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE
-from paimon_airflow.tasks.job_task import POLICY_VARIABLE, without_retry
+from paimon_airflow.tasks.job_task import (
+    without_retry,
+)
+from paimon_maintenance.storage.variables import (
+    POLICY_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

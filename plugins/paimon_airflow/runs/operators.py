@@ -18,7 +18,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from paimon_airflow.runs import jobs
 from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.batches import Expected, pack
-from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE, JobRequest
+from paimon_airflow.tasks.job_request import (
+    JobRequest,
+)
 from paimon_airflow.tasks.job_task import RESULTS, JobTask, TableWork, without_retry
 from paimon_airflow.tasks.report_text import (
     count,
@@ -34,6 +36,7 @@ from paimon_airflow.tasks.report_text import (
     totals,
 )
 from paimon_airflow.tasks.results import TableResult, lost
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,8 +72,8 @@ class PlanTables(JobTask):
         for plan in jobs.plan_tables(request, tables):
             self._log(plan)
             plans.append(plan)
-        settled = [plan.result for plan in plans if plan.result is not None]
-        self._refuse_if_all_failed(settled, len(plans))
+        results = [plan.result for plan in plans if plan.result is not None]
+        self._refuse_if_all_failed(results, len(plans))
         on_spark = {p.table: p for p in plans if p.where == "spark" and self.batch_tables}
         batches = pack(
             (Expected(p.table, p.bytes, p.rule) for p in on_spark.values()),
@@ -80,12 +83,12 @@ class PlanTables(JobTask):
         in_process = [p.table for p in plans if p.where != "nowhere" and p.table not in on_spark]
         self.log.info(
             "%s; %d tables in process, %d batches on Spark",
-            count_text(settled) or "all planned",
+            count_text(results) or "all planned",
             len(in_process),
             len(batches),
         )
         ti = context["ti"]
-        ti.xcom_push(key=RESULTS, value=[result.to_json() for result in settled])
+        ti.xcom_push(key=RESULTS, value=[result.to_json() for result in results])
         ti.xcom_push(key=IN_PROCESS, value=in_process)
         if self.approval:
             self._push_approvals(request, [p for p in plans if p.where != "nowhere"], context)
@@ -112,10 +115,10 @@ class PlanTables(JobTask):
         if plan.engine:
             self.log.info("%s runs on %s", plan.table, plan.engine)
 
-    def _refuse_if_all_failed(self, settled: Sequence[TableResult], planned: int) -> None:
+    def _refuse_if_all_failed(self, results: Sequence[TableResult], planned: int) -> None:
         """When every table failed for a passing reason, the store is down: try all again later."""
-        if len(settled) == planned and settled and all(r.wants_retry for r in settled):
-            raise AirflowException(failure_text(settled))
+        if len(results) == planned and results and all(r.wants_retry for r in results):
+            raise AirflowException(failure_text(results))
 
 
 class RunInProcess(TableWork):
@@ -143,7 +146,7 @@ class RunInProcess(TableWork):
         todo = context["ti"].xcom_pull(task_ids=self.planned_by, key=IN_PROCESS)
         if not todo:
             raise AirflowSkipException("no table has a plan that runs in the worker")
-        return count_text(self.settle(todo, context))
+        return count_text(self.results_of(todo, context))
 
     def work(
         self,

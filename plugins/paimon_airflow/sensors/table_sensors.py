@@ -18,8 +18,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_airflow.tasks.credentials import storage_of_connection
-from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE
 from paimon_airflow.tasks.links import CaretakerPageLink
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -87,7 +87,7 @@ class RunOnSpark(TableWork):
 
     def execute(self, context: Context) -> str:
         """What changed, summed over the batch's tables."""
-        results = self.settle(self.batch["tables"], context)
+        results = self.results_of(self.batch["tables"], context)
         return change_text(totals(results)) or count_text(results)
 
     def ended(self, results: Sequence[TableResult]) -> None:

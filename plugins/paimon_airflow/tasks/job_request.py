@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from paimon_airflow.tasks.batches import parse_size
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from paimon_maintenance.run.request import RunRequest
     from paimon_maintenance.run.runner import RunServices
 
-WAREHOUSE_VARIABLE: Final = "CARETAKER_WAREHOUSE"
 GUARDS: Final = (
     "max_rewrite",
     "max_deleted_share",

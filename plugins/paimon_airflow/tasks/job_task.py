@@ -15,13 +15,13 @@ from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.job_request import JobRequest, request_from
 from paimon_airflow.tasks.report_text import failure_text, refusal_text
 from paimon_airflow.tasks.results import TableResult, retry_helps
+from paimon_maintenance.storage.variables import POLICY_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RESULTS: Final = "results"
 """The XCom key of a task's results, one per table."""
-POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _SCHEDULED: Final = "scheduled"
 """The type of a run that the schedule makes; a person or a program makes all others."""
 
@@ -103,17 +103,17 @@ class TableWork(JobTask):
     def ended(self, results: Sequence[TableResult]) -> None:
         """Called when every table has its result, also if the task then fails."""
 
-    def settle(self, tables: Sequence[str], context: Context) -> list[TableResult]:
+    def results_of(self, tables: Sequence[str], context: Context) -> list[TableResult]:
         """Every table's result, which is pushed to XCom too; raises if a table failed."""
         request = self.request(context)
-        settled = _kept(context)
-        todo = [table for table in tables if table not in settled]
-        if settled:
-            self.log.info("done by an earlier try: %s", ", ".join(sorted(settled)))
+        done = _kept(context)
+        todo = [table for table in tables if table not in done]
+        if done:
+            self.log.info("done by an earlier try: %s", ", ".join(sorted(done)))
         for result in self.work(request, todo, context):
             self.log.info("%s", result.line())
-            settled[result.table] = result
-        results = [settled[table] for table in tables]
+            done[result.table] = result
+        results = [done[table] for table in tables]
         self.ended(results)
         written = [result.to_json() for result in results]
         context["ti"].xcom_push(key=RESULTS, value=written)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-from paimon_airflow.tasks.job_request import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey

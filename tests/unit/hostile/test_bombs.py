@@ -383,6 +383,17 @@ def test_footers_that_made_arrow_end_the_process(tmp_path, what) -> None:
     assert path in told["text"]
 
 
+def test_a_null_key_of_a_map_that_made_arrow_end_the_process() -> None:
+    told = _in_a_process(
+        "import pyarrow as pa\n"
+        "from paimon_core.format.arrow_conversion import with_children\n"
+        "maps = pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))\n"
+        "with_children(maps, maps.type, [pa.array([None], pa.int32()), maps.items])\n"
+    )
+    assert told["error"] == "CorruptTable"
+    assert "a map has a null key" in told["text"]
+
+
 def test_types_of_an_orc_file_that_made_arrow_end_the_process(tmp_path, golden) -> None:
     from paimon_core.format.orc.protobuf import blob, number, packed
 

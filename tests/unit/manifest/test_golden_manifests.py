@@ -64,7 +64,7 @@ def _by_name(files: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("table", TABLES, ids=_table_id)
 def test_what_was_read_is_written_the_same(table: Path, tmp_path: Path) -> None:
-    """Including the partition statistics, computed anew from the entries."""
+    """Including the partition statistics, computed again from the entries."""
     root = str(table / "warehouse/db.db/t")
     source, target = TablePaths(root=root), TablePaths(root=str(tmp_path))
     schema = MetadataJson(IO, root).schema

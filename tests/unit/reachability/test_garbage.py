@@ -109,7 +109,7 @@ def both_ways(table: FileStoreTable, going: list[Reference]) -> tuple[set[str], 
 def decoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Manifests are decoded into objects if they are few, else into columns."""
     if request.param == "columns":
-        monkeypatch.setattr(columns, "MOST_OBJECTS", -1)
+        monkeypatch.setattr(columns, "MOST_OBJECTS", 0)
 
 
 @pytest.mark.usefixtures("decoded")

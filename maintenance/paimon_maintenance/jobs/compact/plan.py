@@ -23,6 +23,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -105,7 +106,7 @@ class CompactPlan:
             self,
             "compact",
             self.arguments,
-            units=[self._unit_json(u) for u in self.units],
+            units=Made(self.units, self._unit_json),
         )
 
     def _unit_json(self, unit: CompactUnit) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""remove_orphan_files (Java: `operation/OrphanFilesClean`; DESIGN, rule 2).
+"""remove_orphan_files (Java: `operation/OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
 
 Lists the candidates first and reads the references afterwards, so that files committed in between are
 referenced (apache/paimon #3074).

@@ -23,6 +23,7 @@ from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -125,19 +126,19 @@ class RescalePlan:
             buckets=self.buckets,
             sets_option=self.sets_option,
             safety_tag=None if self.safety is None else self.safety.name,
-            partitions=[
-                {
-                    "partition": p.name,
-                    "buckets": list(p.totals),
-                    "files": len(p.entries),
-                    "bytes": p.bytes,
-                    "rows": p.rows,
-                    "units": len(self.units(p)),
-                }
-                for p in self.partitions
-            ],
+            partitions=Made(self.partitions, self._partition_json),
             state=list(self.state),
         )
+
+    def _partition_json(self, partition: PartitionLayout) -> dict[str, object]:
+        return {
+            "partition": partition.name,
+            "buckets": list(partition.totals),
+            "files": len(partition.entries),
+            "bytes": partition.bytes,
+            "rows": partition.rows,
+            "units": len(self.units(partition)),
+        }
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""

@@ -41,7 +41,7 @@ def _clock(ahead: int) -> int:
 
 @pytest.fixture
 def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Makes this machine's clock wrong for every command: so many milliseconds ahead."""
+    """Makes this machine's clock wrong for every command: this many milliseconds ahead."""
 
     def set_ahead(ahead: int) -> None:
         wrong = partial(system_environment, clock=partial(_clock, ahead))
