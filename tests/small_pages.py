@@ -12,12 +12,17 @@ from paimon_core.write import page_splice
 
 
 @contextmanager
-def small_pages(rows: int, *, leading_bytes: int = 1_000_000) -> Iterator[None]:
-    """Write pages of so many rows; merged rows of more bytes become a row group of their own."""
+def small_pages(
+    rows: int, *, leading_bytes: int = 1_000_000, least_file: int = 1
+) -> Iterator[None]:
+    """Write pages of so many rows; merged rows of more bytes become a row group of their own.
+
+    Of files with fewer bytes than `least_file`, nothing is copied.
+    """
     with (
         patch.object(writer, "PAGE_ROWS", rows),
         patch.object(reader, "PAGES_FROM", 1),
-        patch.object(alone, "LEAST_FILE", 1),
+        patch.object(alone, "LEAST_FILE", least_file),
         patch.object(alone, "LEAST_CHUNK", 1),
         patch.object(alone, "LEAST_BYTES", 1),
         patch.object(page_copy, "LEAST_BYTES", 1),

@@ -6,6 +6,8 @@ file can hold, by these bounds, need no merge::
     file A   |--1--|--2--|--3--|--4--|--5--|        copied: 1, 2, then 4, 5
     file B                  |---1---|                merged: 3 of A with 1 of B
 
+The keys of smaller files are read, so that a few of them do not count for all keys between them.
+
 The rows between two copied stretches are merged as always, each file limited to its rows there.
 Bounds may be wider than the keys of a page: then rows are merged without need, never copied without
 leave.  What a merge would drop or change is not copied: deletes, rows that a deletion vector names,
@@ -14,6 +16,7 @@ rows of files with other columns, and rows whose changes go into a changelog.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,11 +38,11 @@ from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.engines.traits import newest_file_wins
 from paimon_core.lsm.key_column import Value
-from paimon_core.lsm.key_order import Key, stored_key
+from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import DATA_FILE_THIN_MODE
-from paimon_core.read.data_file import missing_data_file
+from paimon_core.read.data_file import missing_data_file, read_data_file
 from paimon_core.schema.key_value import file_row_type
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.file_layout import key_value_layout
@@ -156,6 +159,7 @@ class PageKeys:
         for number, file in enumerate(files):
             groups[number] = self._groups(file, places)
             blocks += self._blocks(number, file, groups[number], places)
+        blocks = self._divided(files, blocks)
         blocks.sort(key=lambda b: (b.low, b.file, b.rows.start))
         key_range = self.unit.key_range
         windows = {} if key_range is None else key_range.rows
@@ -248,6 +252,53 @@ class PageKeys:
             ]
         found = _tightened(found, low, high)
         return [self._limited(file, block) for block in found] or one
+
+    def _divided(self, files: Sequence[DataFileMeta], blocks: list[_Block]) -> list[_Block]:
+        """Divide the blocks of smaller files where pages that may be copied begin.
+
+        Otherwise two keys far from each other would stand for all keys between them.
+        """
+        pages = sorted((b.low, b.high) for b in blocks if b.group is not None)
+        rows = sum(len(b.rows) for b in blocks if b.group is not None)
+        cuts = [low for low, _ in pages]
+        return [
+            part
+            for block in blocks
+            for part in (
+                self._divide(files[block.file], block, cuts)
+                if block.group is None
+                and len(block.rows) == files[block.file].row_count <= rows
+                and bisect_right(cuts, block.high) - bisect_right(cuts, block.low) > 1
+                else [block]
+            )
+        ]
+
+    def _divide(self, file: DataFileMeta, block: _Block, cuts: Sequence[Key]) -> list[_Block]:
+        """Read the keys of a file and return its rows from cut to cut."""
+        table, key = self.table, self.table.schema.key_type
+        batches = read_data_file(
+            table.io,
+            table.paths.data_file(self.unit.partition, self.unit.bucket, file),
+            file,
+            file_schema=table.schema_of(file.schema_id),
+            read_type=key,
+            key_value=False,
+        )
+        parts: list[_Block] = []
+        begin = 0
+        for batch in batches:
+            view, start = KeyView(batch, key), 0
+            while start < batch.num_rows:
+                following = bisect_right(cuts, view.at(start))
+                stop = batch.num_rows
+                if following < len(cuts):
+                    stop = view.lower_bound(cuts[following], start)
+                rows = range(begin + start, begin + stop)
+                parts.append(_Block(block.file, rows, view.at(start), view.at(stop - 1)))
+                start = stop
+            begin += batch.num_rows
+        ordered = all(a.high <= b.low for a, b in pairwise(parts))
+        return parts if ordered and all(p.low <= p.high for p in parts) else [block]
 
     def _limited(self, file: DataFileMeta, block: _Block) -> _Block:
         """Return the block; it is not to be copied if it lies partly outside the unit's keys."""

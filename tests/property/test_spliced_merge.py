@@ -198,6 +198,7 @@ def without_names(file: DataFileMeta) -> DataFileMeta:
     engine=st.sampled_from(ENGINES),
     page_rows=st.sampled_from([3, 16, 50]),
     lead=st.sampled_from([1, 1_000_000]),
+    least_file=st.sampled_from([1, 15_000]),
     stats=MODES,
     thin=st.booleans(),
     base=st.booleans(),
@@ -209,6 +210,7 @@ def test_spliced_is_as_decoded(
     engine: dict[str, str],
     page_rows: int,
     lead: int,
+    least_file: int,
     stats: str,
     *,
     thin: bool,
@@ -220,7 +222,10 @@ def test_spliced_is_as_decoded(
         "data-file.thin-mode": str(thin).lower(),
         **engine,
     }
-    with TemporaryDirectory() as folder, small_pages(page_rows, leading_bytes=lead):
+    with (
+        TemporaryDirectory() as folder,
+        small_pages(page_rows, leading_bytes=lead, least_file=least_file),
+    ):
         table = made(folder, keys, types, options)
         if base:
             put(table, Write(0, 1500, 1, deletes=False, seed=3), rows)
